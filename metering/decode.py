@@ -73,6 +73,60 @@ def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
     return DecodedBody(body=text if exact else raw, text=text, problem=problem)
 
 
+class GrowingBody:
+    """Decodes a body that comes in parts, each once. What follows a part that is damaged, or that is more
+    than the allowance, is left out."""
+
+    def __init__(self, content_encoding: str | None) -> None:
+        layers = _parse_encodings(content_encoding) if content_encoding else []
+        is_known = len(layers) <= MAX_LAYERS and all(layer in _DECODERS for layer in layers)
+        makers = [_DECODERS[layer] for layer in reversed(layers)] if is_known else []
+        self._decoders = [each[0]() for each in makers]
+        # Of the ways to read one encoding the next is tried if this one gives nothing at all.
+        self._others = list(makers[0][1:]) if len(makers) == 1 else []
+        self._unread = b""
+        self._fed = self._given = 0
+        self._is_over = False
+
+    def feed(self, raw: bytes) -> bytes:
+        """Return what a part decodes to. Never raises."""
+        if not self._decoders or not raw:
+            return raw
+        if self._is_over:
+            return b""
+        self._fed += len(raw)
+        self._unread += raw if self._others else b""
+        try:
+            text = self._decode(raw)
+        except _ERRORS:
+            return self._try_another()
+        if text:
+            self._others, self._unread = [], b""
+        return text
+
+    def _decode(self, raw: bytes) -> bytes:
+        allowed = min(MAX_DECODED_BYTES, max(ALWAYS_DECODED_BYTES, MAX_RATIO * self._fed))
+        for decoder in self._decoders:
+            output = bytearray()
+            for start in range(0, len(raw), SLICE_BYTES):
+                for piece in decoder.feed(raw[start : start + SLICE_BYTES]):
+                    output += piece
+                    self._given += len(piece)
+                    if self._given + FRAME_COST_BYTES * decoder.frames > allowed:
+                        self._is_over = True
+                        return b""
+            raw = bytes(output)
+        return raw
+
+    def _try_another(self) -> bytes:
+        if not self._others:
+            self._is_over = True
+            return b""
+        self._decoders, raw, self._unread = [self._others.pop(0)()], self._unread, b""
+        self._fed -= len(raw)
+        return self.feed(raw)
+
+
 def _parse_encodings(header: str) -> list[str]:
     names = [name.strip().lower() for name in header.split(",")]
     return [name for name in names if name and name != "identity"]

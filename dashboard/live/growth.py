@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from metering.decode import decode_body
+from metering.decode import GrowingBody
 from metering.json_reading import as_object, as_text, parse_object
 from metering.sse import looks_like_sse, parse_events
 from runtime.safe_text import reveal
-from store.spool.format import ResponseHead, SpooledExchange
+from store.spool.format import ResponseHead
 
 MAX_CHARS = 2_000_000  # of a response, then its page says that it goes on
 MAX_PARTS = 1_000
+MAX_EVENT_BYTES = 4_000_000
+DECIDING_BYTES = 4096  # whether it is a stream
 _EVENT_END = b"\n\n"
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 
@@ -34,35 +36,35 @@ _LABELS = {"text": "Text", "thinking": "Thinking"}
 
 @dataclass(slots=True)
 class GrowingResponse:
-    """A response that is read again and again. ``parts`` have the text so far, with hidden characters
-    shown by name. ``is_full``: there is more than is kept."""
+    """A response that is read as it comes. ``parts`` have the text so far, with hidden characters shown by
+    name. ``is_full``: there is more than is kept."""
 
     head: ResponseHead | None = None
-    received_bytes: int = 0
     is_stream: bool = False
     is_ended: bool = False
     is_full: bool = False
     error: str | None = None
     parts: dict[int, Part] = field(default_factory=dict)
-    _read: int = 0  # bytes of the decoded response
+    _body: GrowingBody | None = None
+    _rest: bytes = b""  # the beginning of an event
     _chars: int = 0
 
-    def read(self, exchange: SpooledExchange) -> None:
-        """Take what has come since the last time."""
-        if exchange.response is None:
+    def read(self, head: ResponseHead | None, raw: bytes) -> None:
+        """Take what has come since the last time: the head, once, and bytes of the body."""
+        if head is not None:
+            self.head, self._body = head, GrowingBody(head.content_encoding)
+        if self._body is None or self.is_full:
             return
-        self.head = exchange.response
-        self.received_bytes = len(exchange.response_body)
-        text = decode_body(exchange.response_body, self.head.content_encoding).text
-        self.is_stream = looks_like_sse(text)
-        if not self.is_stream or self.is_full:
-            return
-        text = text.replace(b"\r\n", b"\n")
-        end = text.rfind(_EVENT_END) + len(_EVENT_END)
-        if end > self._read:
-            for event in parse_events(text[self._read : end]):
+        text = (self._rest + self._body.feed(raw)).replace(b"\r\n", b"\n")
+        self.is_stream = self.is_stream or looks_like_sse(text)
+        end = text.rfind(_EVENT_END) + len(_EVENT_END) if self.is_stream else 0
+        if end >= len(_EVENT_END):
+            for event in parse_events(text[:end]):
                 self._take(as_object(parse_object(event.data)))
-            self._read = end
+            text = text[end:]
+        self._rest = text
+        if len(text) > (MAX_EVENT_BYTES if self.is_stream else DECIDING_BYTES):
+            self._rest, self.is_full = b"", True
 
     def _take(self, event: dict[str, object]) -> None:
         index = event.get("index")

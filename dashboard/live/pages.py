@@ -16,6 +16,7 @@ from dashboard import rendering
 from dashboard.addresses import CALL_ID, call_address, session_address
 from dashboard.kept_connections import KeptConnections
 from dashboard.live.feeds import Feed, Feeds
+from dashboard.live.growing_calls import GrowingCall, GrowingCalls, read_more
 from dashboard.live.growth import GrowingResponse, Sent, describe_status
 from dashboard.live.in_flight import Flights, InFlight, SpoolWatch
 from dashboard.live.streams import (
@@ -72,6 +73,7 @@ class LivePages(TracePages):
         self._spool = SpoolWatch(settings.proxy_spool_path, settings.spool_path)
         self.feeds = Feeds(settings.data_dir, self._spool, connections)
         self.streams = Streams()
+        self._growing = GrowingCalls()
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -139,30 +141,31 @@ class LivePages(TracePages):
     async def _grow(self, caller: Caller, entry_id: str, check: Check) -> Events:
         file = await run_in_threadpool(self._spool.find, caller.organization_id, entry_id)
         if file is not None:
-            with suppress(OSError, SpoolError), InFlightFile(file) as opened:  # it has ended
-                async for event in self._read_on(opened, check):
+            with suppress(OSError, SpoolError), self._growing.open(file) as call:  # it has ended
+                async for event in self._read_on(call, check):
                     yield event
                     if event == END:
                         return
         address = await self._wait_until_stored(caller, entry_id)
         yield format_event("ended", {"address": address})
 
-    async def _read_on(self, opened: InFlightFile, check: Check) -> Events:
-        """Send what is written to a file until its call has ended. Raises OSError, SpoolError."""
-        response, sent, size, silent_s = GrowingResponse(), Sent(), -1, 0.0
+    async def _read_on(self, call: GrowingCall, check: Check) -> Events:
+        """Send what is written to a file until its call has ended. Raises OSError."""
+        sent, size, silent_s = Sent(), -1, 0.0
         has_ended = False
         while not has_ended:
-            has_ended = opened.has_ended  # before it is read, so that its end is read too
-            has_grown = opened.size != size
+            has_ended = call.has_ended  # before it is read, so that its end is read too
+            has_grown = call.size != size
             if has_grown or silent_s >= HEARTBEAT_S:
                 silent_s = 0.0
                 if not await check():
                     yield END
                     return
-                size = opened.size
-                await run_in_threadpool(_read_more, opened, response)
-                grown = {"status": describe_status(response), "parts": sent.take_new(response)}
-                yield format_event("response", grown) if has_grown else BEAT
+                if has_grown:
+                    size = call.size
+                    yield format_event("response", await call.read(sent))
+                else:
+                    yield BEAT
             await self.streams.wait(asyncio.Event(), GROWTH_EVERY_S)
             silent_s += GROWTH_EVERY_S
 
@@ -200,17 +203,11 @@ class LivePages(TracePages):
         response = GrowingResponse()
         try:
             with InFlightFile(file) as opened:
-                _read_more(opened, response)
+                read_more(opened, response)
             call = self._spool.describe(file)
         except (OSError, SpoolError):  # it has ended
             return None
         return None if call is None else (call, response)
-
-
-def _read_more(opened: InFlightFile, response: GrowingResponse) -> None:
-    found = opened.read()
-    if found is not None:
-        response.read(found[0])
 
 
 def _choose(feed: Feed, wish: _Wish) -> Flights:

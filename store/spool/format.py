@@ -213,6 +213,18 @@ def parse_exchange(
     )
 
 
+def parse_response(data: bytes) -> tuple[ResponseHead | None, bytes, int]:
+    """Return the head, if it is there, and the body that whole frames of a response have.
+
+    Besides, how many bytes of ``data`` these frames take: the rest is to be read again with what follows."""
+    response, size = _PartialResponse(), 0
+    for frame in _frames(data):
+        if frame.torn or not response.take(frame):
+            break
+        size += FRAME.size + len(frame.payload)
+    return response.head, b"".join(response.chunks), size
+
+
 def complete(data: bytes, name: str = "spool file") -> bytes | None:
     """Return a file that a proxy left unfinished with the ending that ``parse_exchange`` gives it.
 

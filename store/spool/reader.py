@@ -21,12 +21,14 @@ from store.spool.format import (
     RESERVE,
     UNREADABLE,
     Rejection,
+    ResponseHead,
     SpooledExchange,
     SpoolError,
     measure_frame,
     measure_request,
     parse_exchange,
     parse_rejections,
+    parse_response,
 )
 from store.spool.free_files import FREE
 
@@ -97,10 +99,15 @@ class InFlightFile:
             os.close(self._fd)
             raise
 
+        self._position: int | None = None  # behind the frames of the response that were read
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         os.close(self._fd)
 
     @property
@@ -120,6 +127,28 @@ class InFlightFile:
         data = _read_open(self._fd, self._path)
         exchange = parse_exchange(data, _name(self._path))
         return None if exchange is None else (exchange, measure_request(data))
+
+    def read_more(self) -> tuple[ResponseHead | None, bytes]:
+        """Return what came of the response since the last time: its head, once, and bytes of its body.
+
+        Of the request only the sizes are read. Raises OSError."""
+        if self._position is None:
+            self._position = self._find_response()
+        if self._position is None:
+            return None, b""
+        data = os.pread(self._fd, max(self.size - self._position, 0), self._position)
+        head, body, size = parse_response(data)
+        self._position += size
+        return head, body
+
+    def _find_response(self) -> int | None:
+        """Return where the response begins, or None before the request is whole."""
+        try:
+            head = measure_frame(os.pread(self._fd, FRAME.size, 0))
+            start = head + measure_frame(os.pread(self._fd, FRAME.size, head))
+        except SpoolError:
+            return None
+        return start if start <= self.size else None
 
 
 def remove_empty_runs(root: Path) -> None:
