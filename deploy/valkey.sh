@@ -7,7 +7,8 @@
 #   DATA      its folder; /data
 #   MEMORY    how much of it the entries of a server may take; 1gb
 #
-# VALKEY_PASSWORD is that of Taximeter's user, VALKEY_ADMIN_PASSWORD that of the servers among themselves.
+# VALKEY_PASSWORD is that of nodes with calls or pages, VALKEY_PROXY_PASSWORD that of proxy nodes, and
+# VALKEY_ADMIN_PASSWORD that of the servers among themselves.
 # Both programs rewrite their file when roles change, so one that is there is kept.
 set -eu
 umask 077
@@ -15,6 +16,7 @@ data=${DATA:-/data}
 file=$data/valkey-$1.conf
 admin=${VALKEY_ADMIN_PASSWORD:?is not set}
 password=${VALKEY_PASSWORD:?is not set}
+proxy_password=${VALKEY_PROXY_PASSWORD:?is not set}
 
 write_server() {
   cat <<END
@@ -26,7 +28,8 @@ maxmemory ${MEMORY:-1gb}
 maxmemory-policy noeviction
 requirepass $admin
 masterauth $admin
-user taximeter on >$password resetchannels ~taximeter:* -@all +info +ping +hello +multi +exec +xadd +xreadgroup +xack +xautoclaim +xgroup|create +xinfo|groups +xinfo|consumers +xpending +xtrim +hget +hgetall +hset +hdel +get +set +incrby +evalsha +script|load +time +lindex +lpush +ltrim +pexpire
+user taximeter-proxy on >$proxy_password resetchannels %W~taximeter:log:* ~taximeter:limit:* ~taximeter:proof %R~taximeter:directory %R~taximeter:directory:version %R~taximeter:budgets %R~taximeter:erasures ~taximeter:erasures:nodes +info +ping +xadd +hget +hgetall +hset +get +incrby +evalsha +script|load +time +lindex +lpush +ltrim +pexpire
+user taximeter on >$password resetchannels ~taximeter:log:* ~taximeter:copies ~taximeter:nodes ~taximeter:buckets:* ~taximeter:moves ~taximeter:moves:* ~taximeter:budgets:nodes ~taximeter:erasures:nodes %R~taximeter:erasures %R~taximeter:directory %R~taximeter:directory:version %R~taximeter:statements:key +info +ping +xreadgroup +xack +xautoclaim +xgroup|create +xinfo|groups +xinfo|consumers +xpending +xtrim +hget +hgetall +hset +hdel +get +set +evalsha +script|load ~taximeter:directory ~taximeter:directory:version ~taximeter:statements:key ~taximeter:budgets %R~taximeter:budgets:nodes ~taximeter:erasures ~taximeter:erasures:nodes ~taximeter:nodes ~taximeter:buckets:* ~taximeter:moves ~taximeter:moves:said %R~taximeter:copies +info +ping +multi +exec +hget +hgetall +hset +hdel +get +set +incrby +xinfo|groups +xinfo|consumers +evalsha +script|load
 ${PRIMARY:+replicaof $PRIMARY}
 END
 }

@@ -30,7 +30,11 @@ VALKEYS = {name: each for name, each in SERVICES.items() if each["image"].starts
 SENTINELS = [each for each in VALKEYS.values() if each["command"] == ["sentinel"]]
 SCRIPT = DEPLOY / "valkey.sh"
 CLI = shutil.which("redis-cli") or shutil.which("valkey-cli")
-PASSWORDS = {"VALKEY_PASSWORD": "secret", "VALKEY_ADMIN_PASSWORD": "other"}
+PASSWORDS = {
+    "VALKEY_PASSWORD": "secret",
+    "VALKEY_PROXY_PASSWORD": "third",
+    "VALKEY_ADMIN_PASSWORD": "other",
+}
 
 
 def settle(node: dict[str, Any]) -> Settings:
@@ -87,8 +91,11 @@ def test_its_nodes_are_three_proxies_the_pages_and_two_copies():
 
 def test_its_nodes_know_the_sentinels_and_those_the_primary():
     addresses = {each["networks"]["log"]["ipv4_address"] for each in SENTINELS}
-    [url] = {node["environment"]["TAXIMETER_CLUSTER"] for node in NODES.values()}
-    assert set(url.rpartition("@")[2].removesuffix("/main").split(",")) == addresses
+    urls = {name: node["environment"]["TAXIMETER_CLUSTER"] for name, node in NODES.items()}
+    for name, url in urls.items():
+        assert set(url.rpartition("@")[2].removesuffix("/main").split(",")) == addresses
+        user = re.findall(r"//([\w-]+):", url)
+        assert user == ["taximeter-proxy" if name.startswith("proxy") else "taximeter"]
     primary = VALKEYS["valkey-1"]["networks"]["log"]["ipv4_address"]
     assert "PRIMARY" not in VALKEYS["valkey-1"]["environment"]
     others = [each for name, each in VALKEYS.items() if name != "valkey-1"]
@@ -137,10 +144,16 @@ def find_routes(config: dict[str, Any]) -> list[dict[str, Any]]:
     return routes
 
 
-def test_the_user_of_the_nodes_may_do_what_the_documentation_says():
-    (line,) = re.findall(r"^ACL SETUSER (.*)$", (ROOT / "docs" / "cluster.md").read_text(), re.M)
-    (user,) = re.findall(r"^user (.*)$", SCRIPT.read_text(), re.M)
-    assert user.replace("$password", "PASSWORD") == line
+def test_the_users_of_the_nodes_may_do_what_the_documentation_says():
+    """One of proxy nodes, and one of the others, which has the rules of both roles."""
+    text = (ROOT / "docs" / "cluster.md").read_text()
+    found = re.findall(r"^ACL SETUSER (\S+) on >PASSWORD resetchannels (.*)$", text, re.M)
+    rules = {name.removeprefix("taximeter-"): each for name, each in found}
+    users = re.findall(r"^user (.*)$", SCRIPT.read_text(), re.M)
+    assert users == [
+        f"taximeter-proxy on >$proxy_password resetchannels {rules['proxy']}",
+        f"taximeter on >$password resetchannels {rules['recorder']} {rules['web']}",
+    ]
 
 
 @contextmanager
@@ -183,7 +196,7 @@ def test_the_script_starts_servers_and_a_sentinel_that_a_node_can_use(tmp_path: 
             ("sentinel", sentinel, primary),
         ):
             stack.enter_context(run_script(tmp_path, what, port, first))
-        url = f"redis+sentinel://taximeter:secret@127.0.0.1:{sentinel}/main"
+        url = f"redis+sentinel://taximeter-proxy:third@127.0.0.1:{sentinel}/main"
         node = stack.enter_context(closing(server.connect(url)))
         admin = stack.enter_context(closing(redis.Redis(port=replica, password="other")))
 
