@@ -18,6 +18,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from dashboard.sign_in.oauth import MAX_RESPONSE_BYTES
 from store.control import people
+from tests.dashboard.people import COOKIE
 from tests.dashboard.signing_in import run_site
 
 pytestmark = pytest.mark.served
@@ -523,10 +524,10 @@ def test_a_code_is_sent_once_with_its_own_verifier(site, provider, via):
 
 @pytest.mark.parametrize("via", ["google", "github"])
 def test_a_session_cookie_that_was_planted_is_not_the_one_that_is_begun(site, provider, via):
-    site.client.cookies.set("taximeter", "planted", domain="meter.example")
+    site.client.cookies.set(COOKIE, "planted", domain="meter.example")
     response = go_through(site, provider, via)
     (cookie,) = [
-        each for each in response.headers.get_list("set-cookie") if each.startswith("taximeter=")
+        each for each in response.headers.get_list("set-cookie") if each.startswith(f"{COOKIE}=")
     ]
     assert "planted" not in cookie
 
