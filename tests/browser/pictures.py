@@ -49,7 +49,7 @@ class Picture:
 PICTURES: Mapping[str, Picture] = {
     "traces": Picture(CALLS, 1050, "30 calls, newest first"),
     "home": Picture("/", 1180, "Most expensive sessions of the week"),
-    "overview": Picture("/overview?span=today&by=endpoint", 1500, "Cost by endpoint"),
+    "overview": Picture("/overview?span=today&by=endpoint", 1680, "Cost by endpoint"),
     "session": Picture("/sessions/{session}", 1770, "The cache broke"),
     "call": Picture("/traces/usage/{broken}", 1650, "New in this call"),
     "compare": Picture("/traces/usage/{before}/compare/{broken}", 1450, "Swap before and after"),
