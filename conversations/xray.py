@@ -49,8 +49,9 @@ _TEXTS: dict[object, Category] = {
 }
 _RESULT = re.compile(r"(?:.*_)?tool_result")
 _REMINDER, _REMINDER_END = b"<system-reminder>", b"</system-reminder>"
-# How Claude Code heads the memory files that it puts into a reminder.
-_MEMORY = re.compile(rb"Contents of ([^\\\" ]++)[^\\\":]*+:")
+# How Claude Code heads the memory files that it puts into a reminder: path, a few words, colon. Without the
+# limits each beginning would look through all the others after it.
+_MEMORY = re.compile(rb"Contents of ([^\\\" ]{1,4096}+)[^\\\":]{0,200}+:")
 _MCP = re.compile(r"mcp__(.+?)__")
 
 

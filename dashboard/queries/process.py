@@ -28,8 +28,9 @@ from dashboard.tables import response_guard
 from dashboard.tables.errors import RequestState
 from dashboard.tables.instances import Instances
 
-# The query proxy kills after 4 s; these hold when the web process has ended or stands still.
-ALARM_S, ALARM_BETWEEN_MESSAGES_S = 12, 90
+# The query proxy kills after 4 s, and pages after 30 s; these hold when the web process has ended or stands
+# still.
+ALARM_S, PAGE_ALARM_S, ALARM_BETWEEN_MESSAGES_S = 12, 60, 90
 MAX_GROWN_BYTES = 160 << 20  # an idle one has some 55
 READY, READING = b"r", b"s"
 
@@ -95,7 +96,8 @@ class Supervised:
             await send(message)
 
         self._abandoned.clear()
-        signal.alarm(ALARM_S)
+        is_page = any(name == PAGE_HEADER for name, _ in scope.get("headers", ()))
+        signal.alarm(PAGE_ALARM_S if is_page else ALARM_S)
         try:
             await self._app(scope, receive, send_watched)
         except Exception:

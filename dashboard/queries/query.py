@@ -12,7 +12,7 @@ from dashboard.queries.protocol import HEADER, PAGE_HEADER, Caller, Headers, for
 DEADLINE_S = 4.0  # to the response's head; a query itself is stopped after 3
 # To the head of a page, of processor time, since nothing becomes plain because the machine is busy. The
 # time of a plain page is in proportion to its text, of which there may be 48 MB.
-PAGE_CPU_S, PLAIN_PAGE_CPU_S, PAGE_DEADLINE_S = 1.5, 6.0, 10.0
+PAGE_CPU_S, PLAIN_PAGE_CPU_S, PAGE_DEADLINE_S = 1.5, 6.0, 30.0
 RECHECK_S = 0.25  # whoever was removed since then is sent nothing more
 STREAM_SUFFIXES = (".jsonl", ".parquet")
 MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 4 << 30

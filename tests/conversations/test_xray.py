@@ -1,4 +1,5 @@
 import json
+import time
 from typing import Any
 
 import orjson
@@ -82,6 +83,23 @@ def test_each_part_of_a_request_has_its_category():
     places = [(s.message, s.block) for s in spans if s.category in ("user_text", "tool_result")]
     assert places == [(0, None), (2, 0)]
     check_whole(orjson.dumps(body))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Contents of a ",
+        "Contents of ",
+        "<system-reminder>",
+        "<system-reminder>Contents of a ",
+        '\\"',
+    ],
+)
+def test_the_time_is_in_proportion_to_the_text(words):
+    body = orjson.dumps({"messages": [user(text("<system-reminder>" + words * 30_000))]})
+    began_s = time.process_time()
+    assert list_spans(body)
+    assert time.process_time() - began_s < 10, "by the square of it, it would be minutes"
 
 
 def test_reminders_and_memory_files_are_told_apart_from_what_the_user_said():

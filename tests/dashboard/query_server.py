@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from dashboard.queries import processes, protocol, query_proxy
+from dashboard.queries import processes, protocol, query, query_proxy
 from dashboard.queries.connections import Server, listen
 from dashboard.queries.process import QueryApp
 from runtime.settings import QUERY_SOCKETS_VARIABLE
@@ -67,6 +67,7 @@ class QueryServer:
             monkeypatch.setattr(processes, "kill_process", lambda *_: self._start(Path(folder)))
             # Threads hold each other up, and have no clocks of their own.
             monkeypatch.setattr(query_proxy, "QUICK_S", 0.5)
+            monkeypatch.setattr(query, "PAGE_CPU_S", 30.0)
             self._app = QueryApp(traces)
             for _ in range(COUNT):
                 self._start(Path(folder))

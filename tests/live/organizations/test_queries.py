@@ -140,7 +140,7 @@ def test_query_processes_know_no_settings_and_no_control_database(service, peopl
     assert looked_at
 
 
-def test_while_the_pool_is_away_only_tables_are_missing_and_they_come_back(service, people):
+def test_while_the_pool_is_away_tables_and_calls_are_missing_and_they_come_back(service, people):
     victim, _ = people
     newest = json.loads(victim.get("/traces/usage.json?_col=id&_size=1").body)["rows"][0][0]
     service.signal(signal.SIGSTOP)  # so that nobody starts another
@@ -152,7 +152,10 @@ def test_while_the_pool_is_away_only_tables_are_missing_and_they_come_back(servi
         assert answer.status == 503
         assert b"Queries cannot be run at the moment; other pages work." in answer.body
         assert int(answer.head.header("retry-after") or 0) > 0
-        for path in ("/", "/settings", f"/traces/usage/{newest}"):
+        answer = victim.get(f"/traces/usage/{newest}", [("Accept", "text/html")])
+        assert answer.status == 503
+        assert b"Pages of calls cannot be made at the moment." in answer.body
+        for path in ("/", "/settings", "/sessions", f"/traces/usage/{newest}/request"):
             assert victim.get(path, [("Accept", "text/html")]).status == 200
     finally:
         service.signal(signal.SIGCONT)
