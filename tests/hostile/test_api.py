@@ -16,7 +16,7 @@ from tests.store.traffic import make_entry
 
 MEBI = 1 << 20
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="the peak of another process's memory is known on Linux alone"
+    sys.platform != "linux", reason="only Linux tells the peak of another process; run it on Linux"
 )
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from tests import ROOT
 
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such limit")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "darwin", reason="macOS has no such limit; run it on Linux"
+)
 TAKE = """
 from runtime import address_space
 def take():
