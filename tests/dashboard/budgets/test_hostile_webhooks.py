@@ -72,11 +72,11 @@ def connections(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("scheme", ["https", "http"])
-@pytest.mark.parametrize("host", WRITTEN)
-def test_no_way_to_write_an_inner_address_is_taken(host, scheme):
-    with pytest.raises(ValueError, match=r"webhook|public address"):
-        PUBLIC_ONLY.check(f"{scheme}://{host}/")
+@pytest.mark.parametrize("host", WRITTEN, ids=ascii)
+def test_no_way_to_write_an_inner_address_is_taken(host):
+    for scheme in ("https", "http"):
+        with pytest.raises(ValueError, match=r"webhook|public address"):
+            PUBLIC_ONLY.check(f"{scheme}://{host}/")
 
 
 @pytest.mark.parametrize(
