@@ -159,7 +159,7 @@ class Traces:
         except NoProcessError as error:
             logger.error("There is no query process: %s", error)  # noqa: TRY400 - the message is enough
             raise _refuse(
-                503, "Queries cannot be run at the moment; other pages work.", 3
+                503, "Queries cannot be run at the moment. Try again in a moment.", 3
             ) from error
         except RefusedError as error:
             message = (
