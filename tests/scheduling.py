@@ -25,6 +25,7 @@ GROUPS = {
             *("tests/live/test_cli.py", "tests/live/test_run.py"),
             *("tests/live/test_prometheus.py", "tests/live/test_send_again.py"),
             "tests/live/test_sign_in.py",
+            "tests/addon/test_upstream_paths.py",
             *("tests/metering/test_sdk_fields.py", "tests/metering/test_sdk_models.py"),
             "tests/dashboard/call/test_nothing_lost.py",
             "tests/dashboard/replay/test_snippets.py",

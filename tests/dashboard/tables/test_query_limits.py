@@ -42,7 +42,8 @@ def test_tables_of_modules_show_nothing_of_the_process(connection):
 
 
 @pytest.mark.skipif(
-    "sqlite_stmt" not in list_modules(), reason="this SQLite is built without it; Debian's has it"
+    "sqlite_stmt" not in list_modules(),
+    reason="this SQLite is built without it; run it with Debian's, which has it",
 )
 def test_the_sql_of_others_is_not_shown(connection):
     kept = connection.execute("select 'what somebody else asked' union all select 2")
