@@ -5,6 +5,7 @@ of copying decides what a backup may lack: first comes what waits in the spool, 
 ``control.db`` last.
 """
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -20,6 +21,7 @@ type Treatment = Literal["copied as a database", "copied", "copied first", "left
 CONTROL = "control.db"
 TRACES = "traces.db"
 RESTORING = "taximeter-restore"
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~@+=-]{0,199}")
 
 
 class Rule(NamedTuple):
@@ -28,6 +30,11 @@ class Rule(NamedTuple):
     pattern: str
     treatment: Treatment
     about: str
+
+    @property
+    def is_copied(self) -> bool:
+        """Return whether a backup has these files."""
+        return self.treatment != "left out"
 
 
 # The first that matches holds. Within an organisation this is also the order of copying.
@@ -88,11 +95,7 @@ def list_spool(data_dir: Path) -> list[PurePosixPath]:
 
 def list_organizations(data_dir: Path) -> list[PurePosixPath]:
     """Return the files of all organisations to copy."""
-    rules = [
-        rule
-        for rule in RULES
-        if rule.pattern.startswith("traces/") and rule.treatment != "left out"
-    ]
+    rules = [rule for rule in RULES if rule.pattern.startswith("traces/") and rule.is_copied]
     found = [path for rule in rules for path in _find(data_dir, rule)]
     return sorted(found, key=lambda path: path.parent)  # keeps the order of the rules within each
 
@@ -108,8 +111,18 @@ def list_unknown(data_dir: Path) -> list[PurePosixPath]:
 
 
 def find_rule(path: PurePosixPath) -> Rule | None:
-    """Return the rule about a path in the data directory."""
-    return next((rule for rule in RULES if _matches(path.parts, rule.pattern.split("/"))), None)
+    """Return the rule about a path in the data directory.
+
+    None is about a file to copy under a name that Taximeter gives to none: a restore refuses these."""
+    rule = next((rule for rule in RULES if _matches(path.parts, rule.pattern.split("/"))), None)
+    if rule is not None and rule.is_copied and not all(map(is_plain, path.parts)):
+        return None
+    return rule
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a file or folder of a data directory, or of a backup, may have this name."""
+    return _PART.fullmatch(name) is not None
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -119,8 +132,9 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _find(data_dir: Path, rule: Rule) -> list[PurePosixPath]:
-    return [
+    paths = [
         PurePosixPath(path.relative_to(data_dir).as_posix())
         for path in data_dir.glob(rule.pattern)
         if path.is_file()
     ]
+    return [path for path in paths if find_rule(path) is not None]

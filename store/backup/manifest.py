@@ -9,7 +9,6 @@ directory, and is what a backup has, once.
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -20,13 +19,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from runtime import clock
 from runtime.errors import ControlError
-from store.backup.contents import find_rule
+from store.backup.contents import find_rule, is_plain
 from store.backup.copying import DamagedError, open_file, write_file
 
 NAME = "manifest.json"
 FORMAT = 1
 MAX_BYTES = 100_000_000  # of some 300,000 files
-_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~@+=-]{0,199}")
 _SHOWN = 100
 
 
@@ -130,8 +128,8 @@ def _check_files(path: Path, files: Mapping[str, StoredFile]) -> None:
     for name, stored in files.items():
         place = PurePosixPath(name)
         rule = find_rule(place)
-        is_plain = all(map(_PART.fullmatch, (*place.parts, stored.folder)))
-        if rule is None or rule.treatment == "left out" or not is_plain or str(place) != name:
+        is_of_a_backup = rule is not None and rule.is_copied and is_plain(stored.folder)
+        if not is_of_a_backup or str(place) != name:
             raise BackupError(
                 f"{path} names a file that is not part of a backup: {ascii(name[:_SHOWN])[1:-1]}"
             )

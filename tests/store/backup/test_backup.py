@@ -388,6 +388,16 @@ def test_files_that_no_rule_is_about_are_named(place, copy):
     assert contents.find_rule(PurePosixPath("traces/org/traces.db-wal")) is not None
 
 
+def test_files_with_names_that_a_restore_refuses_are_left_out_and_named(place, copy):
+    """Otherwise nobody could restore the backup, nor make the next one there."""
+    unreadable = place.data_dir / "spool" / "unreadable"
+    unreadable.mkdir(parents=True)
+    (unreadable / "copy (1).done").touch()
+    assert copy.make().unknown == ["spool/unreadable/copy (1).done"]
+    assert copy.make().unknown == ["spool/unreadable/copy (1).done"]
+    copy.restore()
+
+
 def test_a_link_among_the_calls_that_wait_is_a_problem_and_the_rest_is_copied(
     place, copy, tmp_path
 ):
