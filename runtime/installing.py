@@ -1,18 +1,22 @@
 """The commands that install what is missing, for the way in which this program was installed itself.
 
 An environment of ``uv tool`` has no pip, and what is added to it by other means is gone at its next
-upgrade; so its command installs the program once more, from where it came.
+upgrade; so its command installs the program once more, from where it came, with the extras that it has.
 """
 
 import json
+import re
 import shlex
 import sys
+from collections import defaultdict
+from collections.abc import Set
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 NAME = "taximeter"
 _UV_RECEIPT = "uv-receipt.toml"  # in the environment of each tool
+_OF_AN_EXTRA = re.compile(r"""([\w.-]+).*;.*\bextra *== *["']([\w.-]+)["']""", re.ASCII)
 
 
 def explain_missing(feature: str, extra: str) -> str:
@@ -27,16 +31,17 @@ def command_for_extra(extra: str) -> str:
     """Return the command that installs the libraries of one of our extras."""
     source = _find_source()
     if _is_uv_tool():
-        return f"uv tool install --force {shlex.quote(_name_source(source, extra))}"
+        extras = _find_extras() | {extra}
+        return f"uv tool install --force {shlex.quote(_name_source(source, extras))}"
     if source is not None and source.is_dir():
         return f"{_pip()} install -e {shlex.quote(f'{source}[{extra}]')}"
-    return f"{_pip()} install {shlex.quote(_name_source(source, extra))}"
+    return f"{_pip()} install {shlex.quote(_name_source(source, {extra}))}"
 
 
 def command_for(requirement: str) -> str:
     """Return the command that installs a package in a version that fits."""
     if _is_uv_tool():
-        source = _name_source(_find_source())
+        source = _name_source(_find_source(), _find_extras())
         return f"uv tool install --force --with {shlex.quote(requirement)} {shlex.quote(source)}"
     return f"{_pip()} install {shlex.quote(requirement)}"
 
@@ -59,6 +64,26 @@ def _find_source() -> Path | None:
     return Path(unquote(parts.path)) if parts and parts.scheme == "file" else None
 
 
-def _name_source(source: Path | None, extra: str = "") -> str:
-    wanted = f"{NAME}[{extra}]" if extra else NAME
+def _find_extras() -> Set[str]:
+    """Return our extras whose libraries are all installed."""
+    try:
+        requirements = distribution(NAME).requires or ()
+    except PackageNotFoundError:
+        return frozenset()
+    libraries = defaultdict[str, list[str]](list)
+    for match in filter(None, map(_OF_AN_EXTRA.match, requirements)):
+        libraries[match[2]].append(match[1])
+    return {extra for extra, names in libraries.items() if all(map(_is_installed, names))}
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _name_source(source: Path | None, extras: Set[str]) -> str:
+    wanted = f"{NAME}[{','.join(sorted(extras))}]" if extras else NAME
     return wanted if source is None else f"{wanted} @ {source.as_uri()}"

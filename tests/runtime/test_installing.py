@@ -12,6 +12,14 @@ import pytest
 from runtime import installing
 from tests import ROOT
 
+REQUIREMENTS = [
+    "click>=8.4",
+    'pydantic>=2.12; python_version >= "3.14"',
+    'pyarrow>=21; extra == "parquet"',
+    'redis!=8.0.*,>=7.4; extra == "cluster"',
+    'opentelemetry-exporter-otlp-proto-http>=1.30; extra == "otel"',
+    "opentelemetry-sdk>=1.30; (python_version >= '3.12') and extra == 'otel'",
+]
 WHEEL = "file:///srv/the%20wheels/taximeter-0.1.0-py3-none-any.whl"
 
 
@@ -21,10 +29,18 @@ def installed(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setattr(sys, "executable", "/opt/taximeter/bin/python")
 
-    def install(url, *, by_uv=False):
+    def install(url, *, by_uv=False, libraries=()):
         text = None if url is None else json.dumps({"url": url})
-        found = SimpleNamespace(read_text={"direct_url.json": text}.get)
-        monkeypatch.setattr(installing, "distribution", lambda _name: found)
+        ours = SimpleNamespace(read_text={"direct_url.json": text}.get, requires=REQUIREMENTS)
+
+        def find(name):
+            if name == installing.NAME:
+                return ours
+            if name not in libraries:
+                raise PackageNotFoundError(name)
+            return SimpleNamespace()
+
+        monkeypatch.setattr(installing, "distribution", find)
         if by_uv:
             (tmp_path / "uv-receipt.toml").touch()
 
@@ -54,6 +70,19 @@ def test_uv_installs_the_tool_once_more_with_the_extra(installed, url, source):
         installing.command_for_extra("cluster")
         == f"uv tool install --force 'taximeter[cluster]{source}'"
     )
+
+
+def test_uv_installs_the_extras_again_that_the_tool_has(installed):
+    has = ("click", "pyarrow", "opentelemetry-sdk")  # of otel, only a part
+    installed(WHEEL, by_uv=True, libraries=has)
+    assert installing.command_for_extra("cluster") == (
+        f"uv tool install --force 'taximeter[cluster,parquet] @ {WHEEL}'"
+    )
+    assert installing.command_for("mitmproxy<=1.2") == (
+        f"uv tool install --force --with 'mitmproxy<=1.2' 'taximeter[parquet] @ {WHEEL}'"
+    )
+    installed(WHEEL, by_uv=True, libraries=(*has, "opentelemetry-exporter-otlp-proto-http"))
+    assert "'taximeter[otel,parquet] @ " in installing.command_for_extra("parquet")
 
 
 def test_a_package_is_installed_beside_the_program(installed):
