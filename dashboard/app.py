@@ -40,6 +40,7 @@ from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
+from runtime import address_space
 from runtime.attempts import AttemptLimit
 from runtime.errors import CODES, OTHER_CODE, ControlError, NotFoundError, as_sentence
 from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings
@@ -106,6 +107,7 @@ class CallPages:
             ControlError: self._refuse_caller,
             sqlite3.Error: _report_unavailable,
             MemoryError: _report_short_memory,
+            RuntimeError: _report_short_memory,
             Exception: _report_failure,
         }
 
@@ -185,7 +187,9 @@ async def _report_unavailable(request: Request, error: sqlite3.Error) -> Respons
     return rendering.refuse(request, 503, CODES[503], "Try again in a moment.", headers)
 
 
-async def _report_short_memory(request: Request, _error: Exception) -> Response:
+async def _report_short_memory(request: Request, error: Exception) -> Response:
+    if not address_space.is_used_up(error):
+        raise error
     logger.error("A page needed more memory than TAXIMETER_WEB_MEMORY allows.")
     message = "The service is short of memory. Ask for less, or try again in a moment."
     return rendering.refuse(request, 503, CODES[503], message, {"retry-after": "3"})

@@ -8,6 +8,7 @@ import resource
 import sys
 
 _CAN_LIMIT = sys.platform != "darwin"
+_NO_THREAD = "can't start new thread"  # for want of address space for its stack
 
 
 def limit(most_bytes: int, *, for_good: bool = False) -> None:
@@ -24,3 +25,8 @@ def lift() -> None:
     if _CAN_LIMIT:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def is_used_up(error: Exception) -> bool:
+    """Return whether an error says that there is no more memory."""
+    return isinstance(error, MemoryError) or str(error) == _NO_THREAD

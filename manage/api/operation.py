@@ -35,7 +35,7 @@ class Operation[Request: RequestModel, Response: ResponseModel]:
     and why. The API sends the text for 403 and 404 instead of the error's own, which is for a
     terminal.
     ``encode`` yields the JSON of a response that may be too large to be made as a whole; ``run`` makes
-    the response of it."""
+    the response of it. ``is_slow``: it may take seconds."""
 
     method: Method
     path: str
@@ -47,6 +47,7 @@ class Operation[Request: RequestModel, Response: ResponseModel]:
     status: HTTPStatus
     errors: Mapping[HTTPStatus, str] = field(default_factory=dict)
     encode: Callable[[Context[Request]], Iterator[bytes]] | None = None
+    is_slow: bool = False
 
     @property
     def query(self) -> type[RequestModel]:
@@ -67,6 +68,7 @@ def operation[Request: RequestModel, Response: ResponseModel](
     response: type[Response],
     status: HTTPStatus = HTTPStatus.OK,
     errors: Mapping[HTTPStatus, str] | None = None,
+    is_slow: bool = False,
 ) -> Callable[[Callable[[Context[Request]], Response]], Operation[Request, Response]]:
     """Return a decorator that makes an operation of the function that carries it out."""
 
@@ -81,6 +83,7 @@ def operation[Request: RequestModel, Response: ResponseModel](
             run=run,
             status=status,
             errors=errors or {},
+            is_slow=is_slow,
         )
 
     return declare

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from manage.api.models import Error, ErrorDetail
 from manage.api.operation import Operation
+from runtime import address_space
 from runtime.errors import CODES, OTHER_CODE, ControlError, as_sentence
 
 logger = logging.getLogger(__name__)
@@ -67,8 +68,10 @@ async def refuse_http(_request: Request, error: Exception) -> Response:
     )
 
 
-async def refuse_for_memory(_request: Request, _error: Exception) -> Response:
-    """Return the response to a request for which there is not enough memory."""
+async def refuse_for_memory(_request: Request, error: Exception) -> Response:
+    """Return the response to a request for which there is not enough memory. Raises any other error."""
+    if not address_space.is_used_up(error):
+        raise error
     logger.error("A request to the API needed more memory than TAXIMETER_WEB_MEMORY allows.")
     return refuse(
         RefusedError(

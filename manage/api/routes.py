@@ -4,14 +4,15 @@ Requests become calls of the operations in the table ``operations``, and their r
 responses. A request is read on the event loop and carried out in a worker thread: it is
 authenticated first, then validated, then run, so that a client without a key learns nothing about
 what needs one. Operations of one organisation, and the parts of its long responses, are carried out one
-after the other, so that none takes all threads.
+after the other, so that none takes all threads; and slow ones, of however many, leave a thread to the others.
 """
 
+import asyncio
 import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 from http import HTTPStatus
@@ -41,7 +42,7 @@ from manage.api.refusals import (
 )
 from manage.api.streaming import Encoded, PartsResponse, Read, send_parts
 from manage.api.validation import validate
-from manage.supervision.workers import Workers
+from manage.supervision.workers import COUNT, Workers
 from runtime.attempts import AttemptLimit, client_network
 from runtime.errors import ControlError, InvalidInputError
 from runtime.organization_locks import BusyError, OrganizationLocks
@@ -97,6 +98,7 @@ class Api:
         self._clock_s = clock_s
         self._bad_keys = bad_keys
         self._locks = OrganizationLocks(MAX_WAITING)
+        self._slow = asyncio.Semaphore(COUNT - 1)
 
     @cached_property
     def _document(self) -> bytes:
@@ -119,6 +121,7 @@ class Api:
             exception_handlers={
                 HTTPException: refuse_http,
                 MemoryError: refuse_for_memory,
+                RuntimeError: refuse_for_memory,
                 Exception: refuse_crash,
             },
         )
@@ -136,7 +139,8 @@ class Api:
         try:
             received = await self._receive(operation, request)
             caller = await self._workers.run(partial(self._authenticate, received))
-            async with self._locks.acquire(caller.organization_id):
+            slow = self._slow if operation.is_slow else nullcontext()
+            async with self._locks.acquire(caller.organization_id), slow:
                 encoded = await self._workers.run(partial(self._carry_out, operation, received))
         except ClientDisconnect:
             return Response(status_code=400)  # the client has gone

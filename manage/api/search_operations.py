@@ -81,6 +81,7 @@ class SearchHits(ResponseModel):
     summary="Texts that were said in your organisation's calls, each with its first call.",
     request=SearchQuery,
     response=SearchHits,
+    is_slow=True,
 )
 def search_calls(context: Context[SearchQuery]) -> SearchHits:
     query = context.request

@@ -27,23 +27,35 @@ class Parts:
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts
         self._lock = threading.Lock()
+        self._is_closed = False
 
     def read(self) -> bytes:
         """Return the next bytes, empty at the end. Raises sqlite3.Error."""
-        with self._lock:
-            read, size = list[bytes](), 0
-            for part in self._parts:
-                read.append(part)
-                size += len(part)
-                if size >= WHOLE_BYTES:
-                    break
-            return b"".join(read)
+        try:
+            with self._lock:
+                return self._read()
+        finally:
+            if self._is_closed:  # meanwhile
+                self.close()
 
     def close(self) -> None:
-        """Close what the parts are made of."""
-        with self._lock:
-            if isinstance(self._parts, Generator):
-                self._parts.close()
+        """Close what the parts are made of. It waits for nobody: a thread that reads does it at its end."""
+        self._is_closed = True
+        if self._lock.acquire(blocking=False):
+            try:
+                if isinstance(self._parts, Generator):
+                    self._parts.close()
+            finally:
+                self._lock.release()
+
+    def _read(self) -> bytes:
+        read, size = list[bytes](), 0
+        for part in self._parts:
+            read.append(part)
+            size += len(part)
+            if size >= WHOLE_BYTES:
+                break
+        return b"".join(read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +79,12 @@ class PartsResponse(StreamingResponse):
     async def stream_response(self, send: Send) -> None:
         try:
             await super().stream_response(send)
-        except (BusyError, sqlite3.Error) as error:
-            logger.warning(
-                "A response of the API was cut: %s", str(error) or "there are too many at once"
-            )
+        except BusyError:
+            logger.warning("A response of the API was cut: there are too many at once")
+        except MemoryError:
+            logger.warning("A response of the API was cut: there is not enough memory for it")
+        except sqlite3.Error as error:
+            logger.warning("A response of the API was cut: %s", error)
 
 
 async def send_parts(

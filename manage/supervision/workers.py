@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from threading import Barrier
 
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
@@ -32,7 +33,8 @@ class Workers:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Start the threads, and stop them at the end of the block. Raises sqlite3.Error, OSError."""
+        """Start the threads, and stop them at the end of the block. Raises sqlite3.Error, OSError,
+        RuntimeError."""
         with ExitStack() as stack:
             self._idle = deque(
                 stack.enter_context(ControlDatabase(self._settings.control_path, any_thread=True))
@@ -42,6 +44,7 @@ class Workers:
             self._executor = stack.enter_context(
                 ThreadPoolExecutor(COUNT, thread_name_prefix=self._name)
             )
+            _start_threads(self._executor)
             yield
 
     async def run[T](self, work: Callable[[ControlDatabase], T], /) -> T:
@@ -56,3 +59,14 @@ class Workers:
             return work(control)
         finally:
             self._idle.append(control)
+
+
+def _start_threads(executor: ThreadPoolExecutor) -> None:
+    """Start all threads of a pool. It would start them one by one: if there is no memory for one then, its
+    work is reported as failed, and another thread does it nevertheless. Raises RuntimeError."""
+    all_are_there = Barrier(COUNT)
+    try:
+        list(executor.map(lambda _: all_are_there.wait(), range(COUNT)))
+    except RuntimeError:
+        all_are_there.abort()
+        raise

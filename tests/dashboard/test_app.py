@@ -67,10 +67,11 @@ def test_the_home_page_shows_how_to_connect(signed_in):
     assert f"ANTHROPIC_BASE_URL={BASE_URL}/proxy/default" in signed_in.get("/").text
 
 
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
 @pytest.mark.parametrize("accept", ["text/html", "application/json"])
-def test_a_page_that_takes_too_much_memory_is_503(signed_in, monkeypatch, caplog, accept):
+def test_a_page_that_takes_too_much_memory_is_503(signed_in, monkeypatch, caplog, accept, error):
     def read(*_arguments, **_more):
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr("dashboard.search.arguments.parse_query", read)
     answer = signed_in.get("/search?q=x", headers={"accept": accept})

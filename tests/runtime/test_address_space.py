@@ -42,3 +42,17 @@ def test_a_process_that_is_started_takes_the_limit_back():
 def test_a_limit_for_good_cannot_be_taken_back():
     code = "address_space.limit(500_000_000, for_good=True); address_space.lift(); print(take())"
     assert run(code) == ["MemoryError"]
+
+
+def test_the_error_of_a_thread_without_room_for_its_stack_is_known():
+    code = """
+import threading
+address_space.limit(500_000_000)
+threading.stack_size(400 << 20)
+try:
+    for _ in range(2):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+except RuntimeError as error:
+    print(address_space.is_used_up(error), address_space.is_used_up(RuntimeError("x")))
+"""
+    assert run(code) == ["True", "False"]

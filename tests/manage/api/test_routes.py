@@ -29,6 +29,7 @@ from store.traces.search.reader import Found
 from tests import ROOT
 from tests.manage.organizations import make_people
 from tests.store.traces.search.conversation import record, request, response, user
+from tests.upstream import PATIENCE_S
 
 BASE_URL = "http://meter.example:8080"
 KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}")
@@ -551,9 +552,44 @@ def test_of_too_many_requests_of_an_organization_the_last_are_refused(few_turns,
     assert sorted(each.result().status_code for each in responses) == [200, 200, 503]
 
 
-def test_what_takes_too_much_memory_is_503_and_the_next_request_is_served(ann, monkeypatch):
+def test_slow_searches_of_many_organizations_leave_a_thread_to_others(
+    client, settings, monkeypatch, ask
+):
+    keys = []
+    with ControlDatabase(settings.control_path) as control:
+        management, users = Management(control, settings.data_dir), Users(control)
+        for n in range(COUNT + 1):
+            users.create(f"{n}@example.org", f"{n}'s")
+            caller = management.find_caller(f"{n}@example.org")
+            keys.append(management.create_key(caller, "any")[1])
+    began, is_over = Queue[str](), threading.Event()
+
+    def search(_management, _caller, text, *_):
+        began.put(text)
+        is_over.wait()
+        return Found(hits=[])
+
+    def send(key):
+        return client.get("/api/search?q=x", headers={"authorization": f"Bearer {key}"})
+
+    monkeypatch.setattr(Management, "search", search)
+    with ThreadPoolExecutor(len(keys) + 1) as pool:
+        searching = [pool.submit(send, key) for key in keys]
+        try:
+            for _ in range(COUNT - 1):
+                began.get()
+            other = pool.submit(ask, "ann", "GET", "/proxy-endpoints")
+            assert other.result(timeout=PATIENCE_S).status_code == 200
+            assert began.empty()
+        finally:
+            is_over.set()
+    assert {each.result().status_code for each in searching} == {200}
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
+def test_what_takes_too_much_memory_is_503_and_the_next_request_is_served(ann, monkeypatch, error):
     def search(*_arguments):
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr(Management, "search", search)
     refused = ann("GET", "/search?q=x")

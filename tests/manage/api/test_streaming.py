@@ -138,3 +138,44 @@ def test_parts_are_joined_up_to_a_size(monkeypatch):
     parts.read()
     parts.close()
     assert closed == [True, True]
+
+
+def test_closing_waits_for_no_thread_that_reads():
+    reading, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def make():
+        try:
+            reading.set()
+            go_on.wait()
+            yield b"1"
+        finally:
+            closed.set()
+
+    parts = streaming.Parts(make())
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(parts.read)
+        reading.wait()
+        parts.close()
+        assert not closed.is_set()
+        go_on.set()
+        read.result()
+    assert closed.is_set()
+
+
+def test_a_response_for_which_memory_ends_is_cut(ask, monkeypatch, caplog):
+    def read(_parts):
+        raise MemoryError
+
+    encoded = streaming.Encoded.begin
+
+    def begin(parts):
+        made = encoded(parts)
+        monkeypatch.setattr(streaming.Parts, "read", read)
+        return made
+
+    monkeypatch.setattr(streaming.Encoded, "begin", begin)
+    response = ask("/calls?bodies=yes")
+    assert response.status_code == 200
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(response.content)
+    assert "was cut: there is not enough memory" in caplog.text

@@ -57,3 +57,26 @@ async def test_a_busy_writer_stalls_neither_the_loop_nor_those_who_read(settings
             assert not waiting.done()
             writer.execute("commit")
         assert await waiting is True
+
+
+def test_all_threads_are_there_before_the_first_call(workers):
+    with workers.running():
+        names = [thread.name for thread in threading.enumerate()]
+        assert sum(name.startswith("test_") for name in names) == COUNT
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_and_no_other_waits_for_it(
+    workers, monkeypatch
+):
+    start, started = threading.Thread.start, []
+
+    def start_few(thread):
+        started.append(thread)
+        if len(started) == COUNT:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_few)
+    with pytest.raises(RuntimeError), workers.running():
+        pass
+    assert not any(thread.is_alive() for thread in started)
