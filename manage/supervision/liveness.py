@@ -34,6 +34,7 @@ async def ask_livez(port: int) -> None:
 async def end_when_silent(child: Child, ask: Ask, warn: Callable[[str], None]) -> None:
     """Kill a child whenever it is ready and does not respond any more. Goes on until it is cancelled."""
     while True:
+        life = child.lives
         if child.is_ready and await _is_silent(child, ask):
             warn(
                 f"the {child.name} process has not responded for {TURN_S * MOST_TURNS:g} s and is killed;"
@@ -41,7 +42,8 @@ async def end_when_silent(child: Child, ask: Ask, warn: Callable[[str], None]) -
             )
             child.send_signal(STACKS_SIGNAL)
             await asyncio.sleep(STACKS_S)
-            child.send_signal(signal.SIGKILL)
+            if child.lives == life:  # not the next one, if it ended by itself meanwhile
+                child.send_signal(signal.SIGKILL)
         await asyncio.sleep(TURN_S)
 
 

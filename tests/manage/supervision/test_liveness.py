@@ -12,6 +12,7 @@ import pytest
 from manage.supervision import liveness
 from manage.supervision.children import Child
 from manage.supervision.liveness import ask_livez, end_when_silent
+from runtime.stacks import STACKS_SIGNAL
 
 SERVER = """
 import socket
@@ -118,3 +119,24 @@ async def test_an_error_and_a_process_that_is_not_ready_are_no_silence(watch):
         await asyncio.wait_for(asyncio.shield(running), 5 * liveness.TURN_S)
     assert len(asked) <= begun + 1
     assert (child.is_running, lines) == (True, [])
+
+
+async def test_the_next_process_is_not_killed_for_the_last_one(monkeypatch):
+    monkeypatch.setattr(liveness, "TURN_S", 0.001)
+    monkeypatch.setattr(liveness, "STACKS_S", 0.0)
+    child, sent = Child("web", [], []), list[signal.Signals]()
+    child.is_ready, child.lives = True, 1
+
+    def send_signal(_child, number):
+        sent.append(number)
+        child.is_ready, child.lives = False, 2  # it ended by itself, and is started again
+
+    monkeypatch.setattr(Child, "send_signal", send_signal)
+    watching = asyncio.create_task(end_when_silent(child, asyncio.Event().wait, lambda _: None))
+    async with asyncio.timeout(60):
+        while not sent:
+            await asyncio.sleep(0.001)
+    for _ in range(10):
+        await asyncio.sleep(0.001)
+    watching.cancel()
+    assert sent == [STACKS_SIGNAL]
