@@ -84,18 +84,19 @@ class PageForwarding:
         self, request: Request, caller: Caller, name: PageName, arguments: Mapping[str, Any]
     ) -> Any:
         """Return a part of a page, which is JSON. Raises as the response of ``respond`` does."""
-        parts: list[bytes] = []
-        statuses: list[int] = []
+        messages: list[Message] = []
 
         async def collect(message: Message) -> None:
-            statuses.extend([message["status"]] if "status" in message else [])
-            parts.append(message.get("body", b""))
+            messages.append(message)
 
         page = self._describe(request, caller, name, arguments)
         await self.forward(request, page, b"", _never_leave, collect)
-        if statuses != [200]:
-            raise HTTPException(503, _NO_PROCESS)
-        return json.loads(b"".join(parts))
+        start, *parts = messages or [{}]
+        # One that could not be finished is cut.
+        is_whole = bool(parts) and not parts[-1].get("more_body", False)
+        if not is_whole or start["status"] != 200:
+            raise HTTPException(503, _NO_PROCESS, {"retry-after": "3"})
+        return json.loads(b"".join(part["body"] for part in parts))
 
     async def forward(
         self, request: Request, page: PageRequest, body: bytes, receive: Receive, send: Send

@@ -184,3 +184,23 @@ async def test_what_takes_too_long_even_plain_is_refused():
         assert caught.value.status_code == 503
         assert "Download" in caught.value.detail
     assert asked == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [{"status": 200}],
+        [{"status": 200}, {"body": b'{"a": ', "more_body": True}],
+        [{"status": 404}, {"body": b"{}"}],
+    ],
+)
+async def test_a_part_of_a_page_that_did_not_come_as_a_whole_is_503(messages):
+    async def forward(_query, _receive, send):
+        for message in messages:
+            await send(message)
+
+    forwarding = make_forwarding(SimpleNamespace(forward=forward))
+    with pytest.raises(HTTPException) as caught:
+        await forwarding.fetch(as_request(), ANN, "export", {})
+    assert caught.value.status_code == 503
