@@ -22,9 +22,8 @@ def judge_all(
         attempts.append((case, slug, send_case(service, upstream, case, slug, in_bytes=in_bytes)))
     upstream.faults.clear()  # each is in the evidence of its case
     service.wait_spool_empty()
-    rows = service.rows()
     harms = {
-        case.name: find_harm(case, evidence, [row for row in rows if row["slug"] == slug])
+        case.name: find_harm(case, evidence, service.rows(slug))
         for case, slug, evidence in attempts
     }
     assert len(harms) == len(cases)
