@@ -16,11 +16,13 @@ type IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_URL_LENGTH = 2000
 _INNER: Sequence[Network] = (
-    # Addresses in which another one is written, which a gateway may connect to.
-    *map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")),
+    # Addresses in which another one is written, which a tunnel may connect to.
+    *map(ipaddress.IPv6Network, ("2002::/16", "2001::/32")),
     # Public by their number, to some versions of Python, and inside of machines of Oracle and Azure.
     *map(ipaddress.IPv4Network, ("192.0.0.0/24", "168.63.129.16/32")),
 )
+# A host without IPv4 reaches an IPv4 address under this one, which ends with it (RFC 6052).
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # All other addresses of IPv6 are of a machine, a link, a site, or not assigned.
 _ASSIGNED = ipaddress.IPv6Network("2000::/3")
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.(?!-)[a-z0-9_-]{1,63})*", re.ASCII)
@@ -82,6 +84,8 @@ def explain_refusal(host: str) -> str:
 
 
 def _is_public(address: IpAddress) -> bool:
+    if address in _NAT64:
+        return _is_public(ipaddress.IPv4Address(address.packed[-4:]))
     if any(address in network for network in _INNER):
         return False
     if address.version == 6 and address not in _ASSIGNED:

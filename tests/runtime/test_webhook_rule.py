@@ -31,6 +31,8 @@ INSIDE = WebhookRule((ipaddress.ip_network("10.0.0.0/8"),))
         "::ffff:10.0.0.1",
         "::ffff:127.0.0.1",
         "64:ff9b::a00:1",
+        "64:ff9b::a83f:8110",
+        "64:ff9b:1::808:808",
         "2002:a00:1::",
         "2001:0:4136:e378:8000:63bf:3fff:fdd2",
         "2001:db8::1",
@@ -41,7 +43,8 @@ def test_addresses_that_are_not_public_are_refused(address):
 
 
 @pytest.mark.parametrize(
-    "address", ["93.184.216.34", "8.8.8.8", "2606:2800:220:1::1", "::ffff:8.8.8.8"]
+    "address",
+    ["93.184.216.34", "8.8.8.8", "2606:2800:220:1::1", "::ffff:8.8.8.8", "64:ff9b::808:808"],
 )
 def test_public_addresses_are_allowed(address):
     assert PUBLIC_ONLY.allows(ipaddress.ip_address(address))
