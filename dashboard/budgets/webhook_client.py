@@ -24,9 +24,10 @@ from runtime.webhook_rule import WebhookRule, explain_refusal
 TIMEOUT_S = 15.0
 HEAD_BYTES = 16 * 1024  # of the response, and of all interim ones before it
 _GONE = 410
-# A lookup cannot be cancelled, and who names a host may have its name server keep silent. In the threads of
-# the event loop, sign-in and mail would wait for it.
-_LOOKUPS = ThreadPoolExecutor(4, thread_name_prefix="webhook-names")
+# A lookup cannot be cancelled, and who names a host may have its name server keep silent, for longer than a
+# message may take. In the threads of the event loop, sign-in and mail would wait for it, and in a few threads
+# the webhooks of others. A thread takes 8 MB of address space, and is made when no other one is free.
+_LOOKUPS = ThreadPoolExecutor(32, thread_name_prefix="webhook-names")
 
 
 class WebhookError(Exception):

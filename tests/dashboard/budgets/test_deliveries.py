@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from dashboard.budgets import deliveries
 from dashboard.budgets.deliveries import BudgetDeliveries
 from dashboard.budgets.webhook_client import WebhookClient
 from dashboard.mail.mailer import MailError
@@ -25,11 +26,13 @@ class Mailbox:
     def __init__(self) -> None:
         self.mails: list[tuple[str, str, str]] = []
         self.fault: Exception | None = None
+        self.recipients = asyncio.Queue[str]()
 
     async def send(self, to, subject, text):
         if self.fault is not None:
             raise self.fault
         self.mails.append((to, subject, text))
+        self.recipients.put_nowait(to)
 
 
 @pytest.fixture
@@ -72,9 +75,9 @@ def deliveries_of(settings, mailbox):
     """Makes deliveries with threads for ``control.db``, in the running loop."""
 
     @asynccontextmanager
-    async def run():
+    async def run(**options):
         workers = Workers(settings, "test")
-        client = WebhookClient(WebhookRule(allows_loopback=True))
+        client = WebhookClient(WebhookRule(allows_loopback=True), **options)
         with workers.running():
             yield BudgetDeliveries(settings, workers, mailbox, client)
 
@@ -216,3 +219,25 @@ def test_a_webhook_that_stalls_delays_nobody_else(
     asyncio.run(work())
     assert {each.target for each in receiver.requests} == {"/slow", "/quick"}
     assert len(mailbox.mails) == 2
+
+
+def test_mails_do_not_wait_for_webhooks_that_stall(
+    ann, cid, report, deliveries_of, receiver, mailbox, monkeypatch
+):
+    monkeypatch.setattr(deliveries, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(deliveries, "POLL_S", 0.01)
+    gate = Gate()
+    receiver.enqueue(Script((gate, head(200, [("content-length", "0")]))))
+    report(ann, hook=f"{receiver.url}/slow")
+
+    async def work():
+        async with deliveries_of(timeout_s=600) as sender, asyncio.timeout(30):
+            with sender.running():
+                await asyncio.to_thread(gate.wait_reached)
+                report(cid)
+                while await mailbox.recipients.get() != "cid@example.org":
+                    pass
+                gate.open()
+
+    asyncio.run(work())
+    assert len(receiver.requests) == 1
