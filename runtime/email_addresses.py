@@ -7,7 +7,9 @@ from contextlib import suppress
 from runtime.errors import InvalidInputError
 
 MAX_EMAIL_LENGTH = 254
-_EMAIL = re.compile(r"[^\s@<>\"'(),:;\[\]\\]+@[^\s@<>\"'(),:;\[\]\\]+")
+_CHARS = r"[^\s@<>\"'(),:;\[\]\\]+"
+# An apostrophe is within a name, as in O'Neil; around one it would be a quote, which some programs remove.
+_EMAIL = re.compile(f"{_CHARS}(?:'{_CHARS})*@{_CHARS}")
 
 
 def parse_email(text: str) -> str:

@@ -63,6 +63,7 @@ NO_ADDRESSES = [
     *("ann@example.org>\r\nRCPT TO:<eve@evil.example", "ann@example.org> SIZE=1", "ann@example.org\0"),
     *("ann@example.org,eve@evil.example", "ann@example.org;eve@evil.example", "a b@example.org"),
     *("Ann <ann@example.org>", "<ann@example.org>", "ann@example.org (eve@evil.example)"),
+    *("'ann'@example.org", "'ann@example.org", "ann'@example.org", "ann@exam'ple.org"),
     *('"ann"@example.org', '"a\\"b"@example.org', '"ann@evil.example"@example.org', "a\\@b@example.org"),
     *("ann@evil.example@example.org", "@evil.example:ann@example.org", "group:ann@example.org;"),
     *("=?utf-8?q?eve=40evil.example?=@example.org", "=?utf-8?q?=0d=0a?=@example.org", "a@=?utf-8?q?b?="),
@@ -76,6 +77,7 @@ ADDRESSES = [
     *(ANN, "a+b=c@example.org", "a..b@example.org", ".ann@example.org", "ann.@example.org", "-x@example.org"),
     *("a%evil.example@example.org", "evil.example!ann@example.org", "a|b@example.org"),
     *("a?=b@example.org", "=a?q?b?=@example.org", "ann@127.0.0.1", "ann@localhost", "a`x`@example.org"),
+    *("o'neil@example.org", "d'arc-o'neil@example.org"),
     *("jürgen@example.org", "\u0430nn@example.org", "ann@bücher.example", "ann@xn--bcher-kva.example"),
     *("{{x}}@example.org", "é" * 60 + "@example.org", "a" * 64 + "@" + "b" * 60 + ".example"),
 ]  # fmt: skip

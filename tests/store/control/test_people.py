@@ -37,6 +37,7 @@ def test_an_address_is_one_user_however_it_is_typed(db):
         "@b",
         "a b@c",
         "a@b@c",
+        "'a'@b.c",
         "a@b\nbcc: c",
         "a\x00@b",
         "<a@b>",
@@ -60,7 +61,9 @@ def test_what_is_no_address_is_refused(db, text):
     assert raised.value.field == "email"
 
 
-@pytest.mark.parametrize("text", ["a@b.c", "a+b@c.d", "ann.o@sub.example.org", "jürgen@müller.de"])
+@pytest.mark.parametrize(
+    "text", ["a@b.c", "a+b@c.d", "o'neil-d'arc@c.d", "ann.o@sub.example.org", "jürgen@müller.de"]
+)
 def test_what_is_an_address_is_taken(text):
     assert parse_email(text) == text
 
