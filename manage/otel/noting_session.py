@@ -49,19 +49,25 @@ class NotingSession(Session):
             response.close()  # which ends the connection if more would come
         if 300 <= response.status_code < 400:
             raise RequestException("it redirects, which is not followed: name its own address")
-        if response.ok and response.headers.get("content-type", "").startswith("text/html"):
+        if response.ok and _is_page(response, content):
             raise RequestException("it responds with a page: name the address of a collector")
         self._status = response.status_code
-        self.left_out = _count_left_out(content) if response.ok else 0
+        self.left_out = _count_left_out(content or b"") if response.ok else 0
         return response
 
 
-def _read(response: Response) -> bytes:
-    """Return the body, or nothing of one that is too large, or compressed, which nobody asked for."""
+def _read(response: Response) -> bytes | None:
+    """Return the body, or None for one that is too large, or compressed, which nobody asked for."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        return b""
+        return None
     content: bytes = response.raw.read(MAX_RESPONSE_BYTES + 1, decode_content=False)
-    return content if len(content) <= MAX_RESPONSE_BYTES else b""
+    return content if len(content) <= MAX_RESPONSE_BYTES else None
+
+
+def _is_page(response: Response, content: bytes | None) -> bool:
+    """Return whether this is a page. One without content is none: some small servers say so of nothing."""
+    is_html = response.headers.get("content-type", "").lower().startswith("text/html")
+    return is_html and content != b""
 
 
 def _count_left_out(content: bytes) -> int:
