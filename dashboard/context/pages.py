@@ -42,6 +42,5 @@ class ContextPages:
         number = parse_number(
             request.query_params, "conversation", 1, MAX_NUMBER, "a number from 1 on"
         )
-
         arguments = {"session_id": session_id, "number": number}
         return self._forwarding.respond(request, caller, "session_context", arguments)

@@ -174,6 +174,5 @@ class ReplayPages:
             too_large="This request is too large to be checked here.",
             cut="This request did not come to its end.",
         )
-
         arguments = {"usage_id": usage_id}
         return self._forwarding.respond(request, visitor, "replay_check", arguments, body)
