@@ -195,7 +195,7 @@ def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json:
     changed = 0
     with explained():
         settings = read_settings(data_dir=data_dir, prices=prices)
-        table = load_prices(settings.prices)
+        table = load_prices(settings.prices, may_be_pipe=True)
         for path in trace_files(settings):
             with closing(TraceDatabase(path)) as database:
                 changed += reprice_entries(database, table, everything=everything)

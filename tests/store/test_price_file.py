@@ -1,4 +1,6 @@
 import os
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,25 @@ def test_what_is_no_small_file_is_refused_before_it_is_read(tmp_path, kind):
                 file.truncate(10**12)
     with pytest.raises(PriceFileError, match=rf"^{path.name}: it is (not a file|larger than)"):
         load_prices(path)
+
+
+@pytest.mark.parametrize("text", ["[[models]]\nmatch = 3", "#" * 1_000_001])
+def test_a_command_reads_a_pipe_up_to_the_size_of_a_file(text):
+    """A shell makes one for `--prices <(…)`."""
+    reading, writing = os.pipe()
+    path = Path(f"/dev/fd/{reading}")
+    writer = threading.Thread(target=write_all, args=(writing, text.encode()))
+    writer.start()
+    try:
+        with pytest.raises(
+            PriceFileError, match=rf"^{path.name}: (models\[1\]: match|it is larger)"
+        ):
+            load_prices(path, may_be_pipe=True)
+    finally:
+        os.close(reading)
+        writer.join()
+
+
+def write_all(descriptor, data):
+    with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as file:
+        file.write(data)
