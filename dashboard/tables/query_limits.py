@@ -29,8 +29,8 @@ _LIMITS = {
 }
 _ACTIONS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}
 # Tables that are there without being created are those of SQLite's modules, some of which show what the
-# file does not hold: sqlite_stmt the SQL of others, dbstat the pages. These show nothing but
-# what they are given.
+# file does not hold: sqlite_stmt the SQL of others, dbstat the pages. These show nothing but what they are
+# given; a build may lack generate_series.
 _TABLES_OF_MODULES = {"generate_series", "json_each", "json_tree"}
 # Datasette describes tables with these, and schema_version tells when to do so again. The index of texts
 # asks for data_version. None reveals the path of the file.
