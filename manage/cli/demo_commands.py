@@ -76,8 +76,8 @@ def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) ->
     \b
     Examples:
       taximeter demo
-      taximeter demo --keep ./demo-data      and afterwards: taximeter usage --data-dir ./demo-data
-      taximeter demo --json 2>demo.log       its addresses as JSON; the lines of calls go to the log
+      taximeter demo --keep ./demo-data   for `usage --data-dir ./demo-data`
+      taximeter demo --json 2>demo.log    addresses as JSON; calls go to the log
     """
     with explained(), _data_dir(folder) as data_dir:
         upstream = DemoUpstream(pace)

@@ -147,7 +147,7 @@ def export(
     Examples:
       taximeter export --since 7d > week.jsonl
       taximeter export --from 2026-01-01 --to 2026-01-31 -o january.csv
-      taximeter export --since 2026-01-31T18:00 --until 2026-01-31T19:00 -o hour.csv
+      taximeter export --since 2026-01-31T18:00 --until 2026-01-31T19:00 -o 18.csv
       taximeter export --since 2026-01-01 --until 2026-02-01 -o month.parquet
       taximeter export --slug default --model 'claude-opus-*' --bodies
       taximeter export --since 1d --json | jq '[.items[].cost_cents] | add'

@@ -56,6 +56,10 @@ class Amount(click.FloatRange):
         super().__init__(**limits)
         self._kind, self._example = kind, f"a number such as {example}"
 
+    def _describe_range(self) -> str:
+        """Return nothing where there are no limits: click would write ``x<=None`` into the help."""
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:

@@ -95,7 +95,7 @@ def run(
     Examples:
       taximeter run claude
       taximeter run --endpoint team-blue -- claude -p "Explain this repository"
-      taximeter run --json python agent.py 2>agent.log  the summary is its last line
+      taximeter run --json python agent.py 2>agent.log  ends with the summary
       taximeter run --base-url https://meter.example.org claude
     """
     if not command:

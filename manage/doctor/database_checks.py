@@ -46,7 +46,7 @@ def check_databases(settings: Settings) -> Iterator[Finding]:
             if unfinished
             else ""
         )
-        message = f"all {len(found)} open, up to date and undamaged" if found else "none yet"
+        message = f"{len(found)} found, up to date and undamaged" if found else "none yet"
         yield Finding("databases", "ok", message + rest)
 
 

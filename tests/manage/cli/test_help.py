@@ -1,5 +1,6 @@
 """The help of all commands, and their errors for what is mistyped."""
 
+import re
 from collections.abc import Iterator
 
 import click
@@ -51,6 +52,14 @@ def test_summaries_are_whole_sentences(path):
 def test_the_first_page_of_help_fits():
     text = click.Context(cli, info_name="taximeter", terminal_width=WIDTH).get_help()
     assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_the_help_of_a_command_names_no_limits_that_are_none_and_has_room_for_its_remarks(path):
+    text = click.Context(COMMANDS[path], info_name="taximeter", terminal_width=WIDTH).get_help()
+    assert "None]" not in text
+    remarked = [line for line in text.splitlines() if re.match(r" +taximeter .*\S  +\S", line)]
+    assert [line for line in remarked if len(line) > WIDTH] == []
 
 
 @pytest.mark.parametrize("path", GROUPS, ids=" ".join)
