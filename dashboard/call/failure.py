@@ -14,7 +14,7 @@ _LONGEST_WAIT_S = 30 * 24 * 3_600  # what a header says beyond it is no time to 
 _OUTCOMES: dict[Outcome, tuple[str, str]] = {
     "upstream_unreachable": (
         "The upstream could not be connected to, so it has seen nothing of this call.",
-        "Look at the network and at TAXIMETER_UPSTREAM_URL; `taximeter doctor` checks both.",
+        "Look at the network and at TAXIMETER_UPSTREAM_URL: the command “taximeter doctor” checks both.",
     ),
     "upstream_timeout": (
         "The upstream took longer than TAXIMETER_UPSTREAM_TIMEOUT allows.",

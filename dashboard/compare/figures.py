@@ -59,7 +59,7 @@ def list_figures(old: UsageLogEntry, new: UsageLogEntry) -> Iterator[Row]:
         yield Row(label=label, before=_as_text(before), after=_as_text(after))
     for each in TOKEN_CLASSES:
         counts = (getattr(entry.tokens, each.name) for entry in (old, new))
-        yield _count(f"{each.title} tokens", *counts)
+        yield _count(f"Tokens: {each.title.lower()}", *counts)
     yield Row(
         label="Prompt from cache",
         before=format_cache_share(old.tokens),

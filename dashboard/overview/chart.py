@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dashboard.overview.scales import make_ticks
 
 WIDTH, HEIGHT = 560.0, 220.0  # of the bars
-LEFT, TOP, BOTTOM = 80.0, 14.0, 30.0  # of the labels around them, which are larger on a phone
+LEFT, TOP, BOTTOM = 100.0, 14.0, 30.0  # of the labels around them, which are larger on a phone
 RIGHT = LEFT + WIDTH
 VIEW = f"0 0 {RIGHT:g} {TOP + HEIGHT + BOTTOM:g}"
 _FILL = 0.78  # of the room of a bar
@@ -58,10 +58,10 @@ def make_chart(
     step_names: Sequence[str],
     format_value: Callable[[float], str],
     *,
-    whole: bool = False,
+    unit: float = 0.0,
 ) -> Chart:
     """Return the chart of stacks of values, the first of which is at the bottom of each bar."""
-    ticks = make_ticks(max(map(sum, stacks), default=0.0), whole=whole)
+    ticks = make_ticks(max(map(sum, stacks), default=0.0), unit=unit)
     room = WIDTH / max(len(stacks), 1)
     bars = []
     for place, values in enumerate(stacks):

@@ -16,6 +16,7 @@ from store.traces.rollup import OTHER, UNKNOWN
 
 PATH = "/overview"
 REST = "rest"
+_LEAST_CENTS = 0.01  # a smaller amount is "<$0.0001" on all pages
 _KINDS = {
     "cache_read_input_tokens": "read",
     "cache_creation_input_tokens": "write",
@@ -96,6 +97,7 @@ def draw(overview: Overview) -> Sequence[Drawing]:
             format_cents,
             _format_dollars,
             groups=groups,
+            unit=_LEAST_CENTS,
         ),
         _draw(
             overview,
@@ -106,7 +108,7 @@ def draw(overview: Overview) -> Sequence[Drawing]:
             _format_whole,
             _format_tokens,
             groups=groups,
-            whole=True,
+            unit=1,
         ),
         _draw(
             overview,
@@ -119,7 +121,7 @@ def draw(overview: Overview) -> Sequence[Drawing]:
             ],
             _format_tokens,
             _format_tokens,
-            whole=True,
+            unit=1,
         ),
     ]
 
@@ -177,7 +179,7 @@ def _draw(
     format_tick: Callable[[float], str],
     *,
     groups: Sequence[Group] = (),
-    whole: bool = False,
+    unit: float = 0.0,
 ) -> Drawing:
     period, steps = overview.period, overview.series.steps
     names = [name_step(period, step.time, short=True) for step in steps]
@@ -189,7 +191,7 @@ def _draw(
         id=chart_id,
         title=title,
         summary=f"{title} per {period.step}, in all {format_value(sum(map(sum, values)))}",
-        chart=make_chart(values, names, format_tick, whole=whole),
+        chart=make_chart(values, names, format_tick, unit=unit),
         keys=keys,
         rows=rows,
     )

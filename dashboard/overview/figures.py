@@ -209,6 +209,8 @@ def _describe_refused(overview: Overview) -> Sequence[tuple[str, str | None]]:
 
 def _make_percentiles(overview: Overview, measure: str) -> Figure:
     found = overview.percentiles[measure]
+    if not found.calls:
+        return Figure(MEASURES[measure], UNKNOWN, notes=[("no call has it", None)])
     return Figure(
         MEASURES[measure],
         _format_measure(measure, found.p50),

@@ -127,3 +127,19 @@ def test_the_first_tab_leads_past_the_menu(rosa):
     rosa.press(Keys.ENTER)
     rosa.press(Keys.TAB)
     assert rosa.focused == "endpoints"
+
+
+def test_names_and_texts_have_room_on_a_tablet(rosa, example):
+    rosa.resize(820, 1180)
+    rosa.open("/")
+    heights = rosa.run(
+        "return [...document.querySelectorAll('[aria-label=\"Models today\"] th[scope=row] > a')]"
+        ".filter((a) => !a.querySelector('small')).map((a) => a.getBoundingClientRect().height)"
+    )
+    assert heights
+    assert max(heights) < 30, "the name of a model is on one line"
+    rosa.open(example.pages()["session"])
+    widths = rosa.run(
+        "return [...document.querySelectorAll('.turn .what')].map((e) => e.clientWidth / innerWidth)"
+    )
+    assert min(widths) > 0.5

@@ -29,3 +29,16 @@ def test_a_filter_and_days_are_chosen_by_the_form_without_scripts(browser, site,
     assert re.search(r"from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d", browser.address)
     browser.follow("Remove the filter model", "link")
     browser.see("Cost by endpoint")
+
+
+def test_the_labels_of_charts_are_whole_and_of_the_size_of_text(rosa):
+    for width in (360, 820, 1280):
+        rosa.resize(width, 900)
+        rosa.open("/overview?span=7d")
+        labels = rosa.run(
+            "return [...document.querySelectorAll('.chart text')].map((text) => [text.textContent,"
+            " text.getBoundingClientRect().left - text.ownerSVGElement.getBoundingClientRect().left,"
+            " text.getBoundingClientRect().height])"
+        )
+        assert labels
+        assert [each for each in labels if each[1] < 0 or not 8 < each[2] < 26] == [], width

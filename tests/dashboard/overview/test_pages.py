@@ -363,6 +363,15 @@ def test_a_period_without_calls_says_that_there_are_none(ann):
     assert "no calls in this period" in ann.get("/overview").text
 
 
+def test_one_small_call_has_amounts_as_on_all_pages_and_no_percentiles_of_nothing(ann):
+    ann.record(cost_cents=Decimal("0.0068"), duration_ms=None, ttfb_ms=None)
+    text = ann.get("/overview?from=2026-01-01&to=2026-03-14").text
+    assert ">$0.0001</text>" in text
+    assert not re.search(r"\$\d+e-|\$0\.\d{5}", text)
+    assert "of 0 calls" not in text
+    assert "no call has it" in text
+
+
 def test_names_are_harmless(ann):
     markup = "<img src=x onerror=alert(1)>\u202e"
     at = {"created_at": "2026-03-14T01:00:00.000Z"}
