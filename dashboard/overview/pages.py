@@ -101,7 +101,7 @@ def _render(caller: Caller, overview: Overview) -> Response:
         conditions=[
             (
                 name,
-                _name_value(overview, name, value),
+                _name_value(name, value),
                 overview_address(period.span, filters.without(name), by),
             )
             for name, value in filters.values.items()
@@ -113,7 +113,7 @@ def _render(caller: Caller, overview: Overview) -> Response:
     )
 
 
-def _name_value(overview: Overview, name: Name, value: str) -> str:
+def _name_value(name: Name, value: str) -> str:
     return value or ("main" if name == "agent" else "none")
 
 

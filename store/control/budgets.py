@@ -20,7 +20,6 @@ from store.pagination import START, Position
 type Action = Literal["warn", "refuse"]
 
 MAX_LIMIT_USD = 1e9
-DEFAULT_ZONE = "UTC"
 _SELECT = (
     "select b.id, b.organization_id, b.proxy_endpoint_id, e.slug, e.name, b.period, b.limit_usd, b.action,"
     " o.time_zone, b.created_at from budgets b join organizations o on o.id = b.organization_id"
