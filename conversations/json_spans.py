@@ -12,7 +12,8 @@ import orjson
 
 _LAST_SPACE = ord(" ")
 _SPACE = re.compile(rb"[ \t\r\n]*+")
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
+# A text without an end is one, too, for otherwise each quote in it would be looked behind.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
 _SCALAR = re.compile(rb"[^,}\] \t\r\n]++")
 _QUOTE, _COMMA, _OPENING = ord('"'), ord(","), frozenset(b"{[")
 

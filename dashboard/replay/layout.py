@@ -7,7 +7,7 @@ prompt cache. Here only white space between values is.
 import re
 from collections.abc import Iterator
 
-_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _INDENT = "  "
 MAX_DEPTH = 20  # of the indentation, or deep nesting would make megabytes of a kilobyte
 

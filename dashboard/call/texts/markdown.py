@@ -44,7 +44,7 @@ _CLEANER = nh3.Cleaner(
     link_rel="noopener noreferrer nofollow",
 )
 _LIST_NUMBER = re.compile(r'<li value="([0-9]+)">')
-_TAG = re.compile(r"<[^>]*>")
+_TAG = re.compile(r"<[^>]*+>?")
 _NO_WORD = re.compile(r"[\W_]+")
 
 

@@ -18,10 +18,12 @@ from dashboard.tables import parameters, query_limits
 from dashboard.tables.metadata.declarations import Declaration, MetadataError, Words, parse
 from metering.token_counts import PROMPT_CLASSES
 
-_FILE = re.compile(r"\s*/\*(?P<head>.*?)\*/\s*(?P<sql>.+?)\s*", re.DOTALL)
+_FILE = re.compile(r"/\*(?P<head>.*?)\*/\s*+(?P<sql>.+)", re.DOTALL)
 _NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 # What a colon means nothing in comes first.
-_PARAMETER = re.compile(r"'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|:(?P<name>\w+)", re.DOTALL)
+_PARAMETER = re.compile(
+    r"'[^']*+'?|\"[^\"]*+\"?|--[^\n]*|/\*.*?(?:\*/|\Z)|:(?P<name>\w+)", re.DOTALL
+)
 # In the place of a parameter of this name, the sum of the columns of the prompt.
 _PROMPT = "prompt_tokens"
 _PROMPT_SUM = f"({' + '.join(each.name for each in PROMPT_CLASSES)})"
@@ -86,7 +88,7 @@ def _read_file(path: Path) -> tuple[Head, str]:
         raise MetadataError(
             f"{path.name}: not a valid name: use lower-case letters, digits and underscores"
         )
-    parts = _FILE.fullmatch(path.read_text())
+    parts = _FILE.fullmatch(path.read_text().strip())
     if parts is None:
         raise MetadataError(f"{path.name}: begin the file with a head, /* title = … */, then SQL")
     return parse(Head, parts["head"], path.name), _fill_prompt(parts["sql"])
