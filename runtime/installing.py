@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 NAME = "taximeter"
 _UV_RECEIPT = "uv-receipt.toml"  # in the environment of each tool
-_OF_AN_EXTRA = re.compile(r"""([\w.-]+).*;.*\bextra *== *["']([\w.-]+)["']""", re.ASCII)
+_OF_AN_EXTRA = re.compile(r"""([\w.-]++)[^;]*+;.*\bextra *+== *+["']([\w.-]++)["']""", re.ASCII)
 
 
 def explain_missing(feature: str, extra: str) -> str:
