@@ -22,7 +22,16 @@ class Part:
 
     kind: str
     name: str
-    text: str = ""
+    _texts: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        """Add what has come. Text that grew by each delta itself would be copied as often."""
+        self._texts.append(text)
+
+    @property
+    def text(self) -> str:
+        self._texts = ["".join(self._texts)]
+        return self._texts[0]
 
     @property
     def label(self) -> str:
@@ -89,7 +98,7 @@ class GrowingResponse:
             return
         self._chars += len(text)
         self.is_full = self._chars > MAX_CHARS
-        part.text += reveal(text)
+        part.add(reveal(text))
 
 
 @dataclass(slots=True)
