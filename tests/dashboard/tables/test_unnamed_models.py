@@ -116,4 +116,8 @@ async def test_the_models_of_today_link_to_as_many_calls_as_they_count(ask):
         if urlsplit(link).path == "/traces/usage":
             counted[cells[0]] = int(cells[2])
             assert await count_calls(ask, link) == counted[cells[0]]
-    assert counted == {"claude-a": 2, "claude-a requested": 2, "claude-b requested": 1}
+    assert counted == {
+        "claude-a": 2,
+        "claude-a requested today": 2,
+        "claude-b requested today": 1,
+    }
