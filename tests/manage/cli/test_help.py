@@ -41,22 +41,28 @@ def run(*arguments):
     return CliRunner().invoke(cli, arguments)
 
 
+def make_context(command):
+    """The context of a terminal. A command remembers the names of its option for help from its first one."""
+    settings = cli.context_settings
+    return click.Context(command, info_name="taximeter", terminal_width=WIDTH, **settings)
+
+
 @pytest.mark.parametrize("path", GROUPS, ids=" ".join)
 def test_summaries_are_whole_sentences(path):
-    context = click.Context(GROUPS[path], info_name="taximeter", terminal_width=WIDTH)
+    context = make_context(GROUPS[path])
     listed = context.get_help().partition("Commands:\n")[2].splitlines()
     assert len(listed) == len(GROUPS[path].list_commands(context))
     assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
 
 
 def test_the_first_page_of_help_fits():
-    text = click.Context(cli, info_name="taximeter", terminal_width=WIDTH).get_help()
+    text = make_context(cli).get_help()
     assert [line for line in text.splitlines() if len(line) > WIDTH] == []
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_the_help_of_a_command_names_no_limits_that_are_none_and_has_room_for_its_remarks(path):
-    text = click.Context(COMMANDS[path], info_name="taximeter", terminal_width=WIDTH).get_help()
+    text = make_context(COMMANDS[path]).get_help()
     assert "None]" not in text
     remarked = [line for line in text.splitlines() if re.match(r" +taximeter .*\S  +\S", line)]
     assert [line for line in remarked if len(line) > WIDTH] == []
