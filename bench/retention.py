@@ -20,10 +20,10 @@ from bench.load import judge
 from bench.searching import LOCK_TARGET_MS, timed_locks
 from runtime import clock
 from store.traces.database import TraceDatabase
-from store.traces.erasing import Criteria, count_calls
-from store.traces.removal import used_bytes
-from store.traces.retention import Limits, Rules
-from store.traces.retention_preview import read_preview
+from store.traces.maintenance.erasing import Criteria, count_calls
+from store.traces.maintenance.removal import used_bytes
+from store.traces.maintenance.retention import Limits, Rules
+from store.traces.maintenance.retention_preview import read_preview
 from store.traces.search.indexer import Indexer
 from store.traces.steps import Steps
 

@@ -18,8 +18,8 @@ from store.budget_file import ReachedBudget
 from store.control.budget_alerts import REACHED_PERCENT, WARNING_PERCENT, Alert
 from store.control.erasure_copies import ErasureCopy
 from store.control.erasures import MAX_CHARS
-from store.traces.erasing import Criteria
 from store.traces.found_secrets import NAME as SECRETS
+from store.traces.maintenance.erasing import Criteria
 from store.traces.reconciliation_file import NAME as RECONCILIATION
 
 MOST_PIECE_BYTES = 4 << 20

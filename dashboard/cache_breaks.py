@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from metering.formats import format_cents, format_count
 from runtime.safe_text import reveal
-from store.traces.cache_breaks import BrokenCall, CacheBreak
-from store.traces.call_reader import Call
+from store.traces.calls.cache_breaks import BrokenCall, CacheBreak
+from store.traces.calls.call_reader import Call
 
 _FOUND_BY = {
     "upstream": "The request names the call before.",

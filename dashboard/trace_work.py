@@ -16,7 +16,7 @@ from dashboard.visitors import Visitors
 from runtime.organization_locks import BusyError, OrganizationLocks
 from runtime.settings import Settings
 from store.control.people import Caller
-from store.traces.call_reader import CallReader
+from store.traces.calls.call_reader import CallReader
 from store.traces.paths import trace_path
 
 _BUSY = "Earlier requests of your organisation are still running."

@@ -26,7 +26,7 @@ from runtime.settings import Settings, SettingsError
 from runtime.terminal_output import LineWriter
 from runtime.trouble_log import TroubleLog
 from store.spool import reader
-from store.traces.call_line import LINE_FORMATS
+from store.traces.calls.call_line import LINE_FORMATS
 
 loading.finish()
 

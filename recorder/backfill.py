@@ -22,17 +22,11 @@ from recorder.open_databases import OpenDatabases
 from recorder.rebilling import find_corrected_cost
 from recorder.requests import RequestReader
 from recorder.stored_calls import read_stored_usage
-from store.traces import (
-    agent_sums,
-    backfill,
-    backfill_progress,
-    daily_sums,
-    rebooking,
-    session_sums,
-    timings,
-)
+from store.traces import backfill, backfill_progress, daily_sums, rebooking
 from store.traces.backfill import Filled, Stored
 from store.traces.backfill_progress import BODY_FIELDS
+from store.traces.sessions import agent_sums, session_sums
+from store.traces.sums import timings
 
 logger = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from store.control import budget_alerts, budgets
 from store.control.budgets import Budget
 from store.control.database import ControlDatabase
 from store.database import BUSY_TIMEOUT_MS, open_readonly
-from store.traces import spend
 from store.traces.paths import FileId, identify_file, trace_path
+from store.traces.sums import spend
 
 logger = logging.getLogger(__name__)
 

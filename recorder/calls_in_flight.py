@@ -21,7 +21,7 @@ from runtime import clock
 from store.control.budgets import Budget
 from store.spool import reader
 from store.spool.reader import Waiting
-from store.traces.rollup import SUBSCRIPTION, BookedCall, make_key
+from store.traces.sums.rollup import SUBSCRIPTION, BookedCall, make_key
 
 _PROMPT = frozenset(each.name for each in PROMPT_CLASSES)
 RESPONSE_BYTES = 16 * 1024  # the first event is within them

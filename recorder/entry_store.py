@@ -35,8 +35,8 @@ from recorder.setting_aside import set_aside
 from store.spool import reader
 from store.spool.format import SpoolError
 from store.spool.reader import Waiting
+from store.traces.calls.judgements import Judgement
 from store.traces.database import TraceDatabase
-from store.traces.judgements import Judgement
 from store.traces.paths import trace_path
 
 logger = logging.getLogger(__name__)

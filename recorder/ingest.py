@@ -29,7 +29,7 @@ from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
 from store.traces import backfill_progress
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.paths import find_trace_files
 
 logger = logging.getLogger(__name__)

@@ -43,9 +43,9 @@ from recorder import recorded_calls
 from recorder.recorded_calls import RecordedCall
 from runtime import clock
 from runtime.trouble_log import TroubleLog
-from store.traces import cache_breaks
-from store.traces.costs import to_real
-from store.traces.judgements import Judgement
+from store.traces.calls import cache_breaks
+from store.traces.calls.costs import to_real
+from store.traces.calls.judgements import Judgement
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,11 @@ from metering.delivered import UNKNOWN_SIZE, OutputSize
 from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
 from recorder.stored_calls import price_again, read_stored_usage
-from store.traces import backfill_progress, cut_streams, output_sizes
+from store.traces import backfill_progress, cut_streams
 from store.traces.backfill import Stored
 from store.traces.backfill_progress import CUT_STREAMS
-from store.traces.costs import NewCost
+from store.traces.calls.costs import NewCost
+from store.traces.sums import output_sizes
 
 logger = logging.getLogger(__name__)
 

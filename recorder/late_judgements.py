@@ -11,9 +11,9 @@ from metering.conversation_memory import ConversationMemory
 from metering.prices import PriceTable
 from recorder import recorded_calls
 from recorder.judge import Judge
-from store.traces import judgements
 from store.traces.backfill_progress import JUDGED_UP_TO, find_next
-from store.traces.judgements import Judgement
+from store.traces.calls import judgements
+from store.traces.calls.judgements import Judgement
 
 MEMORY_BYTES = 8 * 1024 * 1024
 

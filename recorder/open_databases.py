@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import FileId, identify_file, trace_path
 

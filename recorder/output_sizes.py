@@ -10,7 +10,7 @@ from typing import Protocol
 
 from metering.delivered import UNKNOWN_SIZE, OutputSize
 from recorder.open_databases import OpenDatabases
-from store.traces import output_sizes
+from store.traces.sums import output_sizes
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from metering.prices import PriceTable
 from metering.usage import Usage
 from recorder.stored_calls import price_again
 from store.traces.backfill import Stored
-from store.traces.costs import NewCost
+from store.traces.calls.costs import NewCost
 
 # Prices are left out, since an item keeps the one that it has, and the speed, which was not stored with it.
 _NOT_COMPARED = ("speed", "rate_usd", "multiplier", "price_version", "cents")

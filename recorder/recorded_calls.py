@@ -14,11 +14,12 @@ from metering.entry import CostItem, UsageLogEntry
 from metering.usage import Usage, read_usage
 from runtime import clock
 from store import database
-from store.traces import bodies, costs
 from store.traces.backfill import MAX_BODY_BYTES
-from store.traces.bodies import MissingPieceError, StoredBodies
+from store.traces.bodies import bodies
+from store.traces.bodies.bodies import MissingPieceError, StoredBodies
+from store.traces.calls import costs
+from store.traces.calls.reader import make_entry
 from store.traces.database import SCALARS
-from store.traces.reader import make_entry
 
 _SIZES = ("request_body_length", "response_body_length")
 _SELECT = f"select {', '.join((*SCALARS, *_SIZES))}, id from usage"  # noqa: S608 - our own names

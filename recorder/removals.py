@@ -21,8 +21,8 @@ from store.control import audit, erasure_copies, erasures, retention
 from store.control.database import ControlDatabase
 from store.control.erasure_copies import ErasureCopy
 from store.control.erasures import Erasure
-from store.traces import erasing
 from store.traces.database import TraceDatabase
+from store.traces.maintenance import erasing
 from store.traces.paths import trace_path
 from store.traces.steps import Steps
 

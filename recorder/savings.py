@@ -18,8 +18,8 @@ from recorder.open_databases import OpenDatabases
 from recorder.savings_calls import read_calls, read_contents_of
 from runtime import clock
 from store import database
-from store.traces import savings
-from store.traces.savings import Due, FindingRow, Looked
+from store.traces.savings import savings
+from store.traces.savings.savings import Due, FindingRow, Looked
 
 # Looks take less than a fiftieth of the recorder's time.
 MIN_PAUSE_S, PAUSE_FACTOR = 0.02, 50.0

@@ -16,9 +16,10 @@ from metering.entry import CostItem
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from runtime import clock
-from store.traces import bodies, savings_calls
-from store.traces.bodies import MissingPieceError
-from store.traces.savings_calls import CallColumns, SessionCall
+from store.traces.bodies import bodies
+from store.traces.bodies.bodies import MissingPieceError
+from store.traces.savings import savings_calls
+from store.traces.savings.savings_calls import CallColumns, SessionCall
 
 MAX_BODY_BYTES = 2 * 1024 * 1024  # taken apart in some 0.2 s
 MAX_SESSION_BYTES = 6 * 1024 * 1024

@@ -23,8 +23,8 @@ from recorder.open_databases import OpenDatabases
 from recorder.secret_rules import Found, find_secrets, may_have_secrets
 from store import database
 from store.control.database import ControlDatabase
-from store.traces import bodies
-from store.traces.bodies import MissingPieceError
+from store.traces.bodies import bodies
+from store.traces.bodies.bodies import MissingPieceError
 from store.traces.found_secrets import Finding, FoundSecrets, Progress
 from store.traces.paths import trace_path
 from store.traces.search.responses import read_deltas

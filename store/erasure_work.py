@@ -19,9 +19,9 @@ from store.control.erasures import Erasure
 from store.spool import set_aside
 from store.spool.format import RequestHead
 from store.spool.unrecorded import find_unrecorded
-from store.traces import erasing
 from store.traces.database import TraceDatabase
-from store.traces.erasing import Criteria
+from store.traces.maintenance import erasing
+from store.traces.maintenance.erasing import Criteria
 from store.traces.steps import Steps
 
 

@@ -165,7 +165,7 @@ def test_a_row_that_cannot_be_read_is_an_error(row, broken):
         ("store/spool/reader.py", "store.spool.format", True),
         ("store/spool/reader.py", "store.control.database", False),
         ("store/spool/reader.py", "sqlite3", False),
-        ("store/traces/bodies.py", "store.control.database", True),
+        ("store/traces/bodies/bodies.py", "store.control.database", True),
         ("manage/server.py", "dashboard.app", True),
         ("manage/server.py", "metering.formats", False),
         ("manage/api/routes.py", "dashboard.app", False),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from dashboard.addresses import CALL_ID, ENTRY_ID, call_address
-from store.traces.call_reader import Side
+from store.traces.calls.call_reader import Side
 
 _PLACE = r"(?:s\.)?[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}"
 _ADDRESS = re.compile(

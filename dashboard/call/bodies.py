@@ -11,8 +11,8 @@ from dashboard.call.conversation import MAX_CHARS
 from dashboard.call.lookup import file_name, size_of
 from metering.formats import format_bytes
 from runtime.safe_text import reveal
-from store.traces.bodies import MissingPieceError
-from store.traces.call_reader import BodySize, Call, CallReader, Side
+from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
 
 MAX_RAW_BYTES = 1_000_000
 MAX_DUMPED_BYTES = 2_048

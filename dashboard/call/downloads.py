@@ -22,8 +22,8 @@ from dashboard.current_counts import CurrentCounts
 from dashboard.rendering import FILE_HEADERS
 from runtime.settings import Settings
 from store.control.people import Caller
-from store.traces.bodies import MissingPieceError
-from store.traces.call_reader import CallReader, Side
+from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls.call_reader import CallReader, Side
 from store.traces.paths import trace_path
 
 THREADS = 4

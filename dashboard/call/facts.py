@@ -22,7 +22,7 @@ from metering.formats import (
 from metering.token_counts import OTHER_CLASSES, PROMPT_CLASSES, TokenClass, TokenCounts
 from runtime import clock
 from runtime.safe_text import reveal
-from store.traces.call_reader import Call
+from store.traces.calls.call_reader import Call
 
 _SOURCES = {
     "final": "final, as reported at the end of the response",

@@ -2,7 +2,7 @@
 
 from starlette.exceptions import HTTPException
 
-from store.traces.call_reader import BodySize, Call, CallReader, Side
+from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
 
 NO_CALL = "This call does not exist, or retention has removed it."
 NO_BODY = "This body was not kept."

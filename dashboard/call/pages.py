@@ -25,8 +25,8 @@ from dashboard.call.views import open_file, open_new, open_response, open_view
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import FILE_HEADERS, PRIVATE
 from dashboard.replay.snippets import list_languages
-from store.traces.bodies import MissingPieceError
-from store.traces.call_reader import Call, CallReader, Side
+from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls.call_reader import Call, CallReader, Side
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from dashboard.call.latest import Latest, find_latest
 from dashboard.call.lookup import size_of
 from dashboard.call.response import MessageResponse, parse_response
 from metering.json_reading import as_list
-from store.traces.call_reader import Call, CallReader, Side
+from store.traces.calls.call_reader import Call, CallReader, Side
 
 MAX_PAGE_BYTES = 4 << 20  # of a body that is part of the page of its call
 MAX_READ_BYTES = 48 << 20

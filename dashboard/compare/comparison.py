@@ -13,8 +13,8 @@ from dashboard.compare.parts import RequestParts, take_apart
 from metering.formats import UNKNOWN, format_count
 from metering.json_reading import parse_object
 from runtime.safe_text import reveal
-from store.traces.bodies import MissingPieceError
-from store.traces.call_reader import BodySize, Call, CallReader, Side
+from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
 
 MAX_BODY_BYTES = 24 << 20
 MAX_RESPONSE_CHARS = 100_000

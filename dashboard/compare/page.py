@@ -8,7 +8,7 @@ from dashboard.call.lookup import find_id, get_call
 from dashboard.compare.comparison import compare_calls
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
-from store.traces.call_reader import CallReader
+from store.traces.calls.call_reader import CallReader
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:

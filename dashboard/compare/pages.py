@@ -21,7 +21,7 @@ from dashboard.rendering import PRIVATE
 from dashboard.trace_work import TraceWork
 from runtime.settings import Settings
 from store.control.people import Caller
-from store.traces.call_reader import CallReader
+from store.traces.calls.call_reader import CallReader
 
 _ID = f"{CALL_ID}|{ENTRY_ID}"
 _ADDRESS = re.compile(rf"/traces/usage/({_ID})/compare(?:/({_ID}))?")

@@ -16,7 +16,7 @@ from dashboard.context.bar import WIDTH, find_colour, make_bar
 from dashboard.context.sorting import sort_rows
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
-from store.traces.call_reader import Call, CallReader
+from store.traces.calls.call_reader import Call, CallReader
 
 MAX_BODY_BYTES = 8 * 1024 * 1024  # parsed in some 0.5 s
 LARGEST = 20

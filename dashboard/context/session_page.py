@@ -23,8 +23,8 @@ from dashboard.context.bar import find_colour
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION
-from store.traces import savings_calls
-from store.traces.bodies import MissingPieceError, read_bodies
+from store.traces.bodies.bodies import MissingPieceError, read_bodies
+from store.traces.savings import savings_calls
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MOST_READ = 3  # requests taken apart for one page, each in some 50 ms for 500 KB

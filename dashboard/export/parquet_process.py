@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     os.nice(NICENESS)
     # pyarrow reserves more address space than the web process may have, when it is loaded.
     address_space.lift()
-    parquet = import_module("store.traces.parquet")
+    parquet = import_module("store.traces.calls.parquet")
     columns = [parquet.Column(name, declared) for name, declared in json.loads(arguments[0])]
     writer = parquet.ParquetWriter(sys.stdout.buffer, columns)
     try:

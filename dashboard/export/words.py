@@ -14,7 +14,7 @@ from dashboard.call.response import MessageResponse
 from dashboard.call.views import open_file, open_new, open_response
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
-from store.traces.call_reader import Call, CallReader
+from store.traces.calls.call_reader import Call, CallReader
 
 MAX_PICTURE_BYTES = 2 << 20
 MAX_PICTURES_BYTES = 32 << 20  # of one file

@@ -15,14 +15,14 @@ from pathlib import Path
 from conversations.savings.kinds import AVOIDABLE
 from dashboard.kept_connections import KeptConnections
 from runtime import clock
-from store.traces.forecast import Month
-from store.traces.month import find_month
-from store.traces.reader import Row, read_failures, read_latest
-from store.traces.rejections import count_by_budget
-from store.traces.removal import used_bytes
-from store.traces.savings_reader import SavingsReader
-from store.traces.session_reader import Session, SessionReader
-from store.traces.usage_report import Group, Totals, read_groups
+from store.traces.calls.reader import Row, read_failures, read_latest
+from store.traces.maintenance.removal import used_bytes
+from store.traces.savings.savings_reader import SavingsReader
+from store.traces.sessions.session_reader import Session, SessionReader
+from store.traces.sums.forecast import Month
+from store.traces.sums.month import find_month
+from store.traces.sums.rejections import count_by_budget
+from store.traces.sums.usage_report import Group, Totals, read_groups
 
 DAYS = 14
 NEWEST = 10

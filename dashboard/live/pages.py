@@ -36,7 +36,7 @@ from runtime.settings import Settings
 from store.control.people import Caller
 from store.spool.format import SpoolError
 from store.spool.reader import InFlightFile
-from store.traces.call_reader import CallReader
+from store.traces.calls.call_reader import CallReader
 
 GROWTH_EVERY_S = 0.3
 STORED_WITHIN_S = 10.0  # after its response ended, a call is in the database

@@ -12,7 +12,7 @@ from dashboard.overview.series import MAX_SHOWN, Group, Step
 from metering.formats import format_cents, format_count, format_tokens
 from metering.token_counts import TOKEN_CLASSES
 from runtime.intervals import Interval
-from store.traces.rollup import OTHER, UNKNOWN
+from store.traces.sums.rollup import OTHER, UNKNOWN
 
 PATH = "/overview"
 REST = "rest"

@@ -17,8 +17,8 @@ from metering.formats import (
     format_tokens,
 )
 from metering.token_counts import PROMPT_CLASSES
-from store.traces.forecast import Month
-from store.traces.usage_report import Totals
+from store.traces.sums.forecast import Month
+from store.traces.sums.usage_report import Totals
 
 _NOT_FAILED = "complete,client_disconnected"
 MEASURES = {

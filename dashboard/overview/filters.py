@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 import orjson
 
 from runtime.errors import InvalidInputError
-from store.traces.requested_models import find_requested
-from store.traces.rollup import OTHER, OVERAGE, SUBSCRIPTION
-from store.traces.unnamed_sessions import parse_first_id
+from store.traces.sessions.unnamed_sessions import parse_first_id
+from store.traces.sums.requested_models import find_requested
+from store.traces.sums.rollup import OTHER, OVERAGE, SUBSCRIPTION
 
 type Name = Literal["endpoint", "model", "client", "credential", "billing", "session", "agent"]
 

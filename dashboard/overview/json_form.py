@@ -8,10 +8,10 @@ from dashboard.overview.reading import Overview, Percentiles
 from metering import token_counts
 from runtime.clock import format_seconds
 from runtime.intervals import Interval
-from store.traces.forecast import METHOD, Forecast, Month
-from store.traces.histograms import RESOLUTION
-from store.traces.requested_models import find_requested
-from store.traces.usage_report import Totals
+from store.traces.sums.forecast import METHOD, Forecast, Month
+from store.traces.sums.histograms import RESOLUTION
+from store.traces.sums.requested_models import find_requested
+from store.traces.sums.usage_report import Totals
 
 _CENTS = 6  # decimals
 

@@ -23,8 +23,8 @@ from runtime import clock
 from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
-from store.traces.forecast import METHOD
-from store.traces.histograms import RESOLUTION
+from store.traces.sums.forecast import METHOD
+from store.traces.sums.histograms import RESOLUTION
 
 
 class OverviewPages(TracePages):

@@ -10,14 +10,14 @@ from dashboard.overview.periods import Period
 from dashboard.overview.series import Series, make_series
 from runtime.intervals import Interval
 from store.database import snapshot
-from store.traces.forecast import Month
-from store.traces.histograms import count, find_percentile
-from store.traces.month import read_month
-from store.traces.overview_query import AGENT_COLUMNS, Query
-from store.traces.overview_reader import OverviewReader
-from store.traces.requested_models import find_requested
-from store.traces.timings import MEASURES, NOTHING, Timing
-from store.traces.usage_report import Totals, add_up
+from store.traces.sums.forecast import Month
+from store.traces.sums.histograms import count, find_percentile
+from store.traces.sums.month import read_month
+from store.traces.sums.overview_query import AGENT_COLUMNS, Query
+from store.traces.sums.overview_reader import OverviewReader
+from store.traces.sums.requested_models import find_requested
+from store.traces.sums.timings import MEASURES, NOTHING, Timing
+from store.traces.sums.usage_report import Totals, add_up
 
 
 @dataclass(frozen=True, slots=True)

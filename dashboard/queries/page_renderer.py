@@ -18,8 +18,8 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.queries.page_request import PageName, PageRequest
 from dashboard.replay import page as replay_page
 from runtime.errors import CODES, OTHER_CODE
-from store.traces.bodies import MissingPieceError
-from store.traces.call_reader import CallReader
+from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls.call_reader import CallReader
 from store.traces.paths import trace_path_in
 
 _UNREADABLE = "This cannot be read right now. Try again in a moment."

@@ -16,8 +16,8 @@ from dashboard.replay.layout import lay_out
 from dashboard.replay.limits import MAX_EDITED_BYTES
 from metering.formats import format_bytes
 from metering.json_reading import parse_object
-from store.traces.bodies import MissingPieceError
-from store.traces.call_reader import Call, CallReader
+from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls.call_reader import Call, CallReader
 
 MAX_RESPONSE_BYTES = 4 << 20
 MAX_RESPONSE_CHARS = 100_000

@@ -38,7 +38,7 @@ from store.control.endpoints import ProxyEndpoint
 from store.control.management import Management
 from store.control.sessions import Visitor
 from store.pagination import MAX_LIMIT
-from store.traces.call_reader import CallReader
+from store.traces.calls.call_reader import CallReader
 
 _PREFIX = "replay-"
 _ADDRESS = re.compile(rf"/traces/usage/({CALL_ID})/replay(?:/(ticket|entry|check))?")

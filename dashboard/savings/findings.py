@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conversations.savings.kinds import KINDS, MIN_CENTS, MIN_TOKENS, Kind
-from store.traces.savings_reader import BlamedCall, Group, SavingsReader
+from store.traces.savings.savings_reader import BlamedCall, Group, SavingsReader
 
 MAX_SHOWN = 50
 SUBJECTS = {

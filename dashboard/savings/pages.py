@@ -17,8 +17,8 @@ from dashboard.savings.findings import Findings, describe_findings, make_finding
 from dashboard.sessions.opened import NO_SESSION
 from dashboard.trace_work import TracePages
 from runtime import clock
-from store.traces.savings import Looked
-from store.traces.savings_reader import SavingsReader, SessionSum
+from store.traces.savings.savings import Looked
+from store.traces.savings.savings_reader import SavingsReader, SessionSum
 
 TOP_SESSIONS = 10
 NOTHING = Findings(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metering.formats import UNKNOWN
-from store.traces.session_reader import Agent
+from store.traces.sessions.session_reader import Agent
 
 MAX_DEPTH = 3
 

@@ -9,8 +9,8 @@ from dashboard.cache_breaks import sum_extra_cost
 from dashboard.sessions.agents import make_tree
 from dashboard.sessions.strip import DRAWING, make_strip
 from dashboard.sessions.turns import TurnLine, make_lines
-from store.traces.cache_breaks import BrokenCall
-from store.traces.session_reader import Agent, Session, SessionReader, Turn
+from store.traces.calls.cache_breaks import BrokenCall
+from store.traces.sessions.session_reader import Agent, Session, SessionReader, Turn
 
 NO_SESSION = "There is no such session, or retention has removed its calls."
 

@@ -31,8 +31,8 @@ from dashboard.trace_work import TracePages
 from runtime import clock
 from runtime.errors import InvalidInputError
 from store.control.people import Caller
-from store.traces import unnamed_sessions
-from store.traces.session_reader import Session, SessionReader
+from store.traces.sessions import unnamed_sessions
+from store.traces.sessions.session_reader import Session, SessionReader
 
 PAGE_LIMIT = 50
 COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost

@@ -6,7 +6,7 @@ The parts of a bar are what was paid for, from below: cache reads, cache writes,
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from store.traces.session_reader import Turn
+from store.traces.sessions.session_reader import Turn
 
 STEP, WIDTH, HEIGHT = 10, 8, 100.0
 _SMALLEST = 1.5  # whatever cost something is seen

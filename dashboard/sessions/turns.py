@@ -8,7 +8,7 @@ from dashboard.cache_breaks import describe_cause, describe_cost
 from dashboard.formats import Mark, outcome_mark
 from metering.formats import format_count, format_duration, format_number
 from runtime import clock
-from store.traces.session_reader import Turn
+from store.traces.sessions.session_reader import Turn
 
 LONG_GAP = timedelta(minutes=5)  # the usual life of a prompt cache
 

@@ -18,7 +18,7 @@ from dashboard.tables.patched_datasette import (
     path_with_replaced_args,
 )
 from metering.token_counts import NAMES, TokenCounts
-from store.traces.booking_sql import BILLED_TOKENS
+from store.traces.sums.booking_sql import BILLED_TOKENS
 
 ARGUMENT = "_sum_by"
 TABLE = "usage"

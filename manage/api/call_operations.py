@@ -10,7 +10,7 @@ from manage.api.models import Instant, RequestModel, ResponseModel, parse_whole_
 from manage.api.operation import Context, streamed
 from manage.api.validation import parse_instant
 from store.pagination import DEFAULT_LIMIT
-from store.traces.reader import EntryFilter
+from store.traces.calls.reader import EntryFilter
 
 MAX_CALLS = 1000
 

@@ -12,8 +12,8 @@ from manage.api.validation import parse_instant
 from store.control.data_removal import Progress, RetentionState
 from store.control.erasures import describe
 from store.control.retention import Rule
-from store.traces.erasing import Criteria
-from store.traces.retention_preview import NOTHING
+from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.retention_preview import NOTHING
 
 _NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
 _OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}

@@ -9,9 +9,9 @@ from manage.api.models import Day, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 from metering import token_counts
 from metering.token_counts import flatten
-from store.traces.forecast import Month
-from store.traces.run_report import RunReport
-from store.traces.usage_report import Group, Grouping, Totals, UsageReport
+from store.traces.calls.run_report import RunReport
+from store.traces.sums.forecast import Month
+from store.traces.sums.usage_report import Group, Grouping, Totals, UsageReport
 
 
 class UsageQuery(RequestModel):

@@ -35,10 +35,10 @@ from manage.cli.periods import Instant, find_instants, period_options
 from manage.cli.terminal import Colour, paint
 from metering.formats import format_calls
 from runtime.safe_text import terminal_line
-from store.traces.call_line import format_entry
-from store.traces.call_list import make_item
-from store.traces.reader import EntryFilter, make_entry
-from store.traces.rollup import NO_ERROR
+from store.traces.calls.call_line import format_entry
+from store.traces.calls.call_list import make_item
+from store.traces.calls.reader import EntryFilter, make_entry
+from store.traces.sums.rollup import NO_ERROR
 
 POLL_S = 0.2
 _FORMATS: dict[str, Format] = {

@@ -17,7 +17,7 @@ from manage.cli.console import BackendError
 from runtime import clock
 from runtime.csv_cells import neutralize
 from runtime.installing import explain_missing
-from store.traces.reader import BODIES, Row
+from store.traces.calls.reader import BODIES, Row
 
 type Format = Literal["jsonl", "csv", "parquet", "json"]
 
@@ -102,7 +102,7 @@ def _find_columns(backends: Iterable[Backend], only: Mapping[str, object]) -> di
 
 def _write_parquet(output: BinaryIO, rows: Iterable[Row], columns: Mapping[str, str]) -> None:
     # Loaded where it is asked for: it is large, and an extra.
-    parquet = import_module("store.traces.parquet")
+    parquet = import_module("store.traces.calls.parquet")
     writer = parquet.ParquetWriter(output, [parquet.Column(*each) for each in columns.items()])
     try:
         for row in rows:

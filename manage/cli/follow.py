@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from store.traces.calls.reader import EntryFilter, Row, TraceReader
 from store.traces.paths import find_trace_files
-from store.traces.reader import EntryFilter, Row, TraceReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from runtime.errors import ControlError
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings, SettingsError
 from store.price_file import load_prices
+from store.traces.calls.reprice import reprice as reprice_entries
 from store.traces.database import TraceDatabase
 from store.traces.paths import find_trace_files
-from store.traces.reprice import reprice as reprice_entries
 
 _DATA_DIR = "TAXIMETER_DATA_DIR"
 DEFAULT_SLUG = "default"

@@ -6,7 +6,7 @@ from manage.api.usage_operations import UsageGroup, UsageTotals
 from manage.cli.terminal import format_amount, format_count
 from metering.formats import format_calls
 from metering.token_counts import OTHER_CLASSES, TokenCounts
-from store.traces import requested_models
+from store.traces.sums import requested_models
 
 _OTHER_HEADINGS = tuple(each.title.upper() for each in OTHER_CLASSES)
 _HEADINGS = ("CALLS", "ERRORS", "INPUT", "CACHED", *_OTHER_HEADINGS, "COST")

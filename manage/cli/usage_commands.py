@@ -15,7 +15,7 @@ from manage.cli.terminal import format_amount, make_bar, print_table
 from manage.cli.usage_cells import describe_open_costs, make_cells, name_group
 from metering.formats import format_number
 from runtime import clock
-from store.traces.usage_report import Grouping
+from store.traces.sums.usage_report import Grouping
 
 # The field that names a group, and the heading of its column.
 _NAMES: dict[Grouping, tuple[str, str]] = {

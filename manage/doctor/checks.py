@@ -34,8 +34,8 @@ from runtime.settings import Settings
 from store.price_file import load_prices
 from store.spool import reader
 from store.spool.format import UNREADABLE
+from store.traces.calls.reader import read_newest_arrival
 from store.traces.paths import find_trace_files
-from store.traces.reader import read_newest_arrival
 
 OLDEST_PYTHON = (3, 12)
 OLDEST_SQLITE = (3, 35)  # RETURNING

@@ -19,7 +19,7 @@ from manage.metrics.processes import Process
 from metering import token_counts
 from runtime.cluster_state import ClusterState
 from store.export_positions import ExportTotals
-from store.traces.counters import CALL_SUMS, TIMES, Counters
+from store.traces.sums.counters import CALL_SUMS, TIMES, Counters
 
 _CALL_LABELS = ("endpoint", "model", "outcome")
 # What each class of tokens is called in the label ``kind``.

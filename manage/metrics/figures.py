@@ -17,8 +17,8 @@ from store.export_positions import ExportTotals, read_totals
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
-from store.traces.counters import CallKey, Counters, TimeKey, read_counters
 from store.traces.paths import find_trace_files, trace_path
+from store.traces.sums.counters import CallKey, Counters, TimeKey, read_counters
 
 logger = logging.getLogger(__name__)
 

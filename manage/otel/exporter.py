@@ -19,8 +19,8 @@ from pathlib import Path
 
 from runtime.trouble_log import TroubleLog
 from store.export_positions import ExportPositions, Position
-from store.traces.bodies import StoredBodies
-from store.traces.finished_calls import FinishedCall, FinishedCalls
+from store.traces.bodies.bodies import StoredBodies
+from store.traces.calls.finished_calls import FinishedCall, FinishedCalls
 from store.traces.paths import Stamp, find_stamp, find_trace_files
 
 logger = logging.getLogger(__name__)

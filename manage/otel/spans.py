@@ -20,8 +20,8 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from runtime import clock
 from runtime.setting_values import Upstream
-from store.traces.bodies import StoredBodies
-from store.traces.finished_calls import FinishedCall
+from store.traces.bodies.bodies import StoredBodies
+from store.traces.calls.finished_calls import FinishedCall
 
 MAX_BODY_BYTES = 1024 * 1024  # a larger one is left out
 MAX_TEXT = 1000  # characters of any other text: a request may name a model of megabytes

@@ -25,9 +25,9 @@ from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.people import Caller
 from store.pagination import DEFAULT_LIMIT, Page, read_page
-from store.traces import spend
 from store.traces.paths import trace_path
-from store.traces.spend import Spend, SpendByEndpoint
+from store.traces.sums import spend
+from store.traces.sums.spend import Spend, SpendByEndpoint
 
 SECRET_BYTES = 32
 DELIVERIES = 20

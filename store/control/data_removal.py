@@ -19,11 +19,11 @@ from store.control.erasure_copies import OF_PROXY, ErasureCopy
 from store.control.erasures import Erasure
 from store.control.people import Caller
 from store.control.retention import OF_ORGANIZATION, Rule, Run
-from store.traces import erasing
-from store.traces.erasing import Criteria
+from store.traces.maintenance import erasing
+from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.retention import Rules
+from store.traces.maintenance.retention_preview import Preview, read_preview
 from store.traces.paths import trace_path
-from store.traces.retention import Rules
-from store.traces.retention_preview import Preview, read_preview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError, NotFoundError
 from store.database import list_columns
-from store.traces.erasing import Criteria
+from store.traces.maintenance.erasing import Criteria
 
 _COLUMNS = (
     "id, organization_id, ordered_at, user_id, criteria, entries, set_aside, erased_at, ended_at"

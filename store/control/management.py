@@ -38,15 +38,15 @@ from store.control.invitations import Invitation
 from store.control.people import Caller, Member, Organization
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.spool.unrecorded import count_unrecorded
-from store.traces.call_list import CallPage, read_calls
-from store.traces.forecast import Month
-from store.traces.month import read_file
+from store.traces.calls.call_list import CallPage, read_calls
+from store.traces.calls.reader import EntryFilter
+from store.traces.calls.run_report import RunReport, read_run
 from store.traces.paths import trace_path
-from store.traces.reader import EntryFilter
-from store.traces.run_report import RunReport, read_run
 from store.traces.search.query import parse_query
 from store.traces.search.reader import Filter, Found, search_file
-from store.traces.usage_report import Grouping, UsageReport, read_usage
+from store.traces.sums.forecast import Month
+from store.traces.sums.month import read_file
+from store.traces.sums.usage_report import Grouping, UsageReport, read_usage
 
 
 class Management:
@@ -392,7 +392,7 @@ class Management:
         _check_period(from_day, to_day)
         # Only here: prices take time to load, and nothing else of this needs them.
         read: Callable[..., RecordedUsage] = import_module(
-            "store.traces.recorded_usage"
+            "store.traces.sums.recorded_usage"
         ).read_recorded_usage
         prices = import_module("store.price_file").load_prices(self._prices)
         path = trace_path(self._data_dir, caller.organization_id)

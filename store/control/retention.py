@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError
-from store.traces.retention import Limits, Pruned, Rules
+from store.traces.maintenance.retention import Limits, Pruned, Rules
 
 MAX_DAYS = 36_500
 MIN_BYTES = 1_000_000  # an empty database has some hundred thousand

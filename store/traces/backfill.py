@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 from metering.entry import CostItem, Outcome, UsageSource
 from metering.request_facts import CacheTtl
 from store import database
-from store.traces import backfill_progress, bodies, costs, rate_limits, session_sums
+from store.traces import backfill_progress
 from store.traces.backfill_progress import BODY_FIELDS
-from store.traces.bodies import MissingPieceError, StoredBodies
-from store.traces.costs import NewCost
+from store.traces.bodies import bodies
+from store.traces.bodies.bodies import MissingPieceError, StoredBodies
+from store.traces.calls import costs, rate_limits
+from store.traces.calls.costs import NewCost
+from store.traces.sessions import session_sums
 
 # A larger body is not read: others would wait for it, and its fields stay null.
 MAX_BODY_BYTES = 8 * 1024 * 1024

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from store import database
-from store.traces import backfill_progress, costs
+from store.traces import backfill_progress
 from store.traces.backfill import SELECT, Stored, read_one
 from store.traces.backfill_progress import CUT_STREAMS
-from store.traces.costs import NewCost
+from store.traces.calls import costs
+from store.traces.calls.costs import NewCost
 
 WINDOW = 2_000  # calls: some ms
 

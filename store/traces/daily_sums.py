@@ -9,7 +9,7 @@ import sqlite3
 from store.database import immediate
 from store.traces import backfill_progress
 from store.traces.backfill_progress import DAILY_SUMS
-from store.traces.rollup import DAY_KEYS, SUMS, find_day_left, name_day, number_day
+from store.traces.sums.rollup import DAY_KEYS, SUMS, find_day_left, name_day, number_day
 
 _KEYS = ", ".join(DAY_KEYS[1:])
 _ADD = (

@@ -19,35 +19,22 @@ from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
 from store import database
 from store.spool.format import Rejection
-from store.traces import (
-    agent_sums,
-    bodies,
-    costs,
-    counters,
-    erasing,
-    found_secrets,
-    hourly_copy,
-    judgements,
-    output_sizes,
-    rate_limits,
-    retention,
-    rollup,
-    schema,
-    session_sums,
-    steps,
-    timings,
-    verify,
-)
-from store.traces.bodies import (
+from store.traces import found_secrets, hourly_copy, schema, steps
+from store.traces.bodies import bodies
+from store.traces.bodies.bodies import (
     PieceStore,
     PreparedRequest,
     PreparedResponse,
     RequestPreparer,
     StoredBodies,
 )
-from store.traces.judgements import StoredCall
+from store.traces.calls import costs, judgements, rate_limits
+from store.traces.calls.judgements import StoredCall
+from store.traces.maintenance import erasing, retention, verify
 from store.traces.row_writer import insert_rows
+from store.traces.sessions import agent_sums, session_sums
 from store.traces.steps import Steps
+from store.traces.sums import counters, output_sizes, rollup, timings
 
 # A text that does not fit into what is left of a page begins the next one: with 16 KB a call of an agent
 # takes a tenth less than with 8 KB, and a quarter less than with 4 KB. Calls that come together share the
@@ -223,7 +210,7 @@ class TraceDatabase:
         return count
 
     def verify(self) -> Iterator[verify.Problem]:
-        """Yield the problems that ``store.traces.verify`` finds."""
+        """Yield the problems that ``store.traces.maintenance.verify`` finds."""
         return verify.verify(self.connection)
 
     def prune(
@@ -241,14 +228,14 @@ class TraceDatabase:
             return steps.run(work, pause)
 
     def prune_in_steps(self, rules: retention.Rules) -> Steps[retention.Pruned]:
-        """Remove calls as ``store.traces.retention`` describes. Calls may be inserted between the steps."""
+        """Remove calls as ``maintenance.retention`` describes. Calls may be inserted between the steps."""
         pruned = yield from self._forgetting(retention.prune(self.connection, rules))
         if pruned.entries:
             found_secrets.remove_missing(self.path, self.connection)
         return pruned
 
     def erase_in_steps(self, erasure_id: str, criteria: erasing.Criteria) -> Steps[int]:
-        """Remove calls as ``store.traces.erasing`` describes. Calls may be inserted between the steps."""
+        """Remove calls as ``maintenance.erasing`` describes. Calls may be inserted between the steps."""
         entries = yield from self._forgetting(erasing.erase(self.connection, erasure_id, criteria))
         found_secrets.remove_missing(self.path, self.connection)
         while not found_secrets.empty_log(self.path):

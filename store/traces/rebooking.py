@@ -10,8 +10,8 @@ import sqlite3
 
 from store.traces import backfill_progress
 from store.traces.backfill_progress import HOURLY_SUMS
-from store.traces.costs import read_booked
-from store.traces.rollup import SUMS, HourKey, Tally
+from store.traces.calls.costs import read_booked
+from store.traces.sums.rollup import SUMS, HourKey, Tally
 
 CALLS = 100  # take some 10 ms
 

@@ -22,8 +22,8 @@ A change is a new function at the bottom, never an edit of one that was released
 from collections.abc import Mapping
 
 from store.migrations import Database, Migrations
-from store.traces import savings_daily
 from store.traces.hourly_copy import take_copy
+from store.traces.savings import savings_daily
 from store.traces.search import index as search_index, progress as search_progress
 
 migrations = Migrations("traces")

@@ -22,7 +22,7 @@ from store.control import (
 from store.control.database import ControlDatabase
 from store.traces.paths import trace_path
 from store.traces.reconciliation_file import Reconciliation, write_reconciliation
-from store.traces.recorded_usage import read_recorded_usage
+from store.traces.sums.recorded_usage import read_recorded_usage
 from tests.browser.example_calls import SESSION, make_calls
 from tests.browser.planting import Planter
 from tests.browser.site import Site

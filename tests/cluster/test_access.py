@@ -12,7 +12,7 @@ from cluster.log import stream_name
 from runtime import clock
 from store.control import erasures
 from store.control.database import ControlDatabase
-from store.traces.erasing import Criteria
+from store.traces.maintenance.erasing import Criteria
 from tests.cluster.three_nodes import BUCKET, ORGANIZATION, Cluster
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cluster.md"

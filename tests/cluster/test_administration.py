@@ -14,7 +14,7 @@ from store.control import erasure_copies, erasures
 from store.control.database import ControlDatabase
 from store.control.erasure_copies import ErasureCopy
 from store.control.management import Management
-from store.traces.erasing import Criteria
+from store.traces.maintenance.erasing import Criteria
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from store.control import audit, erasure_copies, erasures
 from store.control.database import ControlDatabase
 from store.control.erasure_copies import ErasureCopy
 from store.control.management import Management
-from store.traces.erasing import Criteria
+from store.traces.maintenance.erasing import Criteria
 from tests.cluster.spools import make_head, spool
 
 EVERYTHING = frozenset(range(BUCKETS))

@@ -189,12 +189,12 @@ async def test_the_queries(client, ann, query):
 
 
 def test_more_calls_than_are_read_stay_under_no_model(ann, stranger, monkeypatch):
-    monkeypatch.setattr("store.traces.requested_sums.MAX_CALLS", 1)
+    monkeypatch.setattr("store.traces.sums.requested_sums.MAX_CALLS", 1)
     report = stranger.get("/api/usage?by=model", headers=ann.bearer).json()
     found = read_groups(report["groups"])
     assert sum(sums.calls for sums in found.values()) == len(CALLS)
     assert found[NONE].calls == 3
-    monkeypatch.setattr("store.traces.requested_sums.MAX_CALLS", 100)
-    monkeypatch.setattr("store.traces.requested_sums.MAX_MODELS", 1)
+    monkeypatch.setattr("store.traces.sums.requested_sums.MAX_CALLS", 100)
+    monkeypatch.setattr("store.traces.sums.requested_sums.MAX_MODELS", 1)
     report = stranger.get("/api/usage?by=model", headers=ann.bearer).json()
     assert read_groups(report["groups"]).keys() == {SONNET, f"{SONNET} (requested)", NONE}

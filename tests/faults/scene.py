@@ -16,7 +16,7 @@ import psutil
 
 from metering.budget_periods import Span
 from store.traces.database import TraceDatabase
-from store.traces.spend import find_spend, read_spend_of
+from store.traces.sums.spend import find_spend, read_spend_of
 from tests.faults.control import Control
 from tests.faults.load import HEADERS, Load
 from tests.faults.oracle import Call, Row, Seen, Verdict, is_numbered, judge, number_of

@@ -3,7 +3,7 @@
 import shlex
 
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
-from store.traces.call_reader import CallReader
+from store.traces.calls.call_reader import CallReader
 from tests.live.service import API_KEY, Endpoint
 from tests.rawclient import request
 

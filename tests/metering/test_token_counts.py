@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from metering import token_counts
 from metering.token_counts import UNKNOWN, ZERO, TokenCounts
 from metering.usage import read_usage
-from store.traces.usage_report import Totals
+from store.traces.sums.usage_report import Totals
 
 COUNTS = st.builds(
     TokenCounts,

@@ -15,7 +15,7 @@ from recorder.open_databases import OpenDatabases
 from recorder.requests import RequestReader
 from store.traces import backfill, backfill_progress
 from store.traces.backfill_progress import BODY_FIELDS
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.store.dying import die_after

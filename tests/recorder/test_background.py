@@ -6,7 +6,7 @@ import pytest
 
 from recorder.background import RETRY_S, BackgroundWork
 from recorder.open_databases import OpenDatabases
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 
 
 class Steps:

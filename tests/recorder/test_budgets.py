@@ -22,7 +22,7 @@ from store.control.users import Users
 from store.price_file import load_prices
 from store.spool.format import Ending
 from store.spool.writer import SpoolFile, SpoolRun
-from store.traces.costs import NewCost
+from store.traces.calls.costs import NewCost
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.manage.organizations import make_people

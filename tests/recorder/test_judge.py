@@ -9,10 +9,10 @@ from hypothesis import given, settings, strategies as st
 
 from conversations.prompt_reader import PromptReader
 from conversations.units import MAX_PROMPT_UNITS
-from store.traces.cache_breaks import find_break
+from store.traces.calls.cache_breaks import find_break
+from store.traces.calls.predecessors import find_previous
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from store.traces.predecessors import find_previous
 from tests.conversations.sessions import assistant, conversation, request, text, user
 from tests.conversations.upstream_cache import UpstreamCache
 from tests.recorder.conversations import Recording

@@ -18,7 +18,7 @@ from recorder.open_databases import OpenDatabases
 from runtime import clock
 from store.traces import backfill_progress, cut_streams
 from store.traces.backfill_progress import CUT_STREAMS
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.metering.responses import event, fallback_block, make_body, text_block

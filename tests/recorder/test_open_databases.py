@@ -3,7 +3,7 @@
 import shutil
 
 from recorder.open_databases import OpenDatabases
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
 

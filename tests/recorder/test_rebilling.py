@@ -14,7 +14,7 @@ from recorder.backfill import Backfill
 from recorder.open_databases import OpenDatabases
 from store import database
 from store.traces import schema
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.metering.responses import KINDS, fallback_block, make_body, text_block

@@ -23,7 +23,7 @@ from store import database
 from store.spool.format import Ending, SpooledExchange
 from store.traces import schema
 from store.traces.backfill_progress import BODY_FIELDS
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.addon.endpoints import ENDPOINT

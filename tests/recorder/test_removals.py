@@ -19,7 +19,7 @@ from store.price_file import load_prices
 from store.spool import reader
 from store.spool.writer import SpoolRun
 from store.traces.database import TraceDatabase
-from store.traces.erasing import Criteria
+from store.traces.maintenance.erasing import Criteria
 from store.traces.paths import trace_path
 from tests.recorder.test_ingest import spool_call
 from tests.store.stored_words import find_word
@@ -318,7 +318,7 @@ def test_texts_of_calls_that_come_late_go_also_where_that_fails_at_first(
         raise sqlite3.OperationalError("locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr("store.traces.erasing.finish", fail)
+        patch.setattr("store.traces.maintenance.erasing.finish", fail)
         work(ingester, clock, steps=9)
     assert count_calls(tmp_path, organization) == 0
     assert find_word(tmp_path, WORD) != []

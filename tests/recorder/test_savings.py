@@ -11,10 +11,12 @@ from conversations.savings.calls import list_chains
 from recorder.open_databases import OpenDatabases
 from recorder.savings import SavingsFinder
 from runtime import clock
-from store.traces import retention, savings, steps
-from store.traces.bodies import RequestPreparer
+from store.traces import steps
+from store.traces.bodies.bodies import RequestPreparer
+from store.traces.maintenance import retention
+from store.traces.maintenance.retention import Limits, Rules
 from store.traces.paths import trace_path
-from store.traces.retention import Limits, Rules
+from store.traces.savings import savings
 from tests.conversations.sessions import conversation, request, tool
 from tests.recorder.conversations import PRICES, Recording
 

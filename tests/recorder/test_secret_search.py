@@ -11,7 +11,7 @@ from recorder.background import RETRY_S
 from recorder.open_databases import OpenDatabases
 from recorder.secret_search import SecretSearch
 from store.control.database import ControlDatabase
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.found_secrets import FoundSecrets, count_in_call, list_secrets, secrets_path
 from store.traces.paths import trace_path

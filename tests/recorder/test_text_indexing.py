@@ -11,7 +11,7 @@ from recorder.ingest import Ingester
 from recorder.open_databases import OpenDatabases
 from recorder.text_indexing import PAUSE_S, TextIndexing
 from store.price_file import load_prices
-from store.traces.bodies import RequestPreparer
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.search.indexer import Indexer

@@ -5,7 +5,7 @@ import pytest
 
 from store.migration_status import MigrationStatus, read_migration_status
 from store.traces import schema
-from store.traces.reader import read_newest_arrival
+from store.traces.calls.reader import read_newest_arrival
 from tests.store.traffic import make_entry
 
 

@@ -19,7 +19,7 @@ from store.traces.search.later_calls import Wanted, count_later_calls
 from store.traces.search.query import Query
 from store.traces.search.snippets import Snippet, make_snippet
 from store.traces.search.walk import Role, Texts
-from store.traces.usage_report import READ_TIMEOUT_S
+from store.traces.sums.usage_report import READ_TIMEOUT_S
 
 SEARCH_S = 0.15  # after that a search goes on from where it is on its next page
 COUNT_S = 0.1

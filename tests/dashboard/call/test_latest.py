@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dashboard.call.latest import Latest, compare, count_same, find_latest
-from store.traces.call_reader import CallReader
+from store.traces.calls.call_reader import CallReader
+from store.traces.calls.predecessors import write_previous
 from store.traces.database import TraceDatabase
-from store.traces.predecessors import write_previous
 from tests.store.traffic import make_entry
 
 

@@ -14,7 +14,7 @@ from dashboard.call.addresses import Address
 from dashboard.call.bodies import describe_body
 from dashboard.call.response import parse_response
 from dashboard.call.views import View, open_view
-from store.traces.call_reader import Call, CallReader, Side
+from store.traces.calls.call_reader import Call, CallReader, Side
 from store.traces.database import TraceDatabase
 from tests.dashboard.call.kinds import KINDS
 from tests.recorded import CASES, RECORDED, needs_recorded

@@ -22,7 +22,7 @@ from metering.rate_limits import RateLimits
 from runtime import clock
 from runtime.organization_locks import MAX_WAITING
 from store.control.people import Caller
-from store.traces.call_reader import CHUNK_BYTES
+from store.traces.calls.call_reader import CHUNK_BYTES
 from tests.dashboard.pages import Page, words_of
 from tests.store.traffic import agent_requests, make_entry, make_item
 

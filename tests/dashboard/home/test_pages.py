@@ -19,9 +19,9 @@ from runtime import clock
 from runtime.heartbeat import Heartbeat
 from store.control.management import Management
 from store.traces.database import TraceDatabase
+from store.traces.maintenance.removal import used_bytes
 from store.traces.paths import trace_path
-from store.traces.removal import used_bytes
-from store.traces.usage_report import Totals
+from store.traces.sums.usage_report import Totals
 from tests.dashboard.pages import words_of
 from tests.dashboard.people import BASE_URL
 from tests.proxy_endpoints import create_endpoint

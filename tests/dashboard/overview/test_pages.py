@@ -19,8 +19,8 @@ from metering.rate_limits import RateLimits
 from recorder.body_fields import calculate_speed
 from store.spool.format import Rejection
 from store.traces.database import TraceDatabase
-from store.traces.histograms import RESOLUTION
-from store.traces.overview_reader import OverviewReader
+from store.traces.sums.histograms import RESOLUTION
+from store.traces.sums.overview_reader import OverviewReader
 from tests.dashboard.pages import Page
 from tests.dashboard.people import BASE_URL
 from tests.proxy_endpoints import create_endpoint
@@ -314,7 +314,7 @@ def test_reading_calls_stops_after_a_while_and_says_so(ann, monkeypatch):
         *({"created_at": f"2026-03-{day:02}T01:00:00.000Z"} for day in range(8, 15)), session_id="s"
     )
     monkeypatch.setattr(reading, "OverviewReader", lambda db: OverviewReader(db, rows_time_s=-1))
-    monkeypatch.setattr("store.traces.overview_calls._PROGRESS_STEPS", 1)
+    monkeypatch.setattr("store.traces.sums.overview_calls._PROGRESS_STEPS", 1)
     page = ann.get("/overview?agent=(none)").text
     assert "Not all calls were read" in page
     assert overview(ann, "agent=(none)")["complete_from"] == "2026-03-14T10:00:00Z"

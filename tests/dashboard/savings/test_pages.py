@@ -9,8 +9,8 @@ import pytest
 from conversations.savings.kinds import AVOIDABLE, KINDS
 from runtime import clock
 from store import database
-from store.traces import savings
-from store.traces.savings import FindingRow, Looked
+from store.traces.savings import savings
+from store.traces.savings.savings import FindingRow, Looked
 
 TODAY = clock.now().date().isoformat()
 SAVED = (

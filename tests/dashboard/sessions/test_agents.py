@@ -1,5 +1,5 @@
 from dashboard.sessions.agents import make_tree
-from store.traces.session_reader import Agent
+from store.traces.sessions.session_reader import Agent
 
 
 def agent(agent_id, parent=None, cents=1.0):

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from runtime import clock
-from store.traces.session_reader import SessionReader
+from store.traces.sessions.session_reader import SessionReader
 from tests.dashboard.pages import words_of
 
 HOUR = "2026-03-01T10:"

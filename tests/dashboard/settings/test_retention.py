@@ -7,7 +7,7 @@ from store.control import audit, retention
 from store.control.management import Management
 from store.control.retention import Rule
 from store.traces.database import TraceDatabase
-from store.traces.retention import Pruned
+from store.traces.maintenance.retention import Pruned
 from tests.dashboard.pages import words_of
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry

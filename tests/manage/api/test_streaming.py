@@ -13,7 +13,7 @@ from manage.server import make_app
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
-from store.traces.call_reader import CallReader
+from store.traces.calls.call_reader import CallReader
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.store.traffic import make_entry

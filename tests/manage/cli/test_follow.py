@@ -1,9 +1,9 @@
 import pytest
 
 from manage.cli.follow import Follower
+from store.traces.calls.reader import EntryFilter
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from store.traces.reader import EntryFilter
 from tests.store.traffic import make_entry
 
 

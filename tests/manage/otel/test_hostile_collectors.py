@@ -15,7 +15,7 @@ from manage.otel.collector import explain, list_secrets
 from manage.otel.exporter import BatchRefusedError, CollectorAwayError
 from manage.otel.spans import MAX_TEXT, SpanMaker
 from runtime.settings import Settings
-from store.traces.finished_calls import FinishedCall
+from store.traces.calls.finished_calls import FinishedCall
 from tests.upstream import CLOSE, RESET, STALL, Script, Upstream, answer
 
 SECRET = "s3cret-of-the-collector"

@@ -7,9 +7,9 @@ from opentelemetry.trace import StatusCode
 
 from manage.otel.spans import MAX_BODY_BYTES, SpanMaker
 from runtime.settings import Settings
-from store.traces.bodies import StoredBodies
+from store.traces.bodies.bodies import StoredBodies
+from store.traces.calls.finished_calls import FinishedCalls
 from store.traces.database import TraceDatabase
-from store.traces.finished_calls import FinishedCalls
 from store.traces.paths import trace_path
 from tests.manage.otel.collector import read_attributes
 from tests.store.traffic import make_entry

@@ -10,7 +10,7 @@ from metering.prices import PriceTable
 from metering.reconciliation import compare
 from store.spool.format import ResponseHead
 from store.traces.database import TraceDatabase
-from store.traces.recorded_usage import read_recorded_usage
+from store.traces.sums.recorded_usage import read_recorded_usage
 from tests import admin_api
 from tests.admin_api import ADMIN_KEY
 from tests.recorded import CASES, RECORDED, load_expected, needs_recorded

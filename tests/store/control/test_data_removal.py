@@ -7,9 +7,9 @@ from runtime.errors import ForbiddenError, InvalidInputError, NotFoundError
 from store.control import audit, retention
 from store.control.retention import MIN_BYTES, Rule
 from store.traces.database import TraceDatabase
-from store.traces.erasing import Criteria
+from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.retention import Limits
 from store.traces.paths import trace_path
-from store.traces.retention import Limits
 from tests.manage.organizations import People, make_people
 from tests.store.traffic import make_entry
 

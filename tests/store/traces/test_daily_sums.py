@@ -9,13 +9,15 @@ from decimal import Decimal
 import pytest
 
 from recorder.body_fields import calculate_speed
-from store.traces import agent_sums, daily_sums, timings
+from store.traces import daily_sums
 from store.traces.backfill_progress import count_left
-from store.traces.costs import NewCost
+from store.traces.calls.costs import NewCost
 from store.traces.database import TraceDatabase
-from store.traces.histograms import RESOLUTION, count, find_percentile
-from store.traces.rollup import DAY_KEYS, SUMS, find_day_left
-from store.traces.timings import MEASURES, NOTHING, Timing, unpack
+from store.traces.sessions import agent_sums
+from store.traces.sums import timings
+from store.traces.sums.histograms import RESOLUTION, count, find_percentile
+from store.traces.sums.rollup import DAY_KEYS, SUMS, find_day_left
+from store.traces.sums.timings import MEASURES, NOTHING, Timing, unpack
 from tests.store.traffic import make_entry, make_item
 
 _ROUNDED = ", ".join(f"round(sum({name}), 6)" for name in SUMS)

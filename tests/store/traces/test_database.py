@@ -15,12 +15,12 @@ from metering.entry import UsageLogEntry
 from metering.token_counts import UNKNOWN, TokenCounts, flatten
 from runtime import clock
 from store.spool.format import Rejection
-from store.traces import pieces
-from store.traces.bodies import MissingPieceError
-from store.traces.costs import NewCost
+from store.traces.bodies import pieces
+from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls.costs import NewCost
 from store.traces.database import PAGE_BYTES, SCALARS, TraceDatabase
 from store.traces.paths import trace_path
-from store.traces.rollup import SUMS
+from store.traces.sums.rollup import SUMS
 from tests.store.dump import dump_lines
 from tests.store.dying import die_after
 from tests.store.traffic import agent_requests, make_entry, make_item

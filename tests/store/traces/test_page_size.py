@@ -8,8 +8,9 @@ from random import Random
 import pytest
 
 from store import database
-from store.traces import database as trace_database, removal
+from store.traces import database as trace_database
 from store.traces.database import PAGE_BYTES, TraceDatabase
+from store.traces.maintenance import removal
 from tests import ROOT
 from tests.store.dump import dump_lines
 from tests.store.traffic import agent_requests, make_entry

@@ -10,11 +10,11 @@ import pytest
 from metering.token_counts import NAMES
 from store.traces import rebooking
 from store.traces.backfill_progress import HOURLY_SUMS, find_next
-from store.traces.costs import NewCost
+from store.traces.calls.costs import NewCost
 from store.traces.database import TraceDatabase
 from store.traces.rebooking import rebook_some
 from tests.store.dying import die_after
-from tests.store.traces.test_rollup import dump, make_any, make_pass
+from tests.store.traces.sums.test_rollup import dump, make_any, make_pass
 from tests.store.traffic import make_entry
 
 

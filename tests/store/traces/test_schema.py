@@ -15,10 +15,10 @@ from metering.entry import CostItem
 from store import database
 from store.migrations import Database, Migrations
 from store.traces import schema
-from store.traces.call_reader import CallReader
+from store.traces.calls.call_reader import CallReader
+from store.traces.calls.reader import EntryFilter, TraceReader, make_entry
 from store.traces.database import SCALARS
-from store.traces.reader import EntryFilter, TraceReader, make_entry
-from store.traces.rollup import SUMS, HourKey
+from store.traces.sums.rollup import SUMS, HourKey
 from tests.store.dump import dump_lines
 from tests.store.earlier import make_earlier
 

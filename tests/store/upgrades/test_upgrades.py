@@ -11,7 +11,7 @@ from store.control.management import Management
 from store.control.users import Users
 from store.migration_status import MigrationStatus, read_migration_status
 from store.traces import schema as traces_schema
-from store.traces.bodies import StoredBodies
+from store.traces.bodies.bodies import StoredBodies
 from store.traces.database import TraceDatabase
 from tests.store.upgrades.calls import CALLS
 from tests.store.upgrades.dumps import find_dumps, load, make_dump

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from store.traces import pieces
+from store.traces.bodies import pieces
 from store.traces.search.walk import MAX_DEPTH, MAX_VALUES, Place, read_piece
 from tests.store.traces.search.conversation import (
     assistant,

@@ -1,0 +1,105 @@
+"""Reading calls in the order in which they were stored, for programs that hand them on."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from store.database import list_columns, open_readonly, snapshot
+from store.traces.bodies import bodies
+from store.traces.bodies.bodies import MissingPieceError, StoredBodies
+
+READ_TIMEOUT_S = 1.0
+
+
+class FinishedCall(NamedTuple):
+    """A stored call, as the columns of ``usage`` have it."""
+
+    id: int
+    entry_id: str
+    created_at: str
+    slug: str
+    outcome: str
+    streamed: int
+    model: str | None
+    request_model: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_creation_input_tokens: int | None
+    cache_read_input_tokens: int | None
+    thinking_tokens: int | None
+    cost_cents: float | None
+    duration_ms: float | None
+    ttfb_ms: float | None
+    proxy_overhead_ms: float | None
+    status_code: int | None
+    error_type: str | None
+    stop_reason: str | None
+    max_tokens: int | None
+    session_id: str | None
+    agent_id: str | None
+    client: str | None
+    upstream_request_id: str | None
+
+
+_COLUMNS = ", ".join(FinishedCall._fields)
+
+
+class FinishedCalls:
+    """The calls of one organisation. Every method may raise sqlite3.Error."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator["FinishedCalls | None"]:
+        """Yield the calls of a database, or None before the recorder has made its tables."""
+        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):
+            is_complete = list_columns(db, "usage") >= set(FinishedCall._fields)
+            yield cls(db) if is_complete else None
+
+    def find_newest(self) -> tuple[int, str | None]:
+        """Return the id and the entry id of the newest call; 0 and None where there is none."""
+        row = self._db.execute("select id, entry_id from usage order by id desc limit 1").fetchone()
+        return (0, None) if row is None else (row[0], row[1])
+
+    def find_last_used(self) -> int:
+        """Return the highest id that a call ever had in this database."""
+        row = self._db.execute("select seq from sqlite_sequence where name = 'usage'").fetchone()
+        return 0 if row is None else int(row[0])
+
+    def find_entry_id(self, usage_id: int) -> str | None:
+        """Return the entry id of a call, or None when it is not there."""
+        row = self._db.execute("select entry_id from usage where id = ?", (usage_id,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def find_last_until(self, entry_id: str) -> int:
+        """Return the highest id of the calls that arrived no later than one with this entry id."""
+        found = self._db.execute(
+            "select coalesce(max(id), 0) from usage where entry_id <= ?", (entry_id,)
+        ).fetchone()
+        return int(found[0])
+
+    def count_between(self, after: int, until: int) -> int:
+        """Return how many calls there are after one id and until another."""
+        found = self._db.execute(
+            "select count(*) from usage where id > ? and id <= ?", (after, until)
+        ).fetchone()
+        return int(found[0])
+
+    def read_after(self, usage_id: int, limit: int) -> list[FinishedCall]:
+        """Return the next calls in the order of their ids."""
+        rows = self._db.execute(
+            f"select {_COLUMNS} from usage where id > ? order by id limit ?",  # noqa: S608 - our own names
+            (usage_id, limit),
+        )
+        return list(map(FinishedCall._make, rows))
+
+    def read_bodies(self, usage_id: int) -> StoredBodies | None:
+        """Return the bodies of a call, or None where they cannot be rebuilt."""
+        try:
+            return bodies.read_bodies(self._db, usage_id)
+        except MissingPieceError:  # `taximeter verify` tells; the call goes on without them
+            return None

@@ -1,0 +1,51 @@
+"""Pricing stored entries again, from their line items."""
+
+from decimal import Decimal
+
+from metering.prices import PriceTable
+from metering.pricing import price_call
+from metering.rewrites import price_stored_rewrite
+from store.traces.calls.costs import NewCost, StoredCost
+from store.traces.database import TraceDatabase
+
+BATCH = 200
+
+
+def reprice(database: TraceDatabase, table: PriceTable, *, everything: bool) -> int:
+    """Price stored entries again, with the rules they are recorded by.
+
+    Returns how many entries have a new cost: those that had none, or with ``everything`` all whose
+    cost changed. Raises sqlite3.Error."""
+    changed = 0
+    batch: list[NewCost] = []
+    for stored in database.iter_costs() if everything else database.iter_unpriced():
+        new = find_new_cost(stored, table)
+        if new is not None:
+            batch.append(new)
+        if len(batch) >= BATCH:
+            changed += database.update_costs(batch)
+            batch.clear()
+    return changed + database.update_costs(batch)
+
+
+def find_new_cost(stored: StoredCost, table: PriceTable) -> NewCost | None:
+    """Return the cost that an entry has by this table, with that of its cache break.
+
+    Returns None when there is no price for it, or no change."""
+    items, total = price_call(stored.call, table)
+    if total is None:
+        return None
+    broken_cents = None
+    if stored.broken_tokens is not None:
+        broken_cents = price_stored_rewrite(stored.broken_tokens, stored.call, table)
+    if _is_same(stored.cost_cents, total) and (
+        broken_cents is None or _is_same(stored.broken_cents, broken_cents)
+    ):
+        return None
+    return NewCost(
+        usage_id=stored.usage_id, cost_cents=total, cost_items=items, broken_cents=broken_cents
+    )
+
+
+def _is_same(stored: Decimal | float | None, new: Decimal) -> bool:
+    return stored is not None and float(stored) == float(new)

@@ -1,0 +1,49 @@
+"""Totals of the calls of one run, read from its entries. They are booked as hourly sums are."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.database import list_columns, open_readonly, snapshot
+from store.traces.sums import call_rows
+from store.traces.sums.usage_report import (
+    READ_TIMEOUT_S,
+    Group,
+    Names,
+    Sums,
+    Totals,
+    add_up,
+    make_groups,
+    read_sums,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """Totals of the calls of one run, and by model. ``pending`` calls are not included: they are in
+    flight, or wait in the spool."""
+
+    run_id: str
+    pending: int
+    totals: Totals
+    models: Sequence[Group]
+
+
+def read_run(path: Path, run_id: str, pending: int = 0) -> RunReport:
+    """Read the totals of one run from its entries. Those that retention has removed are missing.
+
+    Raises sqlite3.Error when the database cannot be read."""
+    sums: dict[Names, Sums] = {}
+    if path.exists():
+        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):
+            if "run_id" in list_columns(db, "usage"):
+                rows = call_rows.make_source(db, "u.run_id = ?")
+                columns = {"billing", *call_rows.SUMS}
+                sums = read_sums(db, "model", rows, (run_id, run_id), columns)
+    return RunReport(
+        run_id=run_id,
+        pending=pending,
+        totals=add_up(sums.values(), None),
+        models=make_groups("model", sums, {}),
+    )

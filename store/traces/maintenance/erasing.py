@@ -1,0 +1,168 @@
+"""Erasing calls, so that nothing of their texts is left in the files of the database.
+
+They are those of a session, a credential, a client, an endpoint, a period, or of several of these at once.
+
+Calls are found by reading ids without a lock, and removed in short transactions, which also count them in
+``erasures``: work that was killed begins anew with those that are left. When none is left, pieces, words
+and quotes of them go, what is derived from the rest of their sessions is made anew, free pages are given
+back, and the write-ahead log is emptied. SQLite overwrites what it removes (``PRAGMA secure_delete``).
+
+Hourly and daily sums stay. Those of a day by session lose the name of a session that is gone.
+"""
+
+import sqlite3
+from array import array
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from store import database
+from store.traces import steps
+from store.traces.maintenance.removal import finish, give_back, remove_entry, settle_sessions, sweep
+from store.traces.savings import savings
+from store.traces.sessions import agent_sums, session_sums, unnamed_sessions
+from store.traces.steps import Step, Steps, in_steps
+
+BUSY_TIMEOUT_S = 5.0  # people can wait
+_PAGE = 5_000
+_MATCHES = {
+    "session": f"u.id in ({unnamed_sessions.CALLS})",
+    "credential": "u.credential_hmac = :credential",
+    # As given, or the product without its version.
+    "client": "(u.client = :client or substr(u.client, 1, length(:client) + 1)"
+    " in (:client || '/', :client || ' '))",
+    "endpoint": "(u.proxy_endpoint_id = :endpoint or u.slug = :endpoint)",
+    "since": "u.created_at >= :since",
+    "until": "u.created_at < :until",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criteria:
+    """The calls to erase: those for which everything holds that is not None.
+
+    ``credential`` is a fingerprint; ``endpoint`` an id or a slug; ``client`` a product, with its version
+    or without. Calls arrived at ``since`` or later and before ``until``."""
+
+    session: str | None = None
+    credential: str | None = None
+    client: str | None = None
+    endpoint: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the criteria that are not None."""
+        return [name for name in _MATCHES if getattr(self, name) is not None]
+
+
+def find_newest(connection: sqlite3.Connection) -> int:
+    """Return the id of the call that was recorded last, 0 where none was."""
+    return int(connection.execute("select coalesce(max(id), 0) from usage").fetchone()[0])
+
+
+def find_calls(
+    connection: sqlite3.Connection, criteria: Criteria, after: int = 0
+) -> "Steps[array[int]]":
+    """Find the ids of these calls, oldest first, of those that were recorded after the one with an id."""
+    found = array("q")
+    values: dict[str, object] = {name: getattr(criteria, name) for name in criteria.names}
+    where = " and ".join(_MATCHES[name] for name in criteria.names)
+    if criteria.session is not None:  # there is an index of them
+        values |= unnamed_sessions.bind(criteria.session)
+        sql = f"select u.id from usage as u where u.id > :after and {where} order by 1"  # noqa: S608 - our own text
+        values |= {"after": after}
+        found.extend(row[0] for row in connection.execute(sql, values).fetchall())
+        yield
+        return found
+    first, last = connection.execute(
+        "select coalesce(min(id), 1), coalesce(max(id), 0) from usage"
+    ).fetchone()
+    sql = (
+        f"select u.id from usage as u where u.id > :after and u.id <= :up_to and {where} order by 1"  # noqa: S608 - our own text
+    )
+    for begin in range(max(first - 1, after), last, _PAGE):
+        page = {"after": begin, "up_to": begin + _PAGE}
+        found.extend(row[0] for row in connection.execute(sql, values | page).fetchall())
+        yield
+    return found
+
+
+def count_calls(path: Path, criteria: Criteria) -> int:
+    """Return how many calls would be erased, 0 where nothing was recorded. Raises sqlite3.Error."""
+    if not path.exists():
+        return 0
+    with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:
+        return len(steps.run(find_calls(connection, criteria), lambda _: None))
+
+
+def erase(connection: sqlite3.Connection, erasure_id: str, criteria: Criteria) -> Steps[int]:
+    """Remove these calls. Return how many were removed for this erasure, also by earlier runs.
+
+    Raises sqlite3.Error; what is left then is removed the next time."""
+    yield from sweep(connection)  # loose rows of work that was killed
+    found = yield from find_calls(connection, criteria)
+    place = 0
+
+    def erase_some(step: Step) -> bool:
+        nonlocal place
+        untitled: set[str] = set()
+        days: dict[str, tuple[str, str]] = {}
+        entries = 0
+        while place < len(found) and step.has_time:
+            _note_days(connection, found[place], days)
+            entries += remove_entry(connection, found[place], untitled)
+            place += 1
+        settle_sessions(connection, untitled)
+        for session_id, (first_day, last_day) in days.items():
+            _look_again(connection, session_id, first_day, last_day)
+        connection.execute(
+            "insert into erasures (id, entries) values (?, ?)"
+            " on conflict (id) do update set entries = entries + excluded.entries",
+            (erasure_id, entries),
+        )
+        return place == len(found)
+
+    yield from in_steps(connection, erase_some)
+    entries = read_count(connection, erasure_id)
+    if entries:
+        yield from finish(connection)
+        yield from give_back(connection)
+        while not database.empty_log(connection):
+            yield
+    return entries
+
+
+def read_count(connection: sqlite3.Connection, erasure_id: str) -> int:
+    """Return how many calls were removed for an erasure."""
+    row = connection.execute("select entries from erasures where id = ?", (erasure_id,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def forget_count(connection: sqlite3.Connection, erasure_id: str) -> None:
+    """Remove the count of an erasure that has ended."""
+    with database.immediate(connection):
+        connection.execute("delete from erasures where id = ?", (erasure_id,))
+
+
+def _note_days(
+    connection: sqlite3.Connection, usage_id: int, days: dict[str, tuple[str, str]]
+) -> None:
+    """Note the session of a call, with its first and last day."""
+    session_id = unnamed_sessions.find_session(connection, usage_id)
+    if session_id is not None and session_id not in days:
+        found = session_sums.find_days(connection, session_id)
+        if found is not None:
+            days[session_id] = found
+
+
+def _look_again(
+    connection: sqlite3.Connection, session_id: str, first_day: str, last_day: str
+) -> None:
+    """Remove what was derived from a session of which calls were erased; look again at what is left."""
+    savings.remove_session(connection, session_id)
+    if session_sums.find_days(connection, session_id) is not None:
+        savings.mark_session_due(connection, session_id)
+    else:
+        agent_sums.forget_session(connection, session_id, first_day, last_day)

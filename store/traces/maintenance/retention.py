@@ -1,0 +1,227 @@
+"""Removing what is older than an organisation keeps it, and the oldest calls of a large database.
+
+Hourly and daily sums stay.
+
+Texts (bodies, titles, and what of them is quoted or indexed) may be removed before the calls they are of.
+Up to where that is done is noted for each endpoint in ``retention_texts``: no call that arrived before has
+a text any more. A call that is stored later than it arrived moves that back (``note_arrival``).
+
+The write lock is held for some 20 ms at a time; see ``steps`` and ``removal``.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from store.traces.maintenance.removal import (
+    finish,
+    give_back,
+    remove_entry,
+    remove_text,
+    settle_sessions,
+    sweep,
+    used_bytes,
+)
+from store.traces.steps import Step, Steps, in_steps
+
+_ROUND_ENTRIES = 50_000  # between two sweeps; bounds the ids held in memory
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The instants up to which calls and texts are removed, None where they are kept."""
+
+    entries_before: str | None = None
+    texts_before: str | None = None
+
+
+KEEP_ALL = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The rules: limits of age, for some endpoints other ones, and a size.
+
+    Above ``max_bytes`` the oldest calls are removed until the rest fits."""
+
+    limits: Limits = KEEP_ALL
+    by_endpoint: Mapping[str, Limits] = field(default_factory=dict)  # by id
+    max_bytes: int | None = None
+
+    def find_limits(self, endpoint_id: str) -> Limits:
+        """Return the limits of an endpoint."""
+        return self.by_endpoint.get(endpoint_id, self.limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """The number of calls that were removed, and of those that stay without their texts."""
+
+    entries: int
+    texts: int
+    bytes_before: int
+    bytes_after: int
+
+    @property
+    def bytes_freed(self) -> int:
+        return max(0, self.bytes_before - self.bytes_after)
+
+
+def prune(connection: sqlite3.Connection, rules: Rules) -> Steps[Pruned]:
+    """Remove what the rules name and return its space to the file system.
+
+    Raises sqlite3.Error; the database is consistent then too."""
+    bytes_before = used_bytes(connection)
+    yield from sweep(connection)  # loose rows of a run that was killed
+    entries = texts = 0
+    for endpoint_id in list_endpoints(connection):
+        limits = rules.find_limits(endpoint_id)
+        if limits.entries_before is not None:
+            entries += yield from _prune_by_age(connection, endpoint_id, limits.entries_before)
+        if limits.texts_before is not None:
+            texts += yield from _remove_texts(connection, endpoint_id, limits.texts_before)
+    yield from sweep(connection)
+    if rules.max_bytes is not None:
+        entries += yield from _prune_by_size(connection, rules.max_bytes)
+    if entries or texts:
+        yield from finish(connection)
+    yield from give_back(connection)
+    return Pruned(
+        entries=entries,
+        texts=texts,
+        bytes_before=bytes_before,
+        bytes_after=used_bytes(connection),
+    )
+
+
+def list_endpoints(connection: sqlite3.Connection) -> list[str]:
+    """Return the ids of the endpoints that have calls, by a few steps in their index."""
+    found: list[str] = []
+    after = ""
+    while True:
+        (endpoint_id,) = connection.execute(
+            "select min(proxy_endpoint_id) from usage where proxy_endpoint_id > ?", (after,)
+        ).fetchone()
+        if endpoint_id is None:
+            return found
+        found.append(endpoint_id)
+        after = endpoint_id
+
+
+def read_texts_before(connection: sqlite3.Connection, endpoint_id: str) -> str:
+    """Return the instant before which no call of an endpoint has a text any more."""
+    row = connection.execute(
+        "select texts_before from retention_texts where proxy_endpoint_id = ?", (endpoint_id,)
+    ).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def note_arrival(connection: sqlite3.Connection, created_at: str) -> None:
+    """Note that a call is stored that arrived then: its text is still to be removed. Wants the write
+    lock."""
+    connection.execute(
+        "update retention_texts set texts_before = :at where texts_before > :at", {"at": created_at}
+    )
+
+
+def _prune_by_age(connection: sqlite3.Connection, endpoint_id: str, before: str) -> Steps[int]:
+    oldest = (
+        "select id from usage where proxy_endpoint_id = ? and created_at < ?"
+        " order by created_at, id limit 1"
+    )
+    total = 0
+    while removed := (
+        yield from _remove_oldest(connection, _ROUND_ENTRIES, oldest, (endpoint_id, before))
+    ):
+        total += removed
+        if removed == _ROUND_ENTRIES:
+            yield from sweep(connection)
+    return total
+
+
+def _prune_by_size(connection: sqlite3.Connection, max_bytes: int) -> Steps[int]:
+    """Prune to a size.
+
+    How much an entry frees is known only after its sweep, so go half of the estimated way at a
+    time, and at most a twentieth: entries that turn out big must not cost more than that many."""
+    oldest = "select id from usage order by created_at, id limit 1"
+    total = 0
+    while (used := used_bytes(connection)) > max_bytes:
+        (entries,) = connection.execute("select count(*) from usage").fetchone()
+        half_way = int(entries * (1 - max_bytes / used) / 2)
+        share = max(1, entries // 1000, min(half_way, entries // 20, _ROUND_ENTRIES))
+        removed = yield from _remove_oldest(connection, share, oldest, ())
+        if not removed:
+            break
+        total += removed
+        yield from sweep(connection)
+    return total
+
+
+def _remove_oldest(
+    connection: sqlite3.Connection, limit: int, oldest: str, values: tuple[str, ...]
+) -> Steps[int]:
+    """Remove so many of the calls that a query finds one after the other; return how many there were."""
+    removed = 0
+
+    def remove_some(step: Step) -> bool:
+        nonlocal removed
+        untitled: set[str] = set()
+        row = connection.execute(oldest, values).fetchone()
+        while row is not None and removed < limit and step.has_time:
+            remove_entry(connection, row[0], untitled)
+            removed += 1
+            row = connection.execute(oldest, values).fetchone()
+        settle_sessions(connection, untitled)
+        return row is None or removed == limit
+
+    yield from in_steps(connection, remove_some)
+    return removed
+
+
+def _remove_texts(connection: sqlite3.Connection, endpoint_id: str, before: str) -> Steps[int]:
+    """Remove the texts of calls of an endpoint that arrived before an instant, oldest first."""
+    removed = since_sweep = 0
+    place = (read_texts_before(connection, endpoint_id), 0)
+
+    def remove_some(step: Step) -> bool:
+        nonlocal removed, since_sweep, place
+        noted = read_texts_before(connection, endpoint_id)
+        if noted < place[0]:  # a call was stored meanwhile that arrived before
+            place = noted, 0
+        rows = connection.execute(
+            "select created_at, id from usage where proxy_endpoint_id = ?"
+            " and (created_at, id) > (?, ?) and created_at < ? order by created_at, id limit ?",
+            (endpoint_id, *place, before, _AT_ONCE),
+        ).fetchall()
+        untitled: set[str] = set()
+        done = 0
+        for created_at, usage_id in rows:
+            if not step.has_time:
+                break
+            place = created_at, usage_id
+            done += 1
+            if remove_text(connection, usage_id, untitled):
+                removed += 1
+                since_sweep += 1
+        settle_sessions(connection, untitled)
+        is_done = done == len(rows) < _AT_ONCE
+        _note_texts_before(connection, endpoint_id, before if is_done else place[0])
+        return is_done or since_sweep >= _ROUND_ENTRIES
+
+    while place[0] < before:
+        since_sweep = 0
+        yield from in_steps(connection, remove_some)
+        if since_sweep < _ROUND_ENTRIES:
+            break
+        yield from sweep(connection)
+    return removed
+
+
+def _note_texts_before(connection: sqlite3.Connection, endpoint_id: str, before: str) -> None:
+    connection.execute(
+        "insert into retention_texts (proxy_endpoint_id, texts_before) values (?, ?)"
+        " on conflict (proxy_endpoint_id) do update set texts_before = excluded.texts_before",
+        (endpoint_id, before),
+    )

@@ -1,0 +1,181 @@
+"""Verification that costs, hourly sums and daily sums are what they are made of.
+
+Costs are those of their line items, the sums of an hour those of its calls, and of a day those of its hours.
+Those of hours are computed again in SQL, apart from the code that keeps them, an hour at a time: by
+endpoint, model and billing, which are never summed up as others. An hour of which retention has removed
+calls has more of them in its sums than there are, and cannot be checked. While earlier calls are still
+being booked anew no hour can.
+"""
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+from metering.components import SEARCH_UNIT, TOKEN_UNIT, WEB_SEARCH
+from store.database import snapshot
+from store.traces import backfill_progress
+from store.traces.backfill_progress import HOURLY_SUMS
+from store.traces.sums import booking_sql
+from store.traces.sums.rollup import DAY_KEYS, SUMS, find_day_left, number_day
+
+_PAGE = 1_000
+_TOLERANCE = 1e-6  # of a sum of doubles, in any order
+_KEYS = ("hour", "proxy_endpoint_id", "slug", "model", "billing")
+_CALL_KEYS = (
+    "substr(u.created_at, 1, 13), u.proxy_endpoint_id, u.slug, coalesce({model}, ''),"
+    f" coalesce({booking_sql.BILLING.format(billing='u.billing', overage='u.overage')}, '')"
+)
+_WITHIN = "u.created_at >= :hour and u.created_at < :hour || '~'"
+_IS_BILLED = booking_sql.IS_BILLED.format(unbilled_reason="c.unbilled_reason")
+_OF_CALL = booking_sql.OF_CALL | {
+    "timed": "u.duration_ms is not null",
+    "duration_ms": "coalesce(u.duration_ms, 0)",
+}
+_OF_LINE = {
+    name: sql.format(unbilled_reason="c.unbilled_reason")
+    for name, sql in booking_sql.OF_LINE.items()
+}
+_OF_MONEY = {"cost_cents": "1", "estimated_cents": "c.estimated"}
+_COLUMNS = (*_OF_CALL, *_OF_LINE, *_OF_MONEY)
+_CALLS = (
+    f"select {_CALL_KEYS.format(model='u.model')},"  # noqa: S608 - our own text
+    f" {', '.join(f'sum({sql})' for sql in _OF_CALL.values())}"
+    f" from usage as u where {_WITHIN} group by 1, 2, 3, 4, 5"
+)
+_LINES = (
+    f"select {_CALL_KEYS.format(model='c.model')},"  # noqa: S608 - our own text
+    f" {', '.join(f'sum(({sql}) * c.quantity)' for sql in _OF_LINE.values())},"
+    f" {', '.join(f'total(({sql}) * c.cents)' for sql in _OF_MONEY.values())}"
+    " from usage as u join usage_cost as c on c.usage_id = u.id"
+    f" where {_WITHIN} group by 1, 2, 3, 4, 5"
+)
+_SUMS = (
+    f"select {', '.join(_KEYS)}, {', '.join(f'sum({name})' for name in _COLUMNS)}"  # noqa: S608 - our own names
+    " from usage_hourly where hour = :hour group by 1, 2, 3, 4, 5"
+)
+_UNIT = f"case c.component when '{WEB_SEARCH.name}' then {SEARCH_UNIT} else {TOKEN_UNIT} end"
+_EXPECTED_CENTS = (
+    f"case when {_IS_BILLED} then c.quantity * c.rate_usd * c.multiplier * 100 / {_UNIT} else 0 end"
+)
+_WRONG_LINES = f"""
+    select u.entry_id, c.line, c.cents, {_EXPECTED_CENTS} as expected
+    from usage_cost as c join usage as u on u.id = c.usage_id
+    where c.usage_id > :after and c.usage_id <= :up_to and c.cents is not expected
+      and (c.cents is null or expected is null
+           or abs(c.cents - expected) > {_TOLERANCE} * max(1, abs(expected)))
+    order by c.usage_id, c.line
+"""  # noqa: S608 - our own text
+_WRONG_COSTS = f"""
+    select u.entry_id, u.cost_cents, case when count(*) = count(c.cents) then sum(c.cents) end as expected
+    from usage as u join usage_cost as c on c.usage_id = u.id
+    where u.id > :after and u.id <= :up_to
+    group by u.id having u.cost_cents is not expected
+      and (u.cost_cents is null or expected is null
+           or abs(u.cost_cents - expected) > {_TOLERANCE} * max(1, abs(expected)))
+    order by u.id
+"""  # noqa: S608 - our own text
+
+_OF_DAY = ", ".join(DAY_KEYS[1:])
+_DAILY = f"select {', '.join((*DAY_KEYS, *SUMS))} from usage_daily where day = :day"  # noqa: S608 - our own names
+_OF_HOURS = (
+    f"select substr(hour, 1, 10), {_OF_DAY}, {', '.join(f'sum({name})' for name in SUMS)}"  # noqa: S608 - our own names
+    f" from usage_hourly where hour >= :day and hour < :day || '~' group by 1, {_OF_DAY}"
+)
+
+type _Key = tuple[str, str, str, str, str]
+
+
+def check_costs(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """Yield the entry id and the fault of costs that are wrong.
+
+    A line item costs quantity x rate x multiplier, and an entry the sum of its line items."""
+    (last_id,) = connection.execute("select coalesce(max(id), 0) from usage").fetchone()
+    for after in range(0, last_id, _PAGE):
+        page = {"after": after, "up_to": after + _PAGE}
+        for entry_id, line, cents, expected in connection.execute(_WRONG_LINES, page).fetchall():
+            yield entry_id, f"line item {line} costs {cents} cents, not {expected}"
+        for entry_id, cents, expected in connection.execute(_WRONG_COSTS, page).fetchall():
+            yield entry_id, f"cost_cents is {cents}, and its line items come to {expected}"
+
+
+def check_hours(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the faults of hourly sums that are not those of the calls."""
+    after = ""
+    while (hour := _find_next_hour(connection, after)) is not None:
+        after = f"{hour}~"  # sorts after every instant of the hour
+        with snapshot(connection):
+            if backfill_progress.find_next(connection, HOURLY_SUMS) is not None:
+                return
+            yield from list(_check_hour(connection, hour))
+
+
+def check_days(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the faults of daily sums that are not those of the hours."""
+    after = ""
+    while (day := _find_next_day(connection, after)) is not None:
+        after = f"{day}~"
+        with snapshot(connection):
+            if backfill_progress.find_next(connection, HOURLY_SUMS) is not None:
+                return
+            left = find_day_left(connection)
+            if left is None or number_day(day) > left:
+                yield from list(_check_day(connection, day))
+
+
+def _check_day(connection: sqlite3.Connection, day: str) -> Iterator[str]:
+    size = len(DAY_KEYS)
+    found, expected = (
+        {row[:size]: row[size:] for row in connection.execute(sql, {"day": day})}
+        for sql in (_DAILY, _OF_HOURS)
+    )
+    nothing = (0,) * len(SUMS)
+    for key in sorted({*found, *expected}):
+        pairs = zip(SUMS, found.get(key, nothing), expected.get(key, nothing), strict=True)
+        for name, there, right in pairs:
+            if not math.isclose(there, right, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+                where = ", ".join(part or "-" for part in key)
+                yield f"usage_daily has {there} {name} for {where}, and the hours have {right}"
+
+
+def _find_next_day(connection: sqlite3.Connection, after: str) -> str | None:
+    """Return the next day that has sums of hours or of its own, None after the last."""
+    (day,) = connection.execute(
+        "select min(day) from (select min(day) as day from usage_daily where day > :after"
+        " union all select substr(min(hour), 1, 10) from usage_hourly where hour > :after)",
+        {"after": after},
+    ).fetchone()
+    return None if day is None else str(day)
+
+
+def _find_next_hour(connection: sqlite3.Connection, after: str) -> str | None:
+    """Return the next hour that has sums or calls, None after the last."""
+    (hour,) = connection.execute(
+        "select min(hour) from (select min(hour) as hour from usage_hourly where hour > :after"
+        " union all select substr(min(created_at), 1, 13) from usage where created_at > :after)",
+        {"after": after},
+    ).fetchone()
+    return None if hour is None else str(hour)
+
+
+def _check_hour(connection: sqlite3.Connection, hour: str) -> Iterator[str]:
+    found = _read(connection, _SUMS, hour, _COLUMNS)
+    calls = _read(connection, _CALLS, hour, _OF_CALL)
+    counted = sum(sums["entries"] for sums in found.values())
+    if sum(sums["entries"] for sums in calls.values()) < counted:
+        return  # retention has removed some
+    lines = _read(connection, _LINES, hour, (*_OF_LINE, *_OF_MONEY))
+    for key in sorted({*found, *calls, *lines}):
+        sums, expected = found.get(key, {}), calls.get(key, {}) | lines.get(key, {})
+        for name in _COLUMNS:
+            there, right = sums.get(name, 0), expected.get(name, 0)
+            if not math.isclose(there, right, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
+                where = ", ".join(part or "-" for part in key)
+                yield f"usage_hourly has {there} {name} for {where}, and the calls have {right}"
+
+
+def _read(
+    connection: sqlite3.Connection, sql: str, hour: str, names: Iterable[str]
+) -> dict[_Key, dict[str, float]]:
+    rows = connection.execute(sql, {"hour": hour}).fetchall()
+    size = len(_KEYS)
+    return {row[:size]: dict(zip(names, row[size:], strict=True)) for row in rows}

@@ -1,0 +1,1 @@
+"""Findings of what a session could have saved, stored by day."""

@@ -1,0 +1,185 @@
+"""Savings of sessions: findings by day, stored when the recorder has looked at a session.
+
+Sums of a period read a few rows of each session, however many calls it has, and findings that were made
+from bodies outlive these. A session whose calls have changed is due, and looked at again soon after
+(``recorder.savings``). The findings of a session go with its last call.
+"""
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from runtime import clock
+from store import database
+from store.traces.savings import savings_daily
+
+QUIET_S = 10.0  # from the last change to a look at the session
+MAX_DELAYING = 20  # changes; a session that never rests is looked at after as many
+TABLES = ("savings", "session_savings", "savings_due")
+_MARK = (
+    "insert into savings_due (session_id, due_at, changes) values (?, ?, 1)"  # noqa: S608 - our own number
+    " on conflict (session_id) do update set changes = changes + 1,"
+    f" due_at = iif(changes < {MAX_DELAYING}, max(due_at, excluded.due_at), due_at)"
+)
+_INSERT = (
+    "insert into savings (session_id, day, finding, subject, calls, tokens, cents, unpriced_tokens, top)"
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A session to be looked at. ``changes`` tells whether it changes meanwhile."""
+
+    session_id: str
+    due_at: float
+    changes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingRow:
+    """A finding of one session on one day. ``cents`` is that of tokens with a known price. ``top`` are row
+    ids of the most expensive calls with their cents, None where these are not known."""
+
+    day: str
+    finding: str
+    subject: str
+    calls: int
+    tokens: int
+    cents: float
+    unpriced_tokens: int
+    top: Sequence[tuple[int, float | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """A look at a session: its time, the version of its rules, and how much of the session it covers.
+
+    Of ``opened`` conversations, the bodies of ``conversations`` were read."""
+
+    method: int
+    computed_at: str
+    calls: int
+    conversations: int
+    opened: int
+
+
+def mark_due(connection: sqlite3.Connection, session_ids: Collection[str]) -> None:
+    """Note that sessions are to be looked at when they have been quiet.
+
+    They have to be quiet for some seconds. A look reads a whole session, so one that goes on is not
+    looked at after each call. Wants the write lock."""
+    due_at = clock.now().timestamp() + QUIET_S
+    connection.executemany(_MARK, [(session_id, due_at) for session_id in session_ids])
+
+
+def mark_session_due(connection: sqlite3.Connection, session_id: str) -> None:
+    """Note that a session is to be looked at. Wants the write lock."""
+    connection.execute(
+        "insert or replace into savings_due (session_id, due_at, changes) values (?, ?, 1)",
+        (session_id, clock.now().timestamp() + QUIET_S),
+    )
+
+
+def find_due(connection: sqlite3.Connection, now_s: float) -> Due | None:
+    """Return the session that has been due for longest, None where none is due yet."""
+    row = connection.execute(
+        "select session_id, due_at, changes from savings_due where due_at <= ? order by due_at limit 1",
+        (now_s,),
+    ).fetchone()
+    return None if row is None else Due(session_id=row[0], due_at=row[1], changes=row[2])
+
+
+def is_any_due(connection: sqlite3.Connection) -> bool:
+    """Return whether any session is due, now or later."""
+    return connection.execute("select 1 from savings_due limit 1").fetchone() is not None
+
+
+def write_findings(
+    connection: sqlite3.Connection,
+    due: Due,
+    findings: Sequence[FindingRow],
+    looked: Looked,
+    *,
+    first_day: str,
+    keeps: Collection[str],
+    avoidable: Collection[str],
+    again_at: float,
+) -> None:
+    """Store the findings of a session from ``first_day`` on in the place of those that were there.
+
+    Those of the kinds in ``keeps`` stay: what they were made from is gone. ``avoidable`` are the kinds that
+    count as savings. A session that has changed meanwhile is due again at ``again_at``."""
+    with database.immediate(connection):
+        keys = savings_daily.list_keys(connection, due.session_id)
+        connection.execute(
+            "delete from savings where session_id = ? and day >= ?"
+            " and finding not in (select value from json_each(?))",
+            (due.session_id, first_day, orjson.dumps(list(keeps)).decode()),
+        )
+        connection.executemany(
+            _INSERT,
+            [
+                (
+                    due.session_id,
+                    each.day,
+                    each.finding,
+                    each.subject,
+                    each.calls,
+                    each.tokens,
+                    each.cents,
+                    each.unpriced_tokens,
+                    orjson.dumps(each.top).decode(),
+                )
+                for each in findings
+                if each.finding not in keeps
+            ],
+        )
+        keys |= savings_daily.list_keys(connection, due.session_id)
+        savings_daily.refresh(connection, keys)
+        _write_looked(connection, due.session_id, looked, avoidable)
+        drop_due(connection, due, again_at)
+
+
+def _write_looked(
+    connection: sqlite3.Connection, session_id: str, looked: Looked, avoidable: Collection[str]
+) -> None:
+    """Note that a session was looked at, with the sum of what it could have saved."""
+    kinds = orjson.dumps(list(avoidable)).decode()
+    connection.execute(
+        "insert or replace into session_savings (session_id, method, computed_at, calls,"
+        " conversations, opened, cents, tokens, last_day)"
+        " select ?, ?, ?, ?, ?, ?, total(cents), coalesce(sum(tokens), 0), max(day) from savings"
+        " where session_id = ? and finding in (select value from json_each(?))",
+        (
+            session_id,
+            looked.method,
+            looked.computed_at,
+            looked.calls,
+            looked.conversations,
+            looked.opened,
+            session_id,
+            kinds,
+        ),
+    )
+
+
+def drop_due(connection: sqlite3.Connection, due: Due, again_at: float) -> None:
+    """Note that a session was looked at. Wants the write lock."""
+    connection.execute(
+        "delete from savings_due where session_id = ? and changes = ?",
+        (due.session_id, due.changes),
+    )
+    connection.execute(
+        "update savings_due set due_at = ? where session_id = ?", (again_at, due.session_id)
+    )
+
+
+def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
+    """Remove all that is known of a session. Wants the write lock."""
+    keys = savings_daily.list_keys(connection, session_id)
+    for table in TABLES:
+        connection.execute(f"delete from {table} where session_id = ?", (session_id,))  # noqa: S608
+    savings_daily.refresh(connection, keys)

@@ -1,0 +1,163 @@
+"""Reading stored findings of savings: sums of a period, and those of one session."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import orjson
+
+from store.database import list_columns
+from store.traces.savings.savings import Looked
+
+_SUMS = "sum(calls), sum(tokens), sum(cents), sum(unpriced_tokens)"
+# With max(), SQLite takes the other columns from the row that has it.
+_PERIOD = (
+    f"select finding, subject, {_SUMS}, largest_session, day, max(largest_cents)"  # noqa: S608 - our own text
+    " from savings_daily where day between ? and ? group by finding, subject"
+)
+_SESSION = (
+    f"select finding, subject, {_SUMS}, session_id, day, max(cents)"  # noqa: S608 - our own text
+    " from savings where session_id = ? group by finding, subject"
+)
+_SESSIONS = (
+    "select session_id, cents, tokens from session_savings"
+    " where last_day between ? and ? and tokens > 0 order by cents desc, session_id limit ?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The findings of one kind and subject. The largest one is of this session and day."""
+
+    finding: str
+    subject: str
+    calls: int
+    tokens: int
+    cents: float
+    unpriced_tokens: int
+    largest_session: str
+    largest_day: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSum:
+    """All findings of one session. ``title`` is None where nothing is known that was said."""
+
+    session_id: str
+    title: str | None
+    cents: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlamedCall:
+    """A call behind a finding, which retention may have removed (``exists``)."""
+
+    id: int
+    cents: float | None
+    exists: bool
+    created_at: str | None
+
+
+class SavingsReader:
+    """Reads findings by a read-only connection. Every method may raise sqlite3.Error."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        # A newer recorder makes the table when it starts.
+        self.is_ready = bool(list_columns(connection, "savings_daily"))
+
+    def list_groups(self, first: date, last: date) -> list[Group]:
+        """Return the findings of these days, both included."""
+        return self._list(_PERIOD, first.isoformat(), last.isoformat())
+
+    def list_session_groups(self, session_id: str) -> list[Group]:
+        """Return the findings of one session."""
+        return self._list(_SESSION, session_id)
+
+    def sum_cents(self, first: date, last: date, findings: Sequence[str]) -> float:
+        """Return the cents of these kinds of findings on these days, both included."""
+        row = self._db.execute(
+            "select total(cents) from savings_daily where day between ? and ?"
+            " and finding in (select value from json_each(?))",
+            (first.isoformat(), last.isoformat(), orjson.dumps(list(findings)).decode()),
+        ).fetchone()
+        return float(row[0])
+
+    def list_sessions(self, first: date, last: date, limit: int) -> list[SessionSum]:
+        """Return the sessions with the largest sums of all their savings, largest first.
+
+        They are of those with the last savings on these days."""
+        rows = self._db.execute(_SESSIONS, (first.isoformat(), last.isoformat(), limit))
+        return [
+            SessionSum(
+                session_id=row[0], title=self._find_title(row[0]), cents=row[1], tokens=row[2]
+            )
+            for row in rows.fetchall()
+        ]
+
+    def list_calls(self, group: Group) -> list[BlamedCall]:
+        """Return the most expensive calls of the largest finding of a group."""
+        row = self._db.execute(
+            "select top from savings where session_id = ? and day = ? and finding = ? and subject = ?",
+            (group.largest_session, group.largest_day, group.finding, group.subject),
+        ).fetchone()
+        top = [] if row is None else orjson.loads(row[0])
+        times = dict(
+            self._db.execute(
+                "select id, created_at from usage where id in (select value from json_each(?))",
+                (orjson.dumps([id_ for id_, _ in top]).decode(),),
+            ).fetchall()
+        )
+        return [
+            BlamedCall(id=id_, cents=cents, exists=id_ in times, created_at=times.get(id_))
+            for id_, cents in top
+        ]
+
+    def find_looked(self, session_id: str) -> Looked | None:
+        """Return when a session was looked at, None where it never was."""
+        row = self._db.execute(
+            "select method, computed_at, calls, conversations, opened from session_savings"
+            " where session_id = ?",
+            (session_id,),
+        ).fetchone()
+        if row is None:
+            return None
+        method, computed_at, calls, conversations, opened = row
+        return Looked(
+            method=method,
+            computed_at=computed_at,
+            calls=calls,
+            conversations=conversations,
+            opened=opened,
+        )
+
+    def count_due(self) -> int:
+        """Return how many sessions are still to be looked at."""
+        return int(self._db.execute("select count(*) from savings_due").fetchone()[0])
+
+    def find_title(self, session_id: str) -> tuple[bool, str | None]:
+        """Return whether there is such a session, and its title."""
+        row = self._db.execute(
+            "select title from sessions where session_id = ?", (session_id,)
+        ).fetchone()
+        return row is not None, None if row is None else row[0]
+
+    def _find_title(self, session_id: str) -> str | None:
+        return self.find_title(session_id)[1]
+
+    def _list(self, sql: str, *values: str) -> list[Group]:
+        return [
+            Group(
+                finding=row[0],
+                subject=row[1],
+                calls=row[2],
+                tokens=row[3],
+                cents=row[4],
+                unpriced_tokens=row[5],
+                largest_session=row[6],
+                largest_day=row[7],
+            )
+            for row in self._db.execute(sql, values).fetchall()
+        ]

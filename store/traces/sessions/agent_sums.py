@@ -1,0 +1,80 @@
+"""The sums of each day by session and agent, updated in the transaction that changes the calls.
+
+Calls that name neither are in the row of the day whose names are empty, so the rows of a day are all of its
+calls. As hourly sums they stay when retention removes the calls. Calls that were stored before there were
+these sums are added later, newest first, a few in each transaction (``backfill_progress``).
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+import orjson
+
+from metering import token_counts
+from store.traces import backfill_progress
+from store.traces.backfill_progress import AGENT_SUMS
+from store.traces.sums import booking_sql
+from store.traces.sums.rollup import SUBSCRIPTION
+
+CALLS = 200  # take some 10 ms
+
+KEYS = ("day", "session_id", "agent_id")
+_BILLING = booking_sql.BILLING.format(billing="billing", overage="overage")
+_OF_KEY = ("substr(created_at, 1, 10)", "coalesce(session_id, '')", "coalesce(agent_id, '')")
+SUMS = {
+    **booking_sql.OF_CALL,
+    **{name: f"coalesce({name}, 0)" for name in token_counts.NAMES},
+    "cost_cents": "coalesce(cost_cents, 0)",
+    "estimated_cents": "coalesce(estimated_cents, 0)",
+    "value_cents": f"case when {_BILLING} = '{SUBSCRIPTION}' then coalesce(cost_cents, 0) else 0 end",
+}
+_ADD = (
+    "on conflict ("
+    + ", ".join(KEYS)
+    + ") do update set "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
+)
+_BOOK = (
+    f"insert into agents_daily ({', '.join((*KEYS, *SUMS))})"  # noqa: S608 - our own text
+    f" select {', '.join((*_OF_KEY, *(f'sum(:sign * ({sql}))' for sql in SUMS.values())))}"
+    " from usage as u where id in (select value from json_each(:ids)) group by 1, 2, 3"
+    f" {_ADD}"
+)
+_OF_SESSION = "day in (select value from json_each(:days)) and session_id = :session_id"
+_FORGET = (
+    f"insert into agents_daily ({', '.join((*KEYS, *SUMS))})"  # noqa: S608 - our own text
+    f" select day, '', '', {', '.join(f'sum({name})' for name in SUMS)}"
+    f" from agents_daily where {_OF_SESSION} group by day {_ADD}"
+)
+
+
+def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
+    """Add stored calls to the sums; with a sign of -1, take out what was added. Wants the write lock."""
+    connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign})
+
+
+def forget_session(
+    connection: sqlite3.Connection, session_id: str, first_day: str, last_day: str
+) -> None:
+    """Add the sums of a session on these days, both included, to those of calls that name none. Wants the
+    write lock."""
+    first, last = date.fromisoformat(first_day), date.fromisoformat(last_day)
+    days = [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
+    values = {"days": orjson.dumps(days).decode(), "session_id": session_id}
+    connection.execute(_FORGET, values)
+    connection.execute(f"delete from agents_daily where {_OF_SESSION}", values)  # noqa: S608 - our own text
+
+
+def is_booked(connection: sqlite3.Connection, usage_id: int) -> bool:
+    """Return whether a stored call is in the sums already."""
+    return usage_id > (backfill_progress.find_next(connection, AGENT_SUMS) or 0)
+
+
+def book_some(connection: sqlite3.Connection) -> bool:
+    """Add a few calls that were stored before there were sums. Return whether there may be more.
+
+    Raises sqlite3.Error."""
+    return backfill_progress.take_some(
+        connection, AGENT_SUMS, CALLS, lambda ids: book(connection, ids)
+    )

@@ -1,0 +1,242 @@
+"""Reading sessions: the list, and one session with its agents and turns."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from metering.token_counts import NAMES, TokenCounts
+from runtime import clock
+from store.traces.calls import cache_breaks, predecessors
+from store.traces.calls.cache_breaks import BrokenCall, CacheBreak
+from store.traces.sessions import unnamed_sessions
+from store.traces.sums.rollup import NO_ERROR
+
+# A session with more is rare; reading so many takes some 0.1 s.
+MAX_TURNS = 2_000
+MAX_AGENTS = 500
+SIDE_CALL = "auxiliary"  # the class of requests that are no turns
+_SUMS = (
+    "session_id, title, started_at, ended_at, slug, client, peak_prompt_tokens, calls, errors, unpriced,"
+    f" cache_breaks, cost_cents, estimated_cents, value_cents, {', '.join(NAMES)}"
+)
+_TURN = (
+    "u.id, entry_id, agent_id, parent_agent_id, created_at, model, request_model, outcome, status_code,"
+    " error_type, stop_reason, usage_source, message_count, title_text, request_class, prompt_id,"
+    f" duration_ms, ttfb_ms, cost_cents, estimated_cents, {', '.join(NAMES)}, p.previous_id, p.failed_tools"
+)
+_OF_SESSION = f"u.id in ({unnamed_sessions.CALLS})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """The sums of a session. Cost and value are in US cents."""
+
+    session_id: str
+    title: str | None
+    started_at: str
+    ended_at: str
+    slug: str
+    client: str | None
+    peak_prompt_tokens: int
+    calls: int
+    errors: int
+    unpriced: int
+    cache_breaks: int
+    cost_cents: float
+    estimated_cents: float
+    value_cents: float
+    tokens: TokenCounts
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Return whether the client sent no session id."""
+        return unnamed_sessions.parse_first_id(self.session_id) is not None
+
+    @property
+    def lasted_ms(self) -> float:
+        """Return the time from the first request to the last response."""
+        lasted = clock.parse_instant(self.ended_at) - clock.parse_instant(self.started_at)
+        return lasted.total_seconds() * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """The main agent (``agent_id`` None) or a subagent of a session, with the sums of its calls."""
+
+    agent_id: str | None
+    parent_agent_id: str | None
+    started_at: str
+    calls: int
+    errors: int
+    cost_cents: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One call of a session. ``new_messages`` is how many messages its request has more than that of
+    the call that it continues, or, where that is not known, of the last turn of the same agent and model
+    that did not fail: None for the first one. ``failed_tools`` are the names of tools of which a new result
+    is an error. ``cents`` are the costs by component (``metering/components.py``)."""
+
+    id: int
+    entry_id: str
+    agent_id: str | None
+    parent_agent_id: str | None
+    created_at: str
+    model: str | None
+    request_model: str | None
+    outcome: str
+    status_code: int | None
+    error_type: str | None
+    stop_reason: str | None
+    usage_source: str
+    message_count: int | None
+    title_text: str | None
+    request_class: str | None
+    prompt_id: str | None
+    duration_ms: float | None
+    ttfb_ms: float | None
+    cost_cents: float | None
+    estimated_cents: float | None
+    tokens: TokenCounts
+    new_messages: int | None
+    cents: dict[str, float]
+    previous_id: int | None
+    failed_tools: str | None
+    cache_break: CacheBreak | None
+
+    @property
+    def is_shortened(self) -> bool:
+        """Return whether the history was shortened, as by a compaction, and no call is continued."""
+        return self.previous_id is None and self.new_messages is not None and self.new_messages < 0
+
+    @property
+    def has_failure(self) -> bool:
+        """Return whether the call failed, or its request brought the result of a tool that did.
+
+        A client that disconnects is not a failure."""
+        return self.outcome not in NO_ERROR or self.failed_tools is not None
+
+
+class SessionReader:
+    """Reads the sessions of one organisation by a read-only connection.
+
+    Every method may raise sqlite3.Error."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        """Take a connection that somebody else closes."""
+        self._connection = db
+        self._db = db.cursor()
+        self._db.row_factory = sqlite3.Row
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the recorder has made the tables that are read here."""
+        return predecessors.is_ready(self._connection)
+
+    def list_sessions(self, limit: int, before: tuple[str, str] | None = None) -> list[Session]:
+        """Return the sessions that ended last, newest first: those behind a place in this order, which
+        is an ``ended_at`` with a ``session_id``."""
+        where, place = (
+            ("", ()) if before is None else ("where (ended_at, session_id) < (?, ?)", before)
+        )
+        rows = self._db.execute(
+            f"select {_SUMS} from sessions {where} order by ended_at desc, session_id desc limit ?",  # noqa: S608 - our own text
+            (*place, limit),
+        )
+        return [_make_session(row) for row in rows]
+
+    def list_most_expensive(self, since: str, limit: int) -> list[Session]:
+        """Return the sessions that ended at this instant or later, the most expensive first."""
+        rows = self._db.execute(
+            f"select {_SUMS} from sessions where ended_at >= ?"  # noqa: S608 - our own text
+            " order by cost_cents desc, ended_at desc, session_id limit ?",
+            (since, limit),
+        )
+        return [_make_session(row) for row in rows]
+
+    def find(self, session_id: str) -> Session | None:
+        """Return a session, None where there is none with this id."""
+        row = self._db.execute(
+            f"select {_SUMS} from sessions where session_id = ?",  # noqa: S608 - our own text
+            (session_id,),
+        ).fetchone()
+        return None if row is None else _make_session(row)
+
+    def list_agents(self, session_id: str) -> list[Agent]:
+        """Return the first agents of a session, in the order in which they began.
+
+        Their sums are those of the calls that are still there."""
+        rows = self._db.execute(
+            "select agent_id, max(parent_agent_id) as parent_agent_id, min(created_at) as started_at,"  # noqa: S608 - our own text
+            " count(*) as calls, sum(outcome not in (:complete, :left)) as errors, total(cost_cents) as cost_cents"
+            f" from usage as u where {_OF_SESSION} group by agent_id order by 3, 1 limit :limit",
+            unnamed_sessions.bind(session_id)
+            | {"complete": NO_ERROR[0], "left": NO_ERROR[1], "limit": MAX_AGENTS},
+        )
+        return [Agent(**dict(row)) for row in rows]
+
+    def list_turns(self, session_id: str, limit: int = MAX_TURNS) -> list[Turn]:
+        """Return the last turns of a session, oldest first."""
+        rows = self._db.execute(
+            f"select {_TURN} from usage as u left join predecessors as p on p.usage_id = u.id"  # noqa: S608 - our own text
+            f" where {_OF_SESSION} order by created_at desc, u.id desc limit :limit",
+            unnamed_sessions.bind(session_id) | {"limit": limit},
+        ).fetchall()[::-1]
+        ids = [row["id"] for row in rows]
+        cents = self._read_cents(ids)
+        breaks = {each.usage_id: each.found for each in self.list_breaks(session_id)}
+        return [
+            Turn(
+                **_scalars(row),
+                tokens=TokenCounts.from_row(row),
+                new_messages=added,
+                cents=cents.get(row["id"], {}),
+                cache_break=breaks.get(row["id"]),
+            )
+            for row, added in zip(rows, _count_new_messages(rows), strict=True)
+        ]
+
+    def list_breaks(self, session_id: str) -> list[BrokenCall]:
+        """Return the calls of a session that broke the cache, in the order of arrival."""
+        return cache_breaks.read_session_breaks(self._connection, session_id)
+
+    def _read_cents(self, ids: list[int]) -> dict[int, dict[str, float]]:
+        """Return the costs of calls by component, without lines of which the price is not known."""
+        found: dict[int, dict[str, float]] = {}
+        for usage_id, component, cents in self._db.execute(
+            "select usage_id, component, sum(cents) from usage_cost"
+            " where usage_id in (select value from json_each(?)) and cents is not null group by 1, 2",
+            (orjson.dumps(ids).decode(),),
+        ):
+            found.setdefault(usage_id, {})[component] = cents
+        return found
+
+
+def _make_session(row: sqlite3.Row) -> Session:
+    return Session(**_scalars(row), tokens=TokenCounts.from_row(row))
+
+
+def _scalars(row: sqlite3.Row) -> dict[str, Any]:
+    """Return the values by name without the token counts, which are one field."""
+    return {name: row[name] for name in row.keys() if name not in NAMES}  # noqa: SIM118 - a Row has no names in it
+
+
+def _count_new_messages(rows: Sequence[sqlite3.Row]) -> list[int | None]:
+    last: dict[tuple[str | None, str | None], int] = {}
+    by_id: dict[int | None, int] = {}
+    counts: list[int | None] = []
+    for row in rows:
+        # A request for a title comes before the first turn, with the same message and a smaller model.
+        like, count = (row["agent_id"], row["request_model"]), row["message_count"]
+        before = by_id.get(row["previous_id"], last.get(like))
+        counts.append(None if before is None or count is None else count - before)
+        is_side_call = row["request_class"] == SIDE_CALL
+        if count is not None and row["outcome"] in NO_ERROR and not is_side_call:
+            last[like] = count
+        if count is not None:
+            by_id[row["id"]] = count
+    return counts

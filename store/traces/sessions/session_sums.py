@@ -1,0 +1,139 @@
+"""The sums of each session, updated in the transaction that changes its calls.
+
+A list of sessions reads one row for each, however many calls they have. The sums of a session stay while
+retention removes some of its calls, and go with the last one.
+
+Calls that were stored before there were sums are added later, newest first, a few in each transaction
+(``backfill_progress``).
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+import orjson
+
+from metering import token_counts
+from metering.token_counts import PROMPT_CLASSES
+from store.traces import backfill_progress
+from store.traces.backfill_progress import SESSION_SUMS
+from store.traces.savings import savings
+from store.traces.sessions import unnamed_sessions
+from store.traces.sums import booking_sql
+from store.traces.sums.rollup import SUBSCRIPTION
+
+CALLS = 100  # take some 10 ms
+
+_PROMPT = " + ".join(f"coalesce({each.name}, 0)" for each in PROMPT_CLASSES)
+_BILLING = booking_sql.BILLING.format(billing="billing", overage="overage")
+# Added to, with a sign.
+_SUMS = {
+    "calls": "1",
+    "errors": booking_sql.OF_CALL["errors"],
+    "unpriced": booking_sql.OF_CALL["unpriced"],
+    **{name: f"coalesce({name}, 0)" for name in token_counts.NAMES},
+    "cost_cents": "coalesce(cost_cents, 0)",
+    "estimated_cents": "coalesce(estimated_cents, 0)",
+    "cache_breaks": "(select count(*) from cache_breaks where usage_id = u.id)",
+    "value_cents": f"case when {_BILLING} = '{SUBSCRIPTION}' then coalesce(cost_cents, 0) else 0 end",
+}
+# The title is that of the earliest call with tools: the first message of an agent's session comes with
+# them, while requests without ask for a title, or whether there is quota, and may come before it.
+_TITLE_ORDER = (
+    "case when title_text is null then '9' when tool_count > 0 then '1' else '2' end || created_at"
+)
+_ENDED_AT = (
+    "strftime('%Y-%m-%dT%H:%M:%fZ', created_at, (coalesce(duration_ms, 0) / 1000.0) || ' seconds')"
+)
+_OTHERS = {
+    "session_id": unnamed_sessions.SESSION,
+    "title": "title_text",
+    "title_order": _TITLE_ORDER,
+    "started_at": "created_at",
+    "ended_at": f"coalesce({_ENDED_AT}, created_at)",
+    "slug": "slug",
+    "client": "client",
+    "peak_prompt_tokens": _PROMPT,
+}
+_BOOK = (
+    f"insert into sessions ({', '.join((*_OTHERS, *_SUMS))})"  # noqa: S608 - our own text
+    f" select {', '.join(_OTHERS.values())}, {', '.join(f':sign * ({sql})' for sql in _SUMS.values())}"
+    " from usage as u where id in (select value from json_each(:ids))"
+    f" and {unnamed_sessions.SESSION} is not null"
+    " on conflict (session_id) do update set"
+    " title = iif(excluded.title_order < title_order, excluded.title, title),"
+    " title_order = min(title_order, excluded.title_order),"
+    " slug = iif(excluded.ended_at < ended_at, slug, excluded.slug),"
+    " client = iif(excluded.ended_at < ended_at, client, excluded.client),"
+    " started_at = min(started_at, excluded.started_at),"
+    " ended_at = max(ended_at, excluded.ended_at),"
+    " peak_prompt_tokens = max(peak_prompt_tokens, excluded.peak_prompt_tokens), "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+    + " returning session_id"
+)
+_TITLED = (
+    f"select s.session_id from usage as u join sessions as s on s.session_id = {unnamed_sessions.SESSION}"  # noqa: S608 - our own text
+    f" where u.id = ? and s.title is not null and s.title_order = {_TITLE_ORDER}"
+)
+_RETITLE = (
+    "update sessions set (title, title_order) ="  # noqa: S608 - our own text
+    f" (select title_text, {_TITLE_ORDER} from usage where id in ({unnamed_sessions.CALLS})"
+    " order by 2 limit 1) where session_id = :session_id"
+    f" and exists (select 1 from usage where id in ({unnamed_sessions.CALLS}))"
+)
+_REMOVE = (
+    "delete from sessions"  # noqa: S608 - our own text
+    f" where session_id = (select {unnamed_sessions.SESSION} from usage as u where u.id = :id)"
+    " and not exists (select 1 from usage where session_id = sessions.session_id and id <> :id)"
+    " and not exists (select 1 from unnamed_calls where usage_id <> :id"
+    " and first_id = (select first_id from unnamed_calls where usage_id = :id))"
+    " returning session_id"
+)
+
+
+def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
+    """Add stored calls to the sums of their sessions; with a sign of -1, take out what was added.
+
+    With a sign of 0, only title and times are looked at again. They are never taken out: a call that is
+    taken out comes back with another cost. Wants the write lock."""
+    rows = connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign}).fetchall()
+    savings.mark_due(connection, {session_id for (session_id,) in rows})
+
+
+def is_booked(connection: sqlite3.Connection, usage_id: int) -> bool:
+    """Return whether a stored call is in the sums already."""
+    return usage_id > (backfill_progress.find_next(connection, SESSION_SUMS) or 0)
+
+
+def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
+    """Remove the sums of a session whose last call is about to be removed, and what it could have saved.
+    Wants the write lock."""
+    for (session_id,) in connection.execute(_REMOVE, {"id": usage_id}).fetchall():
+        savings.remove_session(connection, session_id)
+
+
+def find_titled(connection: sqlite3.Connection, usage_id: int) -> set[str]:
+    """Return the session that has its title from this call, nothing where there is none."""
+    return {row[0] for row in connection.execute(_TITLED, (usage_id,))}
+
+
+def refresh_title(connection: sqlite3.Connection, session_id: str) -> None:
+    """Give a session the title of the earliest call that is left of it. Wants the write lock."""
+    connection.execute(_RETITLE, unnamed_sessions.bind(session_id))
+
+
+def find_days(connection: sqlite3.Connection, session_id: str) -> tuple[str, str] | None:
+    """Return the first and the last day of a session, None where there are no sums of it."""
+    row = connection.execute(
+        "select substr(started_at, 1, 10), substr(ended_at, 1, 10) from sessions where session_id = ?",
+        (session_id,),
+    ).fetchone()
+    return None if row is None else (str(row[0]), str(row[1]))
+
+
+def book_some(connection: sqlite3.Connection) -> bool:
+    """Add a few calls that were stored before there were sums. Return whether there may be more.
+
+    Raises sqlite3.Error."""
+    return backfill_progress.take_some(
+        connection, SESSION_SUMS, CALLS, lambda ids: book(connection, ids)
+    )

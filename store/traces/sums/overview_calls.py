@@ -1,0 +1,148 @@
+"""Reading the sums and timings of a period from its calls, where no sums are kept by what is asked.
+
+It takes longer the more calls there are, so it has a limit of time, and the newest calls come first.
+"""
+
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from runtime.intervals import HOUR
+from store.traces.sessions import unnamed_sessions
+from store.traces.sums import call_rows, timings
+from store.traces.sums.overview_query import (
+    ALL_COLUMNS,
+    DAY,
+    Cell,
+    Found,
+    Query,
+    add_cells,
+    format_hour,
+)
+from store.traces.sums.requested_models import IS_UNNAMED, NAME
+from store.traces.sums.rollup import find_product
+from store.traces.sums.timings import NOTHING, Timing
+from store.traces.sums.usage_report import Sums, list_sums
+
+_PROGRESS_STEPS = 20_000
+_OF_CALL = {
+    "hour": "substr(u.created_at, 1, 13)",
+    "slug": "u.slug",
+    "client": "product_of(u.client)",
+    "credential_hmac": "coalesce(u.credential_hmac, '')",
+    "session_id": f"coalesce({unnamed_sessions.SESSION}, '')",
+    "agent_id": "coalesce(u.agent_id, '')",
+}
+# With the names in braces of ``call_rows.find_added``.
+SQL_OF_CALL = {**_OF_CALL, "billing": call_rows.BILLING}
+_OF_SESSION = f"u.id in ({unnamed_sessions.CALLS})"
+
+
+def read_calls(db: sqlite3.Connection, query: Query, seconds: float) -> Found:
+    """Return what is read from calls, as far as the time allows: step by step, the newest first.
+
+    Raises sqlite3.Error."""
+    db.create_function("product_of", 1, find_product, deterministic=True)
+    found = Found()
+    with _limited(db, seconds):
+        for start, end in _list_parts(query):
+            try:
+                cells = _select_calls(db, query, start, end)
+                times = _select_times(db, query, start, end)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                    raise
+                found.back_to = end
+                break
+            add_cells(found.cells, cells)
+            for name, timing in times.items():
+                found.timings[name] = found.timings.get(name, NOTHING) + timing
+    return found
+
+
+def _select_calls(
+    db: sqlite3.Connection, query: Query, start: datetime, end: datetime
+) -> dict[Cell, Sums]:
+    where = "u.created_at >= :start and u.created_at < :end"
+    if query.filters.get("session"):
+        where += f" and {_OF_SESSION}"
+    rest = [
+        IS_UNNAMED if (name, value) == ("model", "") else f"{ALL_COLUMNS[name]} = :{name}"
+        for name, value in query.filters.items()
+    ]
+    needed = {ALL_COLUMNS[name] for name in (*query.filters, query.by) if name} | {"hour"}
+    keys = {name: sql for name, sql in _OF_CALL.items() if name in needed}
+    source = call_rows.make_source(db, where, keys)
+    step = "hour" if query.hourly else "substr(hour, 1, 10)"
+    group = "''" if query.by is None else ALL_COLUMNS[query.by]
+    rows = db.execute(
+        f"select {step}, {group}, {', '.join(list_sums({*call_rows.SUMS, 'billing'}))}"  # noqa: S608
+        f" from {source} where {' and '.join(rest) or 'true'} group by 1, 2",
+        _bind(query, start, end),
+    )
+    return {row[:2]: row[2:] for row in rows}
+
+
+def _select_times(
+    db: sqlite3.Connection, query: Query, start: datetime, end: datetime
+) -> dict[str, Timing]:
+    columns = {"model": f"coalesce(u.model, {NAME}, '')", "billing": call_rows.billing_column(db)}
+    columns |= {name: _OF_CALL[ALL_COLUMNS[name]] for name in ALL_COLUMNS.keys() - columns}
+    conditions = [
+        "u.model is null" if (name, value) == ("model", "") else f"{columns[name]} = :{name}"
+        for name, value in query.filters.items()
+    ]
+    if query.filters.get("session"):
+        conditions.append(_OF_SESSION)
+    group = "''" if query.by is None else columns[query.by]
+    rows = db.execute(
+        f"select {group}, {timings.SELECTED} from usage as u"  # noqa: S608 - our own text
+        " where u.created_at >= :start and u.created_at < :end"
+        f"{''.join(f' and {each}' for each in conditions)}",
+        _bind(query, start, end),
+    )
+    values = defaultdict[str, list[tuple[float | None, ...]]](list)
+    for row in rows:
+        values[row[0]].append(row[1:])
+    return {name: timings.measure_all(each) for name, each in values.items()}
+
+
+def _bind(query: Query, start: datetime, end: datetime) -> dict[str, str | int | None]:
+    """Return the values for the SQL over calls."""
+    return {
+        "start": format_hour(start),
+        "end": format_hour(end),
+        **query.filters,
+        **unnamed_sessions.bind(query.filters.get("session", "")),
+    }
+
+
+def _list_parts(query: Query) -> Iterator[tuple[datetime, datetime]]:
+    """Yield the parts of a period, the newest first. The calls of one session are one part: they have an
+    index of their own."""
+    if query.filters.get("session"):
+        yield query.start, query.end
+        return
+    length = HOUR if query.hourly else DAY
+    end = query.end
+    while end > query.start:
+        start = max(
+            query.start,
+            (end - HOUR).replace(hour=0) if length == DAY else end - length,
+        )
+        yield start, end
+        end = start
+
+
+@contextmanager
+def _limited(db: sqlite3.Connection, seconds: float) -> Iterator[None]:
+    """Interrupt what the connection does when the time is over."""
+    ends_at_s = time.monotonic() + seconds
+    db.set_progress_handler(lambda: time.monotonic() > ends_at_s, _PROGRESS_STEPS)
+    try:
+        yield
+    finally:
+        db.set_progress_handler(None, 0)

@@ -1,0 +1,63 @@
+"""The question for an overview, and what is found: sums and timings of a period, by step and group."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from store.traces.sums.timings import Timing
+from store.traces.sums.usage_report import Sums
+
+DAY = timedelta(days=1)
+# The columns that groups and filters have in the sums; in calls also the last two.
+COLUMNS = {
+    "endpoint": "slug",
+    "model": "model",
+    "client": "client",
+    "credential": "credential_hmac",
+    "billing": "billing",
+}
+AGENT_COLUMNS = {"session": "session_id", "agent": "agent_id"}
+ALL_COLUMNS = COLUMNS | AGENT_COLUMNS
+
+# The name of a step (an hour or a day as text) and of a group.
+type Cell = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """The part of the sums to read. ``by`` is the name of a group, None for all in one; ``hourly``: the
+    steps are hours."""
+
+    start: datetime
+    end: datetime
+    filters: Mapping[str, str] = field(default_factory=dict)
+    by: str | None = None
+    hourly: bool = False
+
+
+@dataclass(slots=True)
+class Found:
+    """Sums by step and group, and timings by group.
+
+    Where reading calls took too long, there are those from ``back_to`` on alone."""
+
+    cells: dict[Cell, Sums] = field(default_factory=dict)
+    timings: dict[str, Timing] = field(default_factory=dict)
+    back_to: datetime | None = None
+
+
+def add_cells(cells: dict[Cell, Sums], more: Mapping[Cell, Sums]) -> None:
+    """Add sums to those of the same step and group."""
+    for cell, sums in more.items():
+        known = cells.get(cell)
+        cells[cell] = sums if known is None else tuple(map(sum, zip(known, sums, strict=True)))
+
+
+def format_hour(instant: datetime) -> str:
+    """Return an instant as hours are stored: ``2026-01-31T09``."""
+    return instant.isoformat()[:13]
+
+
+def parse_hour(hour: str) -> datetime:
+    """Return the beginning of a stored hour."""
+    return datetime.fromisoformat(f"{hour}:00").replace(tzinfo=UTC)

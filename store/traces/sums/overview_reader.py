@@ -1,0 +1,224 @@
+"""Reading the sums and timings of a period, by step and group, for the overview.
+
+Whole days come from the sums of days, the rest of a period from those of hours; so a report takes the same
+time however many calls there were. What these sums are not kept by is read from the calls, the newest first,
+under a limit of time: ``Found.back_to`` says how far that came.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from runtime.intervals import HOUR
+from store.database import list_columns
+from store.traces.sessions import agent_sums
+from store.traces.sessions.unnamed_sums import read_unnamed
+from store.traces.sums import histograms, rollup
+from store.traces.sums.overview_calls import SQL_OF_CALL, read_calls
+from store.traces.sums.overview_query import (
+    AGENT_COLUMNS,
+    COLUMNS,
+    DAY,
+    Cell,
+    Found,
+    Query,
+    add_cells,
+    format_hour,
+    parse_hour,
+)
+from store.traces.sums.requested_models import find_requested
+from store.traces.sums.requested_sums import Part, read_requested, take_out
+from store.traces.sums.rollup import find_product
+from store.traces.sums.timings import MEASURES, Timing
+from store.traces.sums.usage_report import Sums, list_sums, order_sums
+
+ROWS_TIME_S = 1.0
+SHARES = (
+    "requests_share",
+    "tokens_share",
+    "input_tokens_share",
+    "output_tokens_share",
+    "unified_5h_share",
+    "unified_7d_share",
+)
+
+
+class OverviewReader:
+    """Reads the sums of one organisation by a read-only connection. Every method may raise
+    sqlite3.Error."""
+
+    def __init__(self, db: sqlite3.Connection, rows_time_s: float = ROWS_TIME_S) -> None:
+        """Take a connection that somebody else closes. ``rows_time_s`` is how long calls are read."""
+        self._db = db
+        self._rows_time_s = rows_time_s
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether the recorder has made the tables that are read here."""
+        return bool(list_columns(self._db, "timings_daily"))
+
+    def read(self, query: Query) -> Found:
+        """Return the sums and timings of a period, from the smallest tables that have them."""
+        names = {*query.filters, *filter(None, [query.by])}
+        if find_requested(query.filters.get("model", "")) is not None:
+            return read_calls(self._db, query, self._rows_time_s)
+        if not names & AGENT_COLUMNS.keys():
+            return Found(self._read_sums(query), self._read_timings(query))
+        if not query.filters and not query.hourly:
+            return Found(self._read_agents(query))
+        return read_calls(self._db, query, self._rows_time_s)
+
+    def sum_cents(self, query: Query) -> tuple[float, float]:
+        """Return the cost of a period, and its value that a subscription covers."""
+        cost, value = 0.0, 0.0
+        for value_cents, _, _, _, cost_cents, *_ in self._read_sums(query).values():
+            cost, value = cost + cost_cents, value + value_cents
+        return cost, value
+
+    def find_first_hour(self) -> datetime | None:
+        """Return the hour of the organisation's first call, None where there is none."""
+        (hour,) = self._db.execute("select min(hour) from usage_hourly").fetchone()
+        return None if hour is None else parse_hour(hour)
+
+    def count_rejected(self, query: Query) -> dict[str, int]:
+        """Return the numbers of requests that the rate limit refused, by endpoint."""
+        slug = query.filters.get("endpoint")
+        where, parameters = ("", []) if slug is None else (" and slug = ?", [slug])
+        rows = self._db.execute(
+            "select slug, sum(count) from rejections_hourly"  # noqa: S608 - our own text
+            f" where hour >= ? and hour < ?{where} group by slug",
+            [format_hour(query.start), format_hour(query.end), *parameters],
+        )
+        return dict(rows.fetchall())
+
+    def find_headroom(self, query: Query) -> dict[str, float]:
+        """Return the lowest share of each limit of the upstream that remained, where it was stated."""
+        credential = query.filters.get("credential")
+        where, parameters = (
+            ("", []) if credential is None else (" and credential_hmac = ?", [credential])
+        )
+        row = self._db.execute(
+            f"select {', '.join(f'min({name})' for name in SHARES)} from rate_limits_hourly"  # noqa: S608
+            f" where hour >= ? and hour < ?{where}",
+            [format_hour(query.start), format_hour(query.end), *parameters],
+        ).fetchone()
+        return {name: share for name, share in zip(SHARES, row, strict=True) if share is not None}
+
+    def find_titles(self, session_ids: Sequence[str]) -> dict[str, str | None]:
+        """Return the titles of the sessions that are still there."""
+        marks = ", ".join("?" * len(session_ids))
+        rows = self._db.execute(
+            f"select session_id, title from sessions where session_id in ({marks})",  # noqa: S608
+            session_ids,
+        )
+        return dict(rows.fetchall())
+
+    def _read_sums(self, query: Query) -> dict[Cell, Sums]:
+        cells: dict[Cell, Sums] = {}
+        left = rollup.find_day_left(self._db)
+        for is_daily, start, end in _divide(query, left):
+            table, at = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
+            step = at if is_daily or query.hourly else "substr(hour, 1, 10)"
+            add_cells(cells, self._select_sums(query, table, step, at, (start, end), COLUMNS))
+        if query.by == "model" and any(name == "" for _, name in cells):
+            self._list_requested(query, cells)
+        return cells
+
+    def _list_requested(self, query: Query, cells: dict[Cell, Sums]) -> None:
+        """Have the calls without a model in the cells of the models that they asked for."""
+        part = Part(
+            start=format_hour(query.start),
+            end=format_hour(query.end),
+            step=f"substr(u.created_at, 1, {13 if query.hourly else 10})",
+            values={
+                SQL_OF_CALL[COLUMNS[name]]: value
+                for name, value in query.filters.items()
+                if name != "model"  # which is empty here
+            },
+        )
+        self._db.create_function("product_of", 1, find_product, deterministic=True)
+        found = {key: order_sums(each) for key, each in read_requested(self._db, part).items()}
+        for step, rest in [(step, sums) for (step, name), sums in cells.items() if name == ""]:
+            here = {model: sums for (at, model), sums in found.items() if at == step}
+            del cells[step, ""]
+            if (left := take_out(rest, here.values())) is not None:
+                cells[step, ""] = left
+            cells.update({(step, model): sums for model, sums in here.items()})
+
+    def _read_agents(self, query: Query) -> dict[Cell, Sums]:
+        days = format_hour(query.start)[:10], format_hour(query.end + DAY - HOUR)[:10]
+        columns = AGENT_COLUMNS
+        cells = self._select_sums(query, "agents_daily", "day", "day", days, columns)
+        if query.by == "session":
+            for (day, name), sums in read_unnamed(self._db, *days).items():
+                if (rest := cells.get((day, ""))) is not None:  # those that name no session
+                    cells[day, ""] = tuple(max(0, a - b) for a, b in zip(rest, sums, strict=True))
+                    cells[day, name] = sums
+        return {cell: sums for cell, sums in cells.items() if any(sums)}
+
+    def _select_sums(
+        self,
+        query: Query,
+        table: str,
+        step: str,
+        at: str,
+        between: tuple[str, str],
+        columns: Mapping[str, str],
+    ) -> dict[Cell, Sums]:
+        """Return the sums of the rows of a table between two values of the column ``at``."""
+        group = "''" if query.by is None else columns[query.by]
+        where, parameters = _write_filters(query.filters, columns)
+        present = {*rollup.SUMS, "billing"} if table != "agents_daily" else {*agent_sums.SUMS}
+        rows = self._db.execute(
+            f"select {step}, {group}, {', '.join(list_sums(present))} from {table}"  # noqa: S608 - our own names
+            f" where {at} >= ? and {at} < ?{where} group by 1, 2",
+            [*between, *parameters],
+        )
+        return {row[:2]: row[2:] for row in rows}
+
+    def _read_timings(self, query: Query) -> dict[str, Timing]:
+        """Return the timings by group, of whole days."""
+        group = "''" if query.by is None else COLUMNS[query.by]
+        where, parameters = _write_filters(query.filters, COLUMNS)
+        rows = self._db.execute(
+            f"select {group}, {', '.join(MEASURES)} from timings_daily"  # noqa: S608 - our own names
+            f" where day >= ? and day < ?{where}",
+            [
+                format_hour(query.start)[:10],
+                format_hour(query.end + DAY - HOUR)[:10],
+                *parameters,
+            ],
+        )
+        found = defaultdict[str, list[int]](lambda: [0] * len(MEASURES))
+        for name, *stored in rows:
+            sums = found[name]
+            for place, each in enumerate(stored):
+                sums[place] += histograms.unpack(each)
+        return {name: Timing(*sums) for name, sums in found.items()}
+
+
+def _write_filters(filters: Mapping[str, str], columns: Mapping[str, str]) -> tuple[str, list[str]]:
+    conditions = "".join(f" and {columns[name]} = ?" for name in filters)
+    return conditions, list(filters.values())
+
+
+def _divide(query: Query, left: int | None) -> Iterator[tuple[bool, str, str]]:
+    """Yield the parts of a period: whether the sums of days have it, from where, and to where."""
+    start, end = query.start, query.end
+    if query.hourly:
+        yield False, format_hour(start), format_hour(end)
+        return
+    first = start if start.hour == 0 else start.replace(hour=0) + DAY  # the first whole day
+    last = end.replace(hour=0)
+    if left is not None:
+        there = parse_hour(f"{rollup.name_day(left)}T00") + DAY
+        first = min(max(first, there), max(last, start))
+    if first >= last:
+        yield False, format_hour(start), format_hour(end)
+        return
+    if start < first:
+        yield False, format_hour(start), format_hour(first)
+    yield True, format_hour(first)[:10], format_hour(last)[:10]
+    if last < end:
+        yield False, format_hour(last), format_hour(end)

@@ -1,0 +1,129 @@
+"""Histograms of the times and speeds of calls, by day and by what hourly sums are kept by.
+
+They are updated in the transaction that inserts, and stay when retention removes the calls. What they
+count never changes afterwards: a call gets another cost, but no other times. Calls that were stored before
+there were histograms are added later, newest first, a few in each transaction (``backfill_progress``).
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from store.traces import backfill_progress
+from store.traces.backfill_progress import TIMINGS
+from store.traces.sums import histograms
+from store.traces.sums.rollup import DAY_KEYS, BookedCall, HourKey, Names, make_key
+
+CALLS = 200  # take some 10 ms
+
+
+class Timed(Protocol):
+    """The fields of a call that are counted: an entry has them, and the row of one."""
+
+    @property
+    def ttfb_ms(self) -> float | None: ...
+    @property
+    def duration_ms(self) -> float | None: ...
+    @property
+    def proxy_overhead_ms(self) -> float | None: ...
+    @property
+    def output_tokens_per_s(self) -> float | None: ...
+
+
+class Timing(NamedTuple):
+    """The histograms of a set of calls, or those fields of one."""
+
+    ttfb_ms: int = 0
+    duration_ms: int = 0
+    proxy_overhead_ms: int = 0
+    output_tokens_per_s: int = 0
+
+    def __add__(self, other: "Timing") -> "Timing":  # type: ignore[override]  # sums, where tuples are joined
+        return Timing(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))
+
+
+MEASURES = Timing._fields
+_read_values = attrgetter(*MEASURES)
+NOTHING = Timing()
+_KEYS = ", ".join(DAY_KEYS)
+_IS_KEY = " and ".join(f"{name} = ?" for name in DAY_KEYS)
+_FIND = f"select {', '.join(MEASURES)} from timings_daily where {_IS_KEY}"  # noqa: S608 - our own names
+_REPLACE = (
+    f"insert or replace into timings_daily ({_KEYS}, {', '.join(MEASURES)})"  # noqa: S608 - our own names
+    f" values ({', '.join('?' * (len(DAY_KEYS) + len(MEASURES)))})"
+)
+# The speed may not be there yet, where it is filled from the body later; it depends on these alone.
+SPEED = (
+    "case when streamed and usage_source = 'final' and output_tokens > 0"
+    " and duration_ms - ttfb_ms >= 10 then round(output_tokens * 1000 / (duration_ms - ttfb_ms), 1) end"
+)
+SELECTED = f"ttfb_ms, duration_ms, proxy_overhead_ms, {SPEED}"
+_STORED = (
+    f"select {', '.join(BookedCall._fields)}, {SELECTED} from usage"  # noqa: S608 - our own names
+    " where id in (select value from json_each(?))"
+)
+
+
+def measure_all(rows: Iterable[Sequence[float | None]]) -> Timing:
+    """Return the histograms of calls from the values of each, in the order of ``MEASURES``."""
+    return Timing(
+        *(
+            histograms.make(value for value in values if value is not None)
+            for values in zip(*rows, strict=True)
+        )
+    )
+
+
+class Timings:
+    """The histograms that one transaction adds."""
+
+    def __init__(self) -> None:
+        self._added = defaultdict[HourKey, list[Sequence[float | None]]](list)
+
+    def add(self, key: HourKey, call: Timed) -> None:
+        """Add a call, which is booked to this key of the hourly sums."""
+        self._added[key].append(_read_values(call))
+
+    def write(self, connection: sqlite3.Connection, names: Names) -> None:
+        """Add what was collected to the table. ``names`` are those of the hourly sums. Wants the write
+        lock."""
+        days = defaultdict[tuple[str, ...], list[Sequence[float | None]]](list)
+        for key, values in self._added.items():
+            bound = names.bound(key)
+            days[bound.day, *bound[1:]] += values
+        for day, values in days.items():
+            timing = measure_all(values)
+            stored = connection.execute(_FIND, day).fetchone()
+            if stored is not None:
+                timing += unpack(stored)
+            connection.execute(_REPLACE, (*day, *map(histograms.pack, timing)))
+
+    @classmethod
+    def read(cls, connection: sqlite3.Connection, ids: list[int]) -> "Timings":
+        """Return the histograms of stored calls, without those that are gone."""
+        timings = cls()
+        for row in connection.execute(_STORED, (orjson.dumps(ids).decode(),)):
+            call = BookedCall._make(row[: len(BookedCall._fields)])
+            timings._added[make_key(call)].append(row[len(BookedCall._fields) :])
+        return timings
+
+
+def unpack(stored: tuple[bytes, ...]) -> Timing:
+    """Return the histograms of a row."""
+    return Timing(*map(histograms.unpack, stored))
+
+
+def add_some(connection: sqlite3.Connection) -> bool:
+    """Add a few calls that were stored before there were histograms. Return whether there may be more.
+
+    Raises sqlite3.Error."""
+    return backfill_progress.take_some(
+        connection,
+        TIMINGS,
+        CALLS,
+        lambda ids: Timings.read(connection, ids).write(connection, Names(connection)),
+    )

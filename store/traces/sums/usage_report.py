@@ -1,0 +1,281 @@
+"""Totals of an organisation's usage, read from the hourly sums beside its traces.
+
+The sums stay when retention removes their entries, and there are few of them; so a report takes the same
+time whether a day had a hundred calls or a million.
+"""
+
+import sqlite3
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Literal
+
+from metering import token_counts
+from metering.token_counts import ZERO, TokenCounts
+from store.database import list_columns, open_readonly, snapshot
+from store.traces.sums.requested_models import find_requested
+from store.traces.sums.requested_sums import Part, read_requested, take_out
+from store.traces.sums.rollup import SUBSCRIPTION
+
+type Grouping = Literal["day", "model", "endpoint", "client", "credential", "billing"]
+
+READ_TIMEOUT_S = 1.0
+# The fields of a Group that each grouping sets, with the SQL for them.
+_FIELDS: dict[Grouping, dict[str, str]] = {
+    "day": {"day": "substr(hour, 1, 10)"},
+    "model": {"model": "model"},
+    "endpoint": {"proxy_endpoint_id": "proxy_endpoint_id", "slug": "slug"},
+    "client": {"client": "client"},
+    "credential": {"credential_hmac": "credential_hmac"},
+    "billing": {"billing": "billing"},
+}
+_NO_MODEL = ("",)
+# What a request over the rate limit is counted by: nothing else of it is read.
+_REJECTED_BY: tuple[Grouping, ...] = ("day", "endpoint")
+# Columns that databases have only since a migration: the recorder may not have made it yet.
+_ADDED_KEYS = ("client", "credential_hmac", "billing")
+_ADDED_SUMS = ("maybe_billed", "estimated_cents", "unbilled_tokens", "unpriced_tokens")
+_SUMMED = ("entries", "errors", "unpriced", "cost_cents", *_ADDED_SUMS, *token_counts.NAMES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Totals of calls. ``unpriced`` calls have usage but no known price; the cost is that of the
+    others. ``estimated_cents`` is the part of it that is estimated, and ``value_cents`` that of calls
+    which a subscription covers: they have a value and no bill. Calls that are ``maybe_billed`` have
+    no usage and no cost, though upstream had the request. Tokens are those that are billed;
+    ``unbilled_tokens`` are not among them, ``unpriced_tokens`` are. ``rejected`` requests were refused
+    by our own limit and are not calls."""
+
+    calls: int = 0
+    errors: int = 0
+    tokens: TokenCounts = ZERO
+    cost_cents: float = 0.0
+    estimated_cents: float = 0.0
+    value_cents: float = 0.0
+    unpriced: int = 0
+    maybe_billed: int = 0
+    unbilled_tokens: int = 0
+    unpriced_tokens: int = 0
+    rejected: int | None = 0
+
+    @property
+    def spend_cents(self) -> float:
+        """Return the cost without that of calls which a subscription covers."""
+        return self.cost_cents - self.value_cents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Totals of the calls that share what they are grouped by; the other fields are None. What is not
+    known is None too. By model, calls whose response named none have the ``request_model`` that they
+    asked for. Only by day and by endpoint is there a count of rejected requests."""
+
+    day: str | None = None
+    model: str | None = None
+    request_model: str | None = None
+    proxy_endpoint_id: str | None = None
+    slug: str | None = None
+    client: str | None = None
+    credential_hmac: str | None = None
+    billing: str | None = None
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """Totals by day, newest first, or by something else, the most expensive first."""
+
+    by: Grouping
+    from_day: date | None
+    to_day: date | None
+    totals: Totals
+    groups: Sequence[Group]
+
+
+type Names = tuple[str, ...]
+type Sums = tuple[float, ...]
+
+
+def read_usage(
+    path: Path, by: Grouping, from_day: date | None = None, to_day: date | None = None
+) -> UsageReport:
+    """Return the totals of a period. Days are UTC and both are included. The report is empty while
+    nothing has been recorded.
+
+    Raises sqlite3.Error when the database cannot be read."""
+    sums: dict[Names, Sums] = {}
+    rejected: dict[Names, int] = {}
+    if path.exists():
+        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
+            sums, rejected = _read_period(db, by, from_day, to_day)
+    return UsageReport(
+        by=by,
+        from_day=from_day,
+        to_day=to_day,
+        totals=add_up(sums.values(), sum(rejected.values())),
+        groups=make_groups(by, sums, rejected),
+    )
+
+
+def read_groups(db: sqlite3.Connection, by: Grouping, from_day: date, to_day: date) -> list[Group]:
+    """Return the groups of the report of a period, from a database that is open. Raises sqlite3.Error."""
+    return make_groups(by, *_read_period(db, by, from_day, to_day))
+
+
+def _read_period(
+    db: sqlite3.Connection, by: Grouping, from_day: date | None, to_day: date | None
+) -> tuple[dict[Names, Sums], dict[Names, int]]:
+    """Return the sums of a period and the numbers of rejected requests, both by the names of the groups."""
+    with snapshot(db):
+        columns = list_columns(db, "usage_hourly")
+        if not columns:  # the recorder creates the file a moment before the tables
+            return {}, {}
+        where, parameters = _between(from_day, to_day)
+        sums = read_sums(db, by, f"usage_hourly {where}", parameters, columns)
+        if by == "model" and _NO_MODEL in sums:
+            _list_requested(db, sums, from_day, to_day)
+        return sums, _read_rejected(db, by, where, parameters)
+
+
+def _list_requested(
+    db: sqlite3.Connection, sums: dict[Names, Sums], from_day: date | None, to_day: date | None
+) -> None:
+    """Have the calls without a model listed under the models that they asked for."""
+    part = Part(
+        start="" if from_day is None else from_day.isoformat(),
+        end="~" if to_day is None else f"{to_day.isoformat()}~",
+    )
+    found: dict[Names, Sums] = {
+        (name,): order_sums(each) for (_, name), each in read_requested(db, part).items()
+    }
+    rest = take_out(sums.pop(_NO_MODEL), found.values())
+    if rest is not None:
+        sums[_NO_MODEL] = rest
+    sums.update(found)
+
+
+def read_sums(
+    db: sqlite3.Connection,
+    by: Grouping,
+    source: str,
+    parameters: Sequence[str],
+    columns: Container[str],
+) -> dict[Names, Sums]:
+    """Return the sums of rows by the names of their groups.
+
+    ``source`` is SQL for rows like those of ``usage_hourly`` that have these columns."""
+    keys = [
+        "''" if name in _ADDED_KEYS and name not in columns else sql
+        for name, sql in _FIELDS[by].items()
+    ]
+    rows = db.execute(
+        f"select {', '.join((*keys, *list_sums(columns)))} from {source}"  # noqa: S608 - our own names
+        f" group by {', '.join(keys)}",
+        parameters,
+    )
+    return {row[: len(keys)]: row[len(keys) :] for row in rows}
+
+
+def list_sums(columns: Container[str]) -> list[str]:
+    """Return SQL for each number that ``make_totals`` takes: 0 for what has no column yet."""
+    value = "0.0"
+    if "value_cents" in columns:
+        value = "total(value_cents)"
+    elif "billing" in columns:
+        value = f"total(case when billing = '{SUBSCRIPTION}' then cost_cents end)"
+    return [value, *(f"sum({name})" if name in columns else "0" for name in _SUMMED)]
+
+
+def order_sums(named: Mapping[str, float]) -> Sums:
+    """Return numbers by name in the order of ``list_sums``."""
+    return tuple(named.get(name, 0) for name in ("value_cents", *_SUMMED))
+
+
+def _read_rejected(
+    db: sqlite3.Connection, by: Grouping, where: str, parameters: Sequence[str]
+) -> dict[Names, int]:
+    """Return the numbers of rejected requests, by the names of the groups where these are counted by."""
+    keys = tuple(_FIELDS[by if by in _REJECTED_BY else "endpoint"].values())
+    rows = db.execute(
+        f"select {', '.join(keys)}, sum(count)"  # noqa: S608 - our own names
+        f" from rejections_hourly {where} group by {', '.join(keys)}",
+        parameters,
+    )
+    return {row[:-1]: row[-1] for row in rows}
+
+
+def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]]:
+    """Return the condition for a period. Hours are ``YYYY-MM-DDTHH``: they sort as text, and before
+    the end of the day written with a ``~``."""
+    conditions, parameters = [], []
+    if from_day is not None:
+        conditions.append("hour >= ?")
+        parameters.append(from_day.isoformat())
+    if to_day is not None:
+        conditions.append("hour <= ?")
+        parameters.append(f"{to_day.isoformat()}~")
+    return (f"where {' and '.join(conditions)}" if conditions else ""), parameters
+
+
+def make_groups(
+    by: Grouping, sums: Mapping[Names, Sums], rejected: Mapping[Names, int]
+) -> list[Group]:
+    """Return the groups: days newest first, others by cost, the highest first."""
+    has_rejected = by in _REJECTED_BY
+    names = sums.keys() | rejected.keys() if has_rejected else sums.keys()
+    groups = [
+        (
+            key,
+            Group(
+                **_name(by, key),
+                totals=make_totals(sums.get(key), rejected.get(key, 0) if has_rejected else None),
+            ),
+        )
+        for key in names
+    ]
+    groups.sort(
+        key=lambda each: (
+            each[1].day or "",
+            each[1].totals.cost_cents,
+            each[1].totals.calls,
+            each[0][::-1],  # the slug before the id
+        ),
+        reverse=True,
+    )
+    return [group for _, group in groups]
+
+
+def _name(by: Grouping, key: Names) -> dict[str, str | None]:
+    """Return the fields that name a group."""
+    if by == "model" and (requested := find_requested(key[0])) is not None:
+        return {"request_model": requested}
+    return {name: value or None for name, value in zip(_FIELDS[by], key, strict=True)}
+
+
+def add_up(sums: Iterable[Sums], rejected: int | None) -> Totals:
+    """Return the totals of all groups."""
+    return make_totals(tuple(map(sum, zip(*sums, strict=True))), rejected)
+
+
+def make_totals(sums: Sums | None, rejected: int | None) -> Totals:
+    """Return totals from numbers in the order of ``list_sums``."""
+    if not sums:
+        return Totals(rejected=rejected)
+    value_cents, calls, errors, unpriced, cost_cents, *others = sums
+    maybe_billed, estimated_cents, unbilled_tokens, unpriced_tokens, *tokens = others
+    return Totals(
+        calls=int(calls),
+        errors=int(errors),
+        tokens=TokenCounts(**dict(zip(token_counts.NAMES, map(int, tokens), strict=True))),
+        cost_cents=float(cost_cents),
+        estimated_cents=float(estimated_cents),
+        value_cents=float(value_cents),
+        unpriced=int(unpriced),
+        maybe_billed=int(maybe_billed),
+        unbilled_tokens=int(unbilled_tokens),
+        unpriced_tokens=int(unpriced_tokens),
+        rejected=rejected,
+    )

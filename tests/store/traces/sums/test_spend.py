@@ -1,0 +1,98 @@
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from metering.budget_periods import Span
+from runtime import clock
+from store.traces import backfill_progress
+from store.traces.calls.costs import NewCost
+from store.traces.database import TraceDatabase
+from store.traces.sums import rollup
+from store.traces.sums.spend import Spend, find_spend, read_spend, read_spend_of
+from tests.store.traffic import make_entry
+
+START = datetime(2026, 2, 27, 20, 10, tzinfo=UTC)
+
+
+@pytest.fixture
+def traces(tmp_path):
+    with TraceDatabase(tmp_path / "traces.db") as traces:
+        yield traces
+
+
+def make_call(at, cents="1", **changes):
+    cost = None if cents is None else Decimal(cents)
+    return make_entry(created_at=clock.format_ms(at), cost_cents=cost, **changes)
+
+
+def test_spend_is_what_is_billed_by_the_token(traces):
+    traces.insert(
+        [
+            make_call(START, "1", billing="api_key"),
+            make_call(START, "20"),  # nothing tells who pays
+            make_call(START, "300", billing="subscription"),
+            make_call(START, "4000", billing="subscription", overage=True),
+            make_call(START, None, billing="api_key"),
+            make_call(START, "50000", proxy_endpoint_id="pe_2"),
+        ]
+    )
+    # The whole hour is read from the sums, half of it from the calls.
+    for length in (timedelta(hours=4), timedelta(minutes=30)):
+        start = START.replace(minute=0)
+        found = read_spend(traces.connection, Span(start, start + length))
+        assert found == {"pe_1": Spend(4021.0, 1), "pe_2": Spend(50000.0, 0)}
+    assert find_spend(found, "pe_1").dollars == 40.21
+    assert find_spend(found, None) == Spend(54021.0, 1)
+    assert find_spend(found, "pe_3") == Spend(0.0, 0)
+
+
+def test_a_new_price_changes_the_spend(traces):
+    traces.insert([make_call(START, None)])
+    span = Span(START - timedelta(days=1), START + timedelta(days=1))
+    assert find_spend(read_spend(traces.connection, span), None) == Spend(0.0, 1)
+    items = make_call(START, "7").cost_items
+    traces.update_costs([NewCost(usage_id=1, cost_cents=Decimal(7), cost_items=items)])
+    assert find_spend(read_spend(traces.connection, span), None) == Spend(7.0, 0)
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    """A database with a call every 17 minutes for ten days, over the end of a month, and their cents."""
+    calls = {START + timedelta(minutes=17 * n): n + 1 for n in range(850)}
+    with TraceDatabase(tmp_path_factory.mktemp("busy") / "traces.db") as traces:
+        traces.insert([make_call(at, str(cents)) for at, cents in calls.items()])
+        yield traces.connection, calls
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    start=st.integers(-200, 1000),
+    length=st.integers(1, 1100),
+    day_left=st.sampled_from([None, 20260226, 20260301, 20260331]),
+)
+@pytest.mark.slow
+def test_the_parts_of_a_period_add_up_to_its_calls(busy, monkeypatch, start, length, day_left):
+    """Periods begin and end at quarters of an hour, as days do in every time zone."""
+    connection, calls = busy
+    monkeypatch.setattr(rollup, "find_day_left", lambda _connection: day_left)
+    begins_at = datetime(2026, 2, 27, tzinfo=UTC) + timedelta(minutes=15 * start)
+    span = Span(begins_at, begins_at + timedelta(minutes=15 * length))
+    expected = sum(cents for at, cents in calls.items() if span.has(at))
+    assert find_spend(read_spend(connection, span), None).cents == expected
+
+
+def test_days_that_are_not_added_up_yet_are_read_from_their_hours(traces):
+    traces.insert([make_call(START, "5")])
+    connection = traces.connection
+    connection.execute("delete from usage_daily")
+    connection.execute(
+        "insert into backfills values (?, 20260227)", (backfill_progress.DAILY_SUMS,)
+    )
+    span = Span(START.replace(day=1, hour=0, minute=0), START + timedelta(days=2))
+    assert find_spend(read_spend(connection, span), None).cents == 5
+
+
+def test_nothing_is_spent_before_there_is_a_database(tmp_path):
+    assert read_spend_of(tmp_path / "traces.db", Span(START, START + timedelta(days=1))) == {}
