@@ -146,7 +146,7 @@ case "${1:-up}" in
     fi
     # Without bytecode each worker would rewrite the asserts of 500 files, and each process compile the rooms.
     unset PYTHONDONTWRITEBYTECODE
-    # With up to four workers, each file in one (tests/scheduling.py), the long ones first (tests/conftest.py).
+    # With up to four workers, each file in one (tests/scheduling.py), the long ones first (conftest.py).
     exec .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder "$@"
     ;;
   check)

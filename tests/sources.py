@@ -5,6 +5,22 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests import ROOT
+
+TEST_FOLDERS = (ROOT / "tests", *sorted(ROOT.glob("extensions/*/tests")))
+"""The tests of the rooms, and those of each extension, which stand with it."""
+
+
+def find_sources(folder: str) -> list[Path]:
+    """Return the Python files of a room. Tests of extensions are none of its files."""
+    files = sorted((ROOT / folder).rglob("*.py"))
+    return [path for path in files if not {*path.parents} & {*TEST_FOLDERS[1:]}]
+
+
+def find_tests(pattern: str = "*.py") -> list[Path]:
+    """Return the Python files of all tests, or those whose names match a pattern."""
+    return [path for folder in TEST_FOLDERS for path in sorted(folder.rglob(pattern))]
+
 
 @cache
 def parse(path: Path) -> ast.Module:

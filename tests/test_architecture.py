@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.sources import parse, walk_statements
+from tests.sources import find_sources, parse, walk_statements
 
 ROOM_COLUMNS = ["room", "what it does", "may import", "does not import itself"]
 WORD_COLUMNS = ["word above", "libraries", "why not everywhere"]
@@ -65,7 +65,7 @@ def _modules() -> dict[str, Path]:
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for room in sorted(TOP)
-        for path in sorted((ROOT / room).rglob("*.py"))
+        for path in find_sources(room)
     }
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tests import ROOT
-from tests.sources import parse, walk_statements
+from tests.sources import find_sources, find_tests, parse, walk_statements
 
 PACKAGES = sorted(
     path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests"
@@ -59,7 +59,7 @@ def read_docstrings(folder: str) -> list[Docstring]:
     """Return those of all modules, classes and functions in a folder, which is parsed once."""
     return [
         Docstring(path, getattr(node, "lineno", 1), type(node), ast.get_docstring(node) or "")
-        for path in sorted((ROOT / folder).rglob("*.py"))
+        for path in find_sources(folder)
         for node in walk_statements(parse(path))
         if isinstance(node, Documented.__value__)
     ]
@@ -128,7 +128,7 @@ def test_no_docstring_of_the_tests_begins_as_a_fragment():
     """Their names are the sentences there, and a docstring may be a remark, but not a fragment."""
     found = [
         f"{path.relative_to(ROOT)}: {fragment}"
-        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for path in find_tests()
         for fragment in NO_SENTENCES.findall(path.read_text())
     ]
     assert found == []

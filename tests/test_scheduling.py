@@ -6,6 +6,7 @@ import pytest
 
 from tests import ROOT
 from tests.scheduling import GROUPS, SHARED, FileScheduling, pytest_make_collect_report as collect
+from tests.sources import find_tests
 
 
 def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_service():
@@ -43,7 +44,7 @@ def test_a_worker_gets_whole_files_and_one_gets_all_tests_of_a_browser_or_a_serv
 @pytest.mark.parametrize(
     ("folder", "use"),
     [
-        ("live", r"\b(shared_service: Service|live: Endpoint|: EndpointFactory)\b"),
+        ("tests/live", r"\b(shared_service: Service|live: Endpoint|: EndpointFactory)\b"),
         ("", r"(import|from|import_lazily\(\") ?anthropic\b|sdk_fields import"),
     ],
 )
@@ -51,7 +52,8 @@ def test_files_that_use_the_shared_service_or_the_sdk_are_for_one_worker(folder,
     scheduling = FileScheduling.__new__(FileScheduling)
     using = [
         path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "tests" / folder).rglob("test_*.py")
+        for path in find_tests("test_*.py")
+        if path.is_relative_to(ROOT / folder)
         if re.search(rf"^[^#\"]*(?:{use})", path.read_text(), re.MULTILINE)
     ]
     assert len(using) >= 4

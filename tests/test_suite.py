@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import ROOT
-from tests.sources import parse
+from tests.sources import find_tests, parse
 
 # Their reason is made by ``chromium.why_missing``, which ``tests/browser`` tests.
 COMPUTED = {"tests/browser/conftest.py", "tests/browser/test_chromium.py"}
@@ -23,7 +23,7 @@ _HOW = re.compile(r"\b(?:run|runs|brings|installs|set|uses)\b")
 
 def find_skips() -> Iterator[tuple[str, ast.Call]]:
     """Yield the file and the call of each skip in the suite."""
-    for path in sorted((ROOT / "tests").rglob("*.py")):
+    for path in find_tests():
         text = path.read_text()
         for node in ast.walk(parse(path)) if SKIP.search(text) else ():
             if isinstance(node, ast.Call) and SKIP.fullmatch(ast.unparse(node.func)):
@@ -61,7 +61,7 @@ def test_no_test_replaces_the_clock_of_the_whole_process():
     """Threads that outlive the test have timers by it: replace the name in the module under test."""
     replaced = [
         str(path.relative_to(ROOT))
-        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for path in find_tests()
         if re.search(r"setattr\(\s*['\"]?time\b", path.read_text())
         for node in ast.walk(parse(path))
         if isinstance(node, ast.Call)
@@ -74,7 +74,7 @@ def test_no_test_replaces_the_clock_of_the_whole_process():
 @pytest.mark.slow
 def test_processes_of_tests_can_be_interrupted_where_the_suite_runs_in_the_background():
     ask = (
-        "import subprocess, tests.conftest as _\n"
+        "import subprocess, conftest as _\n"
         "for name in ('INT', 'HUP'):\n"
         "    print(subprocess.run(['sh', '-c', f'kill -{name} $$']).returncode, flush=True)"
     )

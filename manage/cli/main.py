@@ -35,7 +35,7 @@ COMMANDS = {
     "budgets": "manage.cli.budget_commands",
     "cluster": "manage.cli.cluster_commands",
     "completion": "manage.cli.completion_commands",
-    "demo": "manage.cli.demo_commands",
+    "demo": "extensions.demo.commands",
     "doctor": "manage.cli.maintenance_commands",
     "endpoints": "manage.cli.endpoint_commands",
     "erase": "manage.cli.retention_commands",

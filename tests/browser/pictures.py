@@ -17,7 +17,7 @@ from typing import Any
 
 from selenium.webdriver.remote.webdriver import WebDriver
 
-from manage.cli.demo_commands import Addresses
+from extensions.demo.commands import Addresses
 from tests import ROOT
 from tests.browser.chromium import run_chromium, why_missing
 from tests.browser.png import shrink

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from manage.demo.blocks import Block, Failure, Message, Reply
-from manage.demo.upstream import DemoUpstream
+from extensions.demo.blocks import Block, Failure, Message, Reply
+from extensions.demo.upstream import DemoUpstream
 
 TIMEOUT_S = 60.0
 RETRY_PAUSE_S = 0.5

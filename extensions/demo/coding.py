@@ -8,8 +8,8 @@ import asyncio
 import uuid
 from collections.abc import Mapping
 
-from manage.demo import program
-from manage.demo.blocks import (
+from extensions.demo import program
+from extensions.demo.blocks import (
     OVERLOADED,
     Message,
     reply,
@@ -18,7 +18,7 @@ from manage.demo.blocks import (
     tool_result,
     tool_use,
 )
-from manage.demo.client import Agent, DemoClient
+from extensions.demo.client import Agent, DemoClient
 
 MODEL, SIDE_MODEL = "claude-opus-5-5", "claude-haiku-4-5"
 TASK = (

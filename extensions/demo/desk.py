@@ -8,9 +8,9 @@ a model without a price, a credential that somebody pasted, and an endpoint that
 import uuid
 from typing import Any
 
-from manage.demo import program
-from manage.demo.blocks import RATE_LIMITED, Block, Failure, Message, Reply, reply, text
-from manage.demo.client import Agent, DemoClient
+from extensions.demo import program
+from extensions.demo.blocks import RATE_LIMITED, Block, Failure, Message, Reply, reply, text
+from extensions.demo.client import Agent, DemoClient
 
 SMALL, MIDDLE, UNPRICED = "claude-haiku-4-5", "claude-sonnet-5", "claude-atlas-preview"
 _DESK_SYSTEM = (

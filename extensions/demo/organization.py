@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import httpx
 
-from manage.demo import coding, desk
-from manage.demo.client import TIMEOUT_S, DemoClient
-from manage.demo.upstream import DemoUpstream
+from extensions.demo import coding, desk
+from extensions.demo.client import TIMEOUT_S, DemoClient
+from extensions.demo.upstream import DemoUpstream
 from store.control.management import Management
 from store.control.users import Users
 

@@ -22,10 +22,10 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from manage.demo.blocks import Failure, Message, Reply, reply, text
-from manage.demo.events import make_message, stream_events
-from manage.demo.prompt_cache import PromptCache, count_tokens
-from manage.demo.rate_limits import RateLimits
+from extensions.demo.blocks import Failure, Message, Reply, reply, text
+from extensions.demo.events import make_message, stream_events
+from extensions.demo.prompt_cache import PromptCache, count_tokens
+from extensions.demo.rate_limits import RateLimits
 
 ELSEWHERE = reply(
     text(

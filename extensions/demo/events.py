@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from manage.demo.blocks import Block, Message
-from manage.demo.prompt_cache import InputTokens, count_tokens
+from extensions.demo.blocks import Block, Message
+from extensions.demo.prompt_cache import InputTokens, count_tokens
 
 DELTA_CHARS = 24
 _END = ("stop_reason", "stop_sequence", "stop_details")  # what a stream tells last

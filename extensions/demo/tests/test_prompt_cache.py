@@ -1,4 +1,4 @@
-from manage.demo.prompt_cache import InputTokens, PromptCache
+from extensions.demo.prompt_cache import InputTokens, PromptCache
 
 LONG = "word " * 2_000
 

@@ -2,10 +2,10 @@
 
 import json
 
-from manage.demo import blocks
-from manage.demo.blocks import Message
-from manage.demo.events import make_message, stream_events
-from manage.demo.prompt_cache import InputTokens
+from extensions.demo import blocks
+from extensions.demo.blocks import Message
+from extensions.demo.events import make_message, stream_events
+from extensions.demo.prompt_cache import InputTokens
 from metering.usage import read_usage
 
 TOKENS = InputTokens(uncached=3, written=20, read=100)

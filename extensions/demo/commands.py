@@ -14,13 +14,13 @@ from pathlib import Path
 import click
 import httpx
 
+from extensions.demo import organization
+from extensions.demo.upstream import DemoUpstream
 from manage.cli.console import explained, json_option, print_json
 from manage.cli.key_presses import calling_on_enter, can_press
 from manage.cli.parameters import Amount
 from manage.cli.user_commands import make_link
 from manage.data_dir import prepare_data_dir
-from manage.demo import organization
-from manage.demo.upstream import DemoUpstream
 from manage.supervision.announcement import Announcement
 from manage.supervision.run_service import choose_listen
 from manage.supervision.supervisor import StartError, Supervisor

@@ -1,6 +1,6 @@
 """The rate limits of the scripted upstream, read as those of the real one."""
 
-from manage.demo.rate_limits import REQUESTS, RETRY_AFTER_S, RateLimits
+from extensions.demo.rate_limits import REQUESTS, RETRY_AFTER_S, RateLimits
 from metering.billing import find_billing
 from metering.rate_limits import RateLimits as Stated, collect_limits, parse_limits
 

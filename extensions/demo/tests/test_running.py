@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
-from manage.demo import organization
+from extensions.demo import organization
 from store.traces.found_secrets import list_secrets
 from store.traces.paths import find_trace_files
 from tests import ROOT
 from tests.live.command import PATIENCE_S, call_here, running
 from tests.upstream import wait_until
 
-CALLS = 30  # in the scripts of manage/demo
+pytestmark = pytest.mark.live
+
+CALLS = 30  # in the scripts of extensions/demo
 LINK = re.compile(r"this link signs you in once, within 15 minutes: (http://\S+)\n")
 
 
