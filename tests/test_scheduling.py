@@ -1,11 +1,16 @@
 import re
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
 from tests import ROOT
-from tests.scheduling import GROUPS, SHARED, FileScheduling, pytest_make_collect_report as collect
+from tests.scheduling import (
+    GROUPS,
+    SHARED,
+    FileScheduling,
+    pytest_make_collect_report as collect,
+    pytest_xdist_auto_num_workers as count_workers,
+)
 from tests.sources import find_tests
 
 
@@ -66,12 +71,12 @@ def test_every_group_is_of_files_that_are_there():
 
 
 @pytest.mark.parametrize(("expression", "more"), [("", 2), ("not live and not browser", 0)])
-def test_there_are_more_workers_where_tests_wait_for_services(pytestconfig, expression, more):
-    manager = pytestconfig.pluginmanager
-    count = manager.getplugin("xdist").pytest_xdist_auto_num_workers
-    config = SimpleNamespace(option=SimpleNamespace(markexpr=expression, numprocesses="auto"))
-    workers = manager.hook.pytest_xdist_auto_num_workers(config=config)
-    assert workers == count(config) + more
+def test_there_are_more_workers_where_tests_wait_for_services(expression, more):
+    hook = count_workers(Mock(option=Mock(markexpr=expression)))
+    next(hook)
+    with pytest.raises(StopIteration) as done:
+        hook.send(4)
+    assert done.value.value == 4 + more
 
 
 @pytest.mark.parametrize(
