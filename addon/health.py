@@ -16,9 +16,9 @@ from addon.errors import Refusal
 from addon.own_responses import make_json_response
 from addon.process_config import ProcessConfig
 from addon.spool_troubles import SpoolTroubles
+from extensions.cluster.state import ClusterState
 from runtime.authority import parse_host
 from runtime.child_troubles import read_troubles
-from runtime.cluster_state import ClusterState
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings, is_loopback
 from runtime.worker_board import Shared

@@ -46,7 +46,7 @@ from runtime.settings import Settings
 from store.budget_file import BudgetFile
 
 if TYPE_CHECKING:
-    from addon.cluster_limits import ClusterLimits
+    from extensions.cluster.proxy_limits import ClusterLimits
 
 logger = logging.getLogger(__name__)
 
@@ -320,7 +320,7 @@ def _make_cluster_limits(
     if settings.cluster is None:
         return None
     # Only here: its libraries take time to load, and one machine needs none of them.
-    limits: ClusterLimits = import_module("addon.cluster_limits").make(
+    limits: ClusterLimits = import_module("extensions.cluster.proxy_limits").make(
         settings.cluster, own, spooler.rejections.count
     )
     return limits

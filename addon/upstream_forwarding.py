@@ -26,7 +26,7 @@ from runtime.trouble_log import TroubleLog
 from store.control.database import ProxyEndpoint, SlugDirectory
 
 if TYPE_CHECKING:  # only a cluster loads it
-    from addon.cluster_limits import ClusterLimits
+    from extensions.cluster.proxy_limits import ClusterLimits
 
 logger = logging.getLogger(__name__)
 

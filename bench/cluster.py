@@ -41,7 +41,7 @@ from bench.options import Options
 from bench.storage import read_size
 from bench.traffic import SESSIONS, Kind
 from bench.visible import time_entry
-from cluster.shipper import REMEMBERED_S
+from extensions.cluster.shipper import REMEMBERED_S
 
 ROUNDS, QUICK_ROUNDS, CONNECTIONS = 3, 1, 16
 IDLE_S, QUIET_S, SETTLING_LIMIT_S = 3.0, REMEMBERED_S + 1, 120.0

@@ -24,7 +24,7 @@ from bench.load import (
     running,
     service,
 )
-from cluster import log, server
+from extensions.cluster import log, server
 
 SERVERS = ("redis-server", "valkey-server")
 PATIENCE_S, POLL_S = 120.0, 0.02

@@ -31,15 +31,15 @@ from dashboard.overview.pages import OverviewPages
 from dashboard.page_forwarding import PageForwarding
 from dashboard.pool import ControlPool
 from dashboard.queries.query_proxy import QueryProxy
-from dashboard.reconciliation.pages import ReconciliationPages
 from dashboard.savings.pages import SavingsPages
 from dashboard.search.pages import SearchPages
-from dashboard.secrets.pages import SecretPages
 from dashboard.sessions.pages import SessionPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
 from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
+from extensions.credentials_in_calls.pages import SecretPages
+from extensions.reconcile.pages import ReconciliationPages
 from runtime import address_space
 from runtime.attempts import AttemptLimit
 from runtime.errors import CODES, OTHER_CODE, ControlError, NotFoundError, as_sentence

@@ -20,7 +20,9 @@ PRIVATE = {"cross-origin-resource-policy": "same-origin", "cache-control": "priv
 # For bytes that came from a body.
 FILE_HEADERS = PRIVATE | {"content-security-policy": "sandbox; default-src 'none'"}
 _templates = Environment(
-    loader=FileSystemLoader(HERE / "templates"),
+    loader=FileSystemLoader(
+        [HERE / "templates", *sorted(HERE.parent.glob("extensions/*/templates"))]
+    ),
     autoescape=True,
     auto_reload=False,  # it would look at each file for each page
     undefined=StrictUndefined,

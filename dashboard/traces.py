@@ -45,11 +45,11 @@ from dashboard.queries.query_proxy import (
 )
 from dashboard.replay.pages import ReplayPages
 from dashboard.visitors import Visitors
+from extensions.credentials_in_calls.findings import count_in_call
 from runtime.organization_locks import BusyError
 from runtime.settings import CLIENT_MARK_VARIABLE, Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
-from store.traces.found_secrets import count_in_call
 from store.traces.paths import trace_path
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)

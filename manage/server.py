@@ -50,7 +50,7 @@ from runtime.terminal_output import LineWriter
 loading.finish()
 
 if TYPE_CHECKING:
-    from dashboard.nodes.front_door import FrontDoor
+    from extensions.cluster.pages.front_door import FrontDoor
 
 logger = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ def make_app(
     front_door: FrontDoor | None = None
     if settings.cluster is not None:
         # Only here: its libraries take time to load, and one machine needs none of them.
-        front_door = import_module("dashboard.nodes.front_door").install(
+        front_door = import_module("extensions.cluster.pages.front_door").install(
             app.router, settings.data_dir, dashboard.visitors, page_workers
         )
     app.state.end_streams = dashboard.end_streams
@@ -192,7 +192,7 @@ def make_node_app(
     The other parameters are those of ``make_app``."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     bad_keys = make_bad_key_limit()
-    stated = import_module("dashboard.nodes.visitors")
+    stated = import_module("extensions.cluster.pages.visitors")
     pages = CallPages(settings, stated.StatedVisitors(page_workers, settings.base_url, bad_keys))
     api = Api(settings, api_workers, bad_keys)
     metrics = Metrics(settings, api_workers, bad_keys, supervisor_pid, board_fd, takes_keys=False)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from extensions.credentials_in_calls.search import SecretSearch
 from metering.conversation_memory import ConversationMemory
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
@@ -23,7 +24,6 @@ from recorder.pauses import Pauses
 from recorder.rejection_store import RejectionStore
 from recorder.removals import Removals
 from recorder.savings import SavingsFinder
-from recorder.secret_search import SecretSearch
 from recorder.text_indexing import TextIndexing
 from store.spool import reader
 from store.spool.format import REJECTIONS

@@ -12,14 +12,15 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+from extensions.cluster import erasure_copies
+from extensions.cluster.erasure_copies import ErasureCopy
+from extensions.cluster.page_nodes import read_node
 from recorder.background import RETRY_S, BackgroundWork
 from recorder.open_databases import OpenDatabases
 from runtime import clock
-from runtime.page_nodes import read_node
 from store import erasure_work
-from store.control import audit, erasure_copies, erasures, retention
+from store.control import audit, erasures, retention
 from store.control.database import ControlDatabase
-from store.control.erasure_copies import ErasureCopy
 from store.control.erasures import Erasure
 from store.traces.database import TraceDatabase
 from store.traces.maintenance import erasing

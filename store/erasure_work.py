@@ -10,11 +10,12 @@ order: only that one knows whether calls can still come which began before it.
 
 from pathlib import Path
 
+from extensions.cluster import erasure_copies
+from extensions.cluster.erasure_copies import ErasureCopy
 from runtime import clock
 from store import database
-from store.control import audit, erasure_copies, erasures
+from store.control import audit, erasures
 from store.control.database import ControlDatabase
-from store.control.erasure_copies import ErasureCopy
 from store.control.erasures import Erasure
 from store.spool import set_aside
 from store.spool.format import RequestHead

@@ -11,9 +11,9 @@ from markdown_it.token import Token
 from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.metadata.descriptions import read_descriptions
 from dashboard.tables.metadata.generator import FOLDER
+from extensions.reconcile.causes import CAUSES
 from manage.api.usage_operations import UsageTotals
 from manage.cli.main import cli
-from metering.reconciliation_causes import CAUSES
 from metering.token_counts import TOKEN_CLASSES
 from runtime.settings import SETTING_GROUPS
 from store.backup.contents import RULES

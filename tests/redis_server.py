@@ -14,7 +14,7 @@ from typing import Self
 import pytest
 import redis
 
-from cluster import server
+from extensions.cluster import server
 
 SERVER = (
     os.environ.get("TAXIMETER_TEST_REDIS")

@@ -13,7 +13,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from recorder import secret_rules
+from extensions.credentials_in_calls import rules as secret_rules
 from tests import ROOT
 from tests.matching_times import Case, find_slow
 from tests.sources import parse
@@ -27,11 +27,14 @@ USES = {
 ALL = ("match", "fullmatch", "search")
 # Expressions that are put together by a function, by the file in which they are.
 MADE = {
-    "recorder/secret_rules.py": lambda: (secret_rules.load_rules(), secret_rules._compile_needs()),
+    "extensions/credentials_in_calls/rules.py": lambda: (
+        secret_rules.load_rules(),
+        secret_rules._compile_needs(),
+    ),
 }
 
 # How a file uses its expressions, where it gives them to a function.
-ONLY = {"cluster/checks.py": ("fullmatch",)}
+ONLY = {"extensions/cluster/checks.py": ("fullmatch",)}
 
 
 def make_case(name: str, pattern: re.Pattern[Any], methods: tuple[str, ...] = ALL) -> Case:

@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from extensions.reconcile import operations as reconcile_operations
 from manage.api import (
     budget_operations,
     call_operations,
     endpoint_operations,
     key_operations,
     organization_operations,
-    reconcile_operations,
     retention_operations,
     search_operations,
     usage_operations,

@@ -25,6 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
 
+from extensions.cluster.page_nodes import STATED_CALLER
 from manage.api import openapi
 from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Context, Operation
@@ -46,7 +47,6 @@ from manage.supervision.workers import COUNT, Workers
 from runtime.attempts import AttemptLimit, client_network
 from runtime.errors import ControlError, InvalidInputError
 from runtime.organization_locks import BusyError, OrganizationLocks
-from runtime.page_nodes import STATED_CALLER
 from runtime.settings import Settings
 from store.control import key_authentication
 from store.control.database import ControlDatabase

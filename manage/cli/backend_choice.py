@@ -8,6 +8,7 @@ from importlib import import_module
 
 import click
 
+from extensions.cluster.page_nodes import PageNodes
 from manage.api.models import ResponseModel
 from manage.cli.backend import Backend, LocalBackend
 from manage.cli.console import (
@@ -18,7 +19,6 @@ from manage.cli.console import (
     read_settings,
 )
 from manage.cli.remote import ApiKeyError, KeyAuth, RemoteBackend, is_exposed, read_api_key
-from runtime.page_nodes import PageNodes
 from runtime.settings import Settings, SettingsError
 from store.control.database import ControlDatabase
 from store.control.management import Management
@@ -97,7 +97,7 @@ def open_local(
     if nodes is None or not nodes.is_elsewhere(caller.organization_id):
         return local
     # Only here: its libraries take time to load, and one machine needs none of them.
-    cluster_backend = import_module("manage.cli.cluster_backend")
+    cluster_backend = import_module("extensions.cluster.command_backend")
     backend: Backend = stack.enter_context(
         cluster_backend.ClusterBackend(local, nodes, control, caller, make_notes())
     )

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from extensions.cluster.page_nodes import NODE_NAME
+from extensions.cluster.state import ClusterState
 from manage.cli.console import (
     check_there_is_data,
     data_dir_option,
@@ -16,8 +18,6 @@ from manage.cli.console import (
 )
 from manage.data_dir import prepare_data_dir
 from metering.formats import format_bytes, format_calls, format_number
-from runtime.cluster_state import ClusterState
-from runtime.page_nodes import NODE_NAME
 from runtime.safe_text import terminal_line
 from store.backup.backup import Report, make_backup
 from store.backup.restore import restore_backup

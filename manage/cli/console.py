@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
+from extensions.cluster.page_nodes import PageNodes
 from manage.cli.terminal import can_print
 from manage.supervision.announcement import Announcement, is_running
 from manage.supervision.children import ChildError
 from manage.supervision.supervisor import StartError
 from metering.price_format import PriceFileError
 from runtime.errors import ControlError
-from runtime.page_nodes import PageNodes
 from runtime.safe_text import terminal_line, terminal_lines
 from runtime.settings import SETTINGS, Settings, SettingsError
 from store.control.database import ControlDatabase

@@ -33,7 +33,7 @@ loading.finish()
 COMMANDS = {
     "backup": "manage.cli.backup_commands",
     "budgets": "manage.cli.budget_commands",
-    "cluster": "manage.cli.cluster_commands",
+    "cluster": "extensions.cluster.commands",
     "completion": "manage.cli.completion_commands",
     "demo": "extensions.demo.commands",
     "doctor": "manage.cli.maintenance_commands",
@@ -42,7 +42,7 @@ COMMANDS = {
     "export": "manage.cli.entry_commands",
     "keys": "manage.cli.key_commands",
     "prune": "manage.cli.maintenance_commands",
-    "reconcile": "manage.cli.reconcile_commands",
+    "reconcile": "extensions.reconcile.commands",
     "reprice": "manage.cli.maintenance_commands",
     "restore": "manage.cli.backup_commands",
     "retention": "manage.cli.retention_commands",

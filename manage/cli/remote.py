@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 from pydantic import ValidationError
 
+from extensions.cluster.page_nodes import COPY_HEADER, REFUSAL, REFUSED
 from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Operation
 from manage.api.validation import validate
@@ -25,7 +26,6 @@ from manage.http_client import (
 )
 from metering.json_reading import parse_object
 from runtime.errors import ControlError, restore_error
-from runtime.page_nodes import COPY_HEADER, REFUSAL, REFUSED
 from runtime.settings import LOOPBACK_HOSTS
 from store.control.api_keys import RAW_KEY
 

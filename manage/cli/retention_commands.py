@@ -8,6 +8,7 @@ from datetime import datetime
 
 import click
 
+from extensions.cluster.page_nodes import PageNodes
 from manage.api import retention_operations as operations
 from manage.api.retention_operations import ErasureState, OpenErasures, Retention
 from manage.cli.backend import Backend, LocalBackend, given
@@ -27,7 +28,6 @@ from manage.cli.terminal import format_time
 from metering.formats import format_bytes, format_calls, format_count
 from runtime import clock
 from runtime.locks import LockHeldError, ProcessLock
-from runtime.page_nodes import PageNodes
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store import erasure_work

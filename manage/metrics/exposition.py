@@ -14,10 +14,10 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from extensions.cluster.state import ClusterState
 from manage.metrics.figures import Figures, Spool
 from manage.metrics.processes import Process
 from metering import token_counts
-from runtime.cluster_state import ClusterState
 from store.export_positions import ExportTotals
 from store.traces.sums.counters import CALL_SUMS, TIMES, Counters
 

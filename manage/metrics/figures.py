@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runtime.cluster_state import ClusterState
+from extensions.cluster.state import ClusterState
 from runtime.heartbeat import Heartbeat
 from runtime.trouble_log import TroubleLog
 from runtime.worker_board import Shared, read_total

@@ -13,8 +13,8 @@ _MODULES = {
     "recorder": "recorder",
     "manage.server": "web",
     "dashboard.queries": "queries",
-    "cluster": "cluster",
-    "manage.otel": "otel",
+    "extensions.cluster": "cluster",
+    "extensions.otel": "otel",
 }
 
 

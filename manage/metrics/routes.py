@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from extensions.cluster.page_nodes import STATED_CALLER
 from manage.metrics.exposition import render
 from manage.metrics.figures import FigureReader
 from manage.metrics.processes import find_processes
@@ -22,7 +23,6 @@ from manage.supervision.workers import Workers
 from runtime import clock
 from runtime.attempts import AttemptLimit, client_network
 from runtime.local_requests import is_local_request
-from runtime.page_nodes import STATED_CALLER
 from runtime.settings import Settings
 from store.control import key_authentication
 from store.control.database import ControlDatabase

@@ -61,14 +61,14 @@ class ServiceMaker:
             services.append(Service(self._make_web(), web_environ, livez_port=self._web_port))
             services.append(Service(self._make_queries(), make_query_environ(environ)))
         if settings.cluster is not None:
-            cluster = self._make_child("cluster", "cluster")
+            cluster = self._make_child("cluster", "extensions.cluster")
             services.append(Service(cluster, without_web_settings(environ), RECORDER_GRACE_S))
         if "recorder" in settings.role:
             recorder = self._make_child("recorder", "recorder", stdout_fd=self._stdout_fd)
             services.append(Service(recorder, no_secrets, RECORDER_GRACE_S))
             if settings.otel != "off":
                 given = {name: text for name, text in otel_environ.items() if name not in environ}
-                otel = self._make_child("otel", "manage.otel")
+                otel = self._make_child("otel", "extensions.otel")
                 services.append(Service(otel, no_secrets | given))
         return services
 

@@ -21,8 +21,8 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from manage.otel.collector import find_collector, without_otel
-from manage.otel.exporter import begin
+from extensions.otel.collector import find_collector, without_otel
+from extensions.otel.exporter import begin
 from manage.supervision.child_environ import give_back_memory, without_credentials
 from manage.supervision.children import (
     DEATHS_WINDOW_S,

@@ -11,10 +11,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
+from extensions.credentials_in_calls.findings import NAME as SECRETS
+from extensions.reconcile.result_file import NAME as RECONCILIATION
 from store.spool.format import DONE, LOCK, OPEN, RESERVE, UNREADABLE
 from store.spool.free_files import FREE
-from store.traces.found_secrets import NAME as SECRETS
-from store.traces.reconciliation_file import NAME as RECONCILIATION
 
 type Treatment = Literal["copied as a database", "copied", "copied first", "left out"]
 

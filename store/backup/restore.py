@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from extensions.credentials_in_calls import findings as found_secrets
 from runtime.locks import LockHeldError, ProcessLock
 from store import database
 from store.backup import contents, copying
@@ -22,7 +23,7 @@ from store.backup.manifest import BackupError, Manifest, StoredFile, read_manife
 from store.control import schema as control_schema
 from store.migration_status import find_unknown, list_applied
 from store.migrations import Migrations
-from store.traces import found_secrets, schema as traces_schema
+from store.traces import schema as traces_schema
 
 SERVICE_LOCK = "up.lock"
 _INTERRUPTED = frozenset({contents.RESTORING, "spool", "traces"})

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from extensions.cluster import page_nodes
 from metering.budget_periods import Period, Span, find_span
-from runtime import page_nodes
 from runtime.errors import InvalidInputError
 from runtime.webhook_rule import WebhookRule
 from store.control import budget_alerts, budgets, endpoints

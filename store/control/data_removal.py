@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from extensions.cluster import erasure_copies
+from extensions.cluster.erasure_copies import OF_PROXY, ErasureCopy
+from extensions.cluster.page_nodes import PageNodes
 from runtime import clock
-from runtime.page_nodes import PageNodes
-from store.control import endpoints, erasure_copies, erasures, retention
+from store.control import endpoints, erasures, retention
 from store.control.audited import audited, require_owner
 from store.control.database import ControlDatabase
-from store.control.erasure_copies import OF_PROXY, ErasureCopy
 from store.control.erasures import Erasure
 from store.control.people import Caller
 from store.control.retention import OF_ORGANIZATION, Rule, Run

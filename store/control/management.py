@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Self
 
-from metering.reconciliation import RecordedUsage
+from extensions.reconcile.comparison import RecordedUsage
 from runtime import clock
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from runtime.runs import is_run_id
@@ -392,7 +392,7 @@ class Management:
         _check_period(from_day, to_day)
         # Only here: prices take time to load, and nothing else of this needs them.
         read: Callable[..., RecordedUsage] = import_module(
-            "store.traces.sums.recorded_usage"
+            "extensions.reconcile.recorded_usage"
         ).read_recorded_usage
         prices = import_module("store.price_file").load_prices(self._prices)
         path = trace_path(self._data_dir, caller.organization_id)

@@ -15,11 +15,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
+from extensions.credentials_in_calls import findings as found_secrets
 from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
 from store import database
 from store.spool.format import Rejection
-from store.traces import found_secrets, hourly_copy, schema, steps
+from store.traces import hourly_copy, schema, steps
 from store.traces.bodies import bodies
 from store.traces.bodies.bodies import (
     PieceStore,

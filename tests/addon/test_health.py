@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from addon.errors import Refusal
 from addon.health import HealthChecks, is_loopback_name
 from addon.spool_troubles import SpoolTroubles
-from runtime.cluster_state import ClusterState
+from extensions.cluster.state import ClusterState
 
 
 @pytest.mark.parametrize(

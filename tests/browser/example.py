@@ -9,8 +9,10 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
+from extensions.reconcile.comparison import Figures, Reported, compare
+from extensions.reconcile.recorded_usage import read_recorded_usage
+from extensions.reconcile.result_file import Reconciliation, write_reconciliation
 from metering.prices import PriceTable
-from metering.reconciliation import Figures, Reported, compare
 from runtime.clock import format_seconds, now
 from store.control import (
     api_keys,
@@ -21,8 +23,6 @@ from store.control import (
 )
 from store.control.database import ControlDatabase
 from store.traces.paths import trace_path
-from store.traces.reconciliation_file import Reconciliation, write_reconciliation
-from store.traces.sums.recorded_usage import read_recorded_usage
 from tests.browser.example_calls import SESSION, make_calls
 from tests.browser.planting import Planter
 from tests.browser.site import Site

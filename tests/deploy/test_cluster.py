@@ -14,7 +14,7 @@ import pytest
 import redis
 import yaml
 
-from cluster import server
+from extensions.cluster import server
 from runtime.settings import Settings
 from tests import ROOT
 from tests.deploy import DEPLOY, VARIABLES

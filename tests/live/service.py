@@ -52,7 +52,7 @@ _MODULES: Mapping[Child, str] = {
     "recorder": "recorder",
     "web": "manage.server",
     "queries": "dashboard.queries",
-    "cluster": "cluster",
+    "cluster": "extensions.cluster",
 }
 
 

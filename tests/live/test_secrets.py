@@ -45,7 +45,10 @@ def test_secrets_are_nowhere_but_with_the_processes_that_need_them(tmp_path: Pat
         assert MARKER not in service.get("/healthz").body.decode()
         for process in psutil.Process(service.pid).children():
             assert MARKER not in str(process.cmdline())
-            if not any(each in process.cmdline() for each in ("addon", "manage.server", "cluster")):
+            if not any(
+                each in process.cmdline()
+                for each in ("addon", "manage.server", "extensions.cluster")
+            ):
                 assert MARKER not in str(process.environ()), process.cmdline()
         for arguments in (("doctor",), ("doctor", "--json"), ("usage", "--json")):
             done = call_here(arguments, service.environment)

@@ -10,10 +10,11 @@ from contextlib import closing
 
 import pytest
 
+from extensions.credentials_in_calls import search as secret_search
+from extensions.credentials_in_calls.findings import count_in_call
 from metering import conversation_memory
 from metering.conversation_memory import shared_length
 from metering.output_estimate import CHARACTERS_PER_TOKEN
-from recorder import secret_search
 from recorder.disk import DiskRoom
 from recorder.entry_store import (
     BATCH_BYTES,
@@ -34,7 +35,6 @@ from store.spool.reader import Waiting
 from store.spool.writer import SpoolRun
 from store.traces import schema
 from store.traces.database import TraceDatabase
-from store.traces.found_secrets import count_in_call
 from store.traces.paths import trace_path
 from tests.store.earlier import make_earlier
 

@@ -6,13 +6,14 @@ from datetime import timedelta
 
 import pytest
 
+from extensions.cluster import erasure_copies
 from recorder.background import RETRY_S
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester
 from recorder.removals import LOOK_S
 from runtime import clock as wall_clock
 from store import erasure_work
-from store.control import audit, erasure_copies, erasures, people, retention
+from store.control import audit, erasures, people, retention
 from store.control.database import ControlDatabase
 from store.control.retention import Rule
 from store.price_file import load_prices

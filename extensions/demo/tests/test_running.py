@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from extensions.credentials_in_calls.findings import list_secrets
 from extensions.demo import organization
-from store.traces.found_secrets import list_secrets
 from store.traces.paths import find_trace_files
 from tests import ROOT
 from tests.live.command import PATIENCE_S, call_here, running

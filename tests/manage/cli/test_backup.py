@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 
+from extensions.cluster.page_nodes import NODE_NAME
+from extensions.cluster.state import ClusterState
 from manage.cli.main import cli
-from runtime.cluster_state import ClusterState
-from runtime.page_nodes import NODE_NAME
 from tests.store.traffic import make_entry
 
 

@@ -17,7 +17,7 @@ from runtime.settings import Settings
         ("python -P -m recorder", "recorder"),
         ("python -P -m manage.server --fd 5", "web"),
         ("python -P -m dashboard.queries --count=3", "queries"),
-        ("python -P -m manage.otel", "otel"),
+        ("python -P -m extensions.otel", "otel"),
         ("python -m http.server", None),
         ("sleep 5", None),
         ("", None),

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
+from extensions.cluster.state import ClusterState
 from manage.metrics import figures
 from manage.metrics.exposition import render
 from manage.metrics.processes import Process
 from runtime import worker_board
-from runtime.cluster_state import ClusterState
 from runtime.heartbeat import Heartbeat
 from runtime.local_requests import is_local_request
 from runtime.settings import Settings

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from extensions.credentials_in_calls.findings import FoundSecrets, Progress
 from runtime.private_file import replace_private
 from store.control import people
 from store.control.database import ControlDatabase
-from store.traces.found_secrets import FoundSecrets, Progress
 from tests.store.backup.copies import Copy, Place
 from tests.store.traffic import agent_requests, make_entry
 

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from extensions.credentials_in_calls.findings import FoundSecrets, Progress
 from runtime import clock
 from runtime.locks import ProcessLock
 from store.backup import backup, contents, copying
@@ -19,7 +20,6 @@ from store.control.database import ControlDatabase
 from store.erasure_work import carry_out
 from store.spool.format import DONE
 from store.traces.database import TraceDatabase
-from store.traces.found_secrets import FoundSecrets, Progress
 from store.traces.maintenance.erasing import Criteria
 from tests.store.backup.copies import read_contents
 from tests.store.traffic import make_entry

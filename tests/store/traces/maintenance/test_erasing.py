@@ -8,12 +8,12 @@ from contextlib import closing
 import pytest
 import zstandard
 
+from extensions.credentials_in_calls.findings import Finding, FoundSecrets, Progress, secrets_path
 from metering.entry import UsageLogEntry
 from store import database
 from store.traces import steps
 from store.traces.calls.cache_breaks import CacheBreak, write_break
 from store.traces.database import TraceDatabase
-from store.traces.found_secrets import Finding, FoundSecrets, Progress, secrets_path
 from store.traces.maintenance import erasing
 from store.traces.maintenance.erasing import Criteria, count_calls
 from store.traces.search.indexer import Indexer

@@ -1,1 +1,0 @@
-"""The page of credentials that were found in calls."""

@@ -1,0 +1,121 @@
+"""The budgets that are used up, told to the proxies of all nodes.
+
+``keys.BUDGETS_OF_NODES`` has what each recorder node says of the budgets whose calls it has, and
+``keys.BUDGETS`` the budget file of all organisations.
+
+Each recorder adds up what the calls in its copy cost. The node with people takes from each what it says of
+organisations whose calls it keeps in the first copy, has owners told, and publishes one file, which each
+proxy node writes for its proxies. Budgets have their periods in it, so that a proxy stops refusing at their
+end by itself, whoever is away.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from extensions.cluster import checks, reading, records, server
+from extensions.cluster.keys import BUDGETS, BUDGETS_OF_NODES
+from extensions.cluster.page_nodes import PageNodesFile
+from extensions.cluster.records import BudgetReport
+from runtime import clock
+from store.budget_file import BudgetFile, ReachedBudget, pack
+from store.control import budget_alerts
+from store.control.budget_alerts import Alert
+from store.control.database import ControlDatabase
+
+
+class BudgetReporter:
+    """Says which budgets are used up by the calls of a recorder node, and which alerts it made."""
+
+    def __init__(
+        self,
+        file: BudgetFile,
+        control: ControlDatabase,
+        client: server.Client,
+        node: str,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._file, self._control, self._client = file, control, client
+        self._node = node
+        self._now = now
+
+    def run_round(self) -> bool:
+        """Say it if the server has something else of this node; return whether it had.
+
+        Raises redis.RedisError, sqlite3.Error."""
+        with self._control.reading() as db:
+            alerts = budget_alerts.list_current(db, self._now())
+        content = BudgetReport(reached=self._file.read(), alerts=alerts).pack()
+        if reading.is_said(self._client, BUDGETS_OF_NODES, content, self._node):
+            return False
+        self._client.hset(BUDGETS_OF_NODES, self._node, content)
+        return True
+
+
+class BudgetPublisher:
+    """Publishes one file of what the recorder nodes say."""
+
+    def __init__(
+        self,
+        nodes: PageNodesFile,
+        control: ControlDatabase,
+        client: server.Client,
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
+        self._nodes, self._control, self._client = nodes, control, client
+        self._now = now
+        self._alerted: set[str] = set()
+
+    def run_round(self) -> bool:
+        """Publish the file if the server has another one; return whether it had.
+
+        Raises redis.RedisError, sqlite3.Error."""
+        nodes = self._nodes.read()
+        if nodes is None:
+            return False
+        reached: list[ReachedBudget] = []
+        alerts: list[Alert] = []
+        said = reading.read_hash(self._client, BUDGETS_OF_NODES, _parse_report)
+        for node, found in sorted(said.items()):
+            reached += [
+                each for each in found.reached if nodes.is_first(node, each.organization_id)
+            ]
+            alerts += [each for each in found.alerts if nodes.is_first(node, each.organization_id)]
+        self._repeat(alerts)
+        content = pack(reached)
+        if reading.is_said(self._client, BUDGETS, content):
+            return False
+        self._client.set(BUDGETS, content)
+        return True
+
+    def _repeat(self, alerts: list[Alert]) -> None:
+        """Make the alerts of other nodes here, where the people are. Raises sqlite3.Error."""
+        new = [each for each in alerts if each.id not in self._alerted]
+        if not new:
+            return
+        with self._control.transaction() as db:
+            for alert in new:
+                budget_alerts.repeat_alert(db, alert, self._now())
+        self._alerted = {each.id for each in alerts}
+
+
+class BudgetFollower:
+    """Writes the file of a proxy node."""
+
+    def __init__(self, file: BudgetFile, client: server.Client) -> None:
+        self._file, self._client = file, client
+
+    def run_round(self) -> bool:
+        """Write the file that the server has if it is another one; return whether it was.
+
+        Raises redis.RedisError, OSError."""
+        reached = reading.read_value(self._client, BUDGETS, records.parse_reached)
+        # A server that has lost it is told again by the node with people.
+        if reached is None or (content := pack(reached)) == self._file.copy():
+            return False
+        self._file.paste(content)
+        return True
+
+
+def _parse_report(node: str, content: bytes) -> BudgetReport:
+    checks.name(node)
+    return records.parse_budget_report(content)

@@ -1,0 +1,104 @@
+"""The node of a cluster that has people, as the backend of a command: other nodes keep the calls.
+
+What is about calls is sent to the node that keeps them, as the pages send it there, with a statement of who
+asks that is signed by the key of this node. While that node is away, the one with the other copy responds.
+All else is done here.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Self
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from extensions.cluster.page_nodes import FIRST_BYTE_S, PageNode, PageNodes
+from extensions.cluster.statements import HEADER, Statement, load_signing_key
+from manage.api.models import RequestModel, ResponseModel
+from manage.api.operation import Operation
+from manage.cli.backend import Backend
+from manage.cli.console import BackendError
+from manage.cli.remote import AwayError, RemoteBackend
+from runtime.call_paths import is_of_calls
+from store.control.database import ControlDatabase
+from store.control.people import Caller
+
+TIMEOUT = httpx.Timeout(30.0, connect=1.0)
+TIMEOUT_BEFORE_OTHERS = httpx.Timeout(FIRST_BYTE_S, connect=1.0)
+
+
+class StatementAuth(httpx.Auth):
+    """The authentication of requests to a node by statements of who makes them."""
+
+    def __init__(
+        self, key: Ed25519PrivateKey, caller: Caller, node: PageNode, *, is_copy: bool
+    ) -> None:
+        self._key = key
+        self._caller = caller
+        self._node = node
+        self._is_copy = is_copy
+
+    def auth_flow(self, request: httpx.Request) -> Iterator[httpx.Request]:  # type: ignore[override]
+        """Add a statement to a request."""
+        statement = Statement(
+            caller=self._caller,
+            node=self._node.id,
+            method=request.method,
+            target=request.url.raw_path.decode("ascii"),
+            at_s=time.time(),
+            is_copy=self._is_copy,
+        )
+        request.headers[HEADER] = statement.sign(self._key)
+        yield request
+
+
+class ClusterBackend:
+    """The nodes of a cluster, used as a caller whose calls other nodes keep. See ``backend.Backend``."""
+
+    def __init__(
+        self,
+        local: Backend,
+        nodes: PageNodes,
+        control: ControlDatabase,
+        caller: Caller,
+        tell: Callable[[str], object],
+    ) -> None:
+        """Do on this node what is not about calls. ``tell`` is told when a copy responds. Raises
+        sqlite3.Error."""
+        self._local = local
+        key = load_signing_key(control)
+        found = nodes.find(caller.organization_id)
+        self._holders = [
+            RemoteBackend(
+                f"http://{node.address}",
+                StatementAuth(key, caller, node, is_copy=nodes.is_copy(node)),
+                tell,
+                timeout=TIMEOUT if node == found[-1] else TIMEOUT_BEFORE_OTHERS,
+                uses_proxies=False,
+            )
+            for node in found
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for holder in self._holders:
+            holder.close()
+
+    def call[Request: RequestModel, Response: ResponseModel](
+        self, operation: Operation[Request, Response], id_: str = "", /, **fields: object
+    ) -> Response:
+        is_dry_run = fields.get("dry_run") is True
+        if not is_of_calls(operation.method, f"/api{operation.path}", is_dry_run=is_dry_run):
+            return self._local.call(operation, id_, **fields)
+        reasons = []
+        for holder in self._holders:
+            try:
+                return holder.call(operation, id_, **fields)
+            except AwayError as error:
+                reasons.append(str(error))
+        raise BackendError(
+            "no node of the cluster that keeps the calls of this organisation responds: "
+            + "; ".join(reasons)
+        )

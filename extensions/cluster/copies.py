@@ -1,0 +1,315 @@
+"""The copies of a cluster's log, and the nodes that keep each.
+
+The groups of the stream ``keys.COPIES`` are the copies, and the consumers of a group the nodes that keep or
+kept a part of it. ``keys.NODES`` has such nodes, each with its group and address, and ``keys.BUCKETS`` for
+each group the node that keeps each bucket.
+
+A node says that it lives by reading from the stream, which tells it nothing. The server knows how long ago
+that was. All of this works also on a server that is full, where nothing may be added: the nodes that empty
+it must be able to begin.
+
+A bucket stays with the node that has its calls, also while that is away. The first node of a group takes all
+buckets. One that comes later is given its share of those that no call was ever in, by the nodes that have
+them. So no two nodes have calls of one organisation.
+"""
+
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import redis
+
+from extensions.cluster import keys, log, reading, records, server
+from extensions.cluster.checks import RecordError
+from extensions.cluster.keys import COPIES, NODES
+from extensions.cluster.page_nodes import NODE_NAME, read_node
+from extensions.cluster.records import Member
+from runtime import clock
+from runtime.buckets import BUCKETS, find_bucket
+from runtime.private_file import replace_private
+from store.traces.paths import find_trace_files
+
+logger = logging.getLogger(__name__)
+
+ALIVE_S, RENEW_S = 10.0, 1.0
+MOST_CLAIMED = 1000
+NEVER = "0-0"  # the last entry that was delivered of a stream of which none was
+_BUCKET_FIELDS = frozenset(map(str, range(BUCKETS)))
+# Gives buckets from one node to another, of those that the first one still has.
+_GIVE = """
+local given = {}
+for i = 1, #ARGV, 3 do
+  if (redis.call('HGET', KEYS[1], ARGV[i]) or '') == ARGV[i + 1] then
+    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2])
+    given[#given + 1] = tonumber(ARGV[i])
+  end
+end
+return given
+"""
+
+type Holders = Sequence[str | None]
+
+
+class NothingToKeepError(redis.RedisError):
+    """Nodes that are gone keep what this node could."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A copy as one of its nodes sees it.
+
+    That is its own id, who keeps each bucket, the nodes that belong to the copy, those of them that live, and
+    whether it ever saw another one."""
+
+    node: str
+    holders: Holders
+    members: Set[str]
+    living: Set[str]
+    is_alone: bool
+
+    @property
+    def own(self) -> frozenset[int]:
+        return self.find_buckets(self.node)
+
+    @property
+    def free(self) -> frozenset[int]:
+        """Return the buckets of nobody, or of a node that was taken out of the cluster."""
+        return frozenset(
+            bucket for bucket, holder in enumerate(self.holders) if holder not in self.members
+        )
+
+    @property
+    def lost(self) -> Set[str]:
+        """Return the nodes that have buckets and do not live."""
+        return {each for each in self.members - self.living if self.find_buckets(each)}
+
+    def find_buckets(self, node: str) -> frozenset[int]:
+        return frozenset(bucket for bucket, holder in enumerate(self.holders) if holder == node)
+
+    def choose_claims(self, with_files: Set[int], free_before: Set[int]) -> frozenset[int]:
+        """Return the buckets to take: those that are free and have files here; all of a node that is gone
+        whose files were restored here; and others that are free, once those with files had time to take
+        them."""
+        claims = set(self.free & with_files)
+        if not self.own:
+            for each in self.lost - {self.node}:
+                if (buckets := self.find_buckets(each)) & with_files:
+                    claims |= buckets
+        return frozenset(claims | (self.free if self.is_alone else self.free & free_before))
+
+    def choose_gift(self, unused: Set[int]) -> tuple[str, list[int]] | None:
+        """Return which other node is given which buckets, so that all that live have the same number."""
+        others = sorted(self.living & self.members - {self.node})
+        if not others:
+            return None
+        counts = Counter(self.holders)
+        poorest = min(others, key=lambda each: counts[each])
+        surplus = counts[self.node] - math.ceil(BUCKETS / (len(others) + 1))
+        lacking = BUCKETS // (len(others) + 1) - counts[poorest]
+        given = sorted(unused)[: max(0, min(surplus, lacking))]
+        return (poorest, given) if given else None
+
+
+class Copy:
+    """A copy as one node keeps a part of it. ``node`` is the name of the node, the same after a restart;
+    ``buckets`` are those that it keeps, as far as it knows."""
+
+    def __init__(
+        self,
+        client: server.Client,
+        group: str,
+        node: str,
+        clock_s: Callable[[], float] = time.monotonic,
+        *,
+        find_address: Callable[[], str] = str,
+        data_dir: Path | None = None,
+    ) -> None:
+        """Keep what is in ``data_dir``, whatever the server has lost.
+
+        ``find_address`` returns where this node serves its pages."""
+        self._client = client
+        self.group, self.node = group, node
+        self._find_address = find_address
+        self._member: Member | None = None
+        self._data_dir = data_dir
+        self._clock_s = clock_s
+        self._give = client.register_script(_GIVE)
+        self._held_at_s = -math.inf
+        self.buckets: frozenset[int] = frozenset()
+        self.paused: frozenset[int] = frozenset()  # of those that are being moved, see moving/
+        self._free_before: frozenset[int] = frozenset()
+        self._known: set[str] = set()
+        self._kept_all: tuple[View, Set[int]] | None = None
+
+    def hold(self) -> frozenset[int]:
+        """Say that this node lives, about once in a second; return the buckets that it keeps.
+
+        Raises NothingToKeepError, redis.RedisError, OSError."""
+        if self._clock_s() - self._held_at_s < RENEW_S:
+            return self.buckets
+        reading.show_life(self._client, COPIES, self.group, self.node)
+        view = self._look()
+        buckets = (view.own | self._claim(view)) - self._give_away(view)
+        if buckets != self.buckets:
+            self._report(view, buckets)
+        self.buckets = buckets
+        self._free_before = view.free
+        if not buckets and view.lost:
+            raise self._refuse(view)
+        self._held_at_s = self._clock_s()
+        return buckets
+
+    @property
+    def received(self) -> frozenset[int]:
+        """Return the buckets that this node is to receive."""
+        return self.buckets - self.paused
+
+    def let_go(self) -> None:
+        """Look again which buckets this node keeps, before it goes on."""
+        self._held_at_s = -math.inf
+
+    def claim(self, streams: Iterable[str]) -> None:
+        """Take over what was delivered to a node that kept these streams before, and not acknowledged: a
+        batch of each stream at most."""
+        for stream in streams:
+            pending = reading.find_pending(self._client, stream, self.group)
+            if pending - {self.node.encode()}:
+                self._client.xautoclaim(
+                    stream, self.group, self.node, 0, count=MOST_CLAIMED, justid=True
+                )
+
+    def _look(self) -> View:
+        members = find_members(self._client)
+        if self._member is None:
+            self._member = Member(self.group, self._find_address())
+        if members.get(self.node) != self._member:
+            value = orjson.dumps([self._member.group, self._member.address])
+            try:
+                self._client.hset(NODES, self.node, value)
+            except redis.exceptions.OutOfMemoryError:
+                logger.warning("the server is full: this node cannot be put on its list of nodes")
+            members[self.node] = self._member
+        ours = {name for name, each in members.items() if each.group == self.group}
+        self._known |= ours
+        return View(
+            node=self.node,
+            holders=find_holders(self._client, self.group),
+            members=ours,
+            living=find_living(self._client, self.group) | {self.node},
+            is_alone=self._known == {self.node},  # a server may have lost its list
+        )
+
+    def _claim(self, view: View) -> frozenset[int]:
+        if not view.free and (view.own or not view.lost):
+            return frozenset()
+        claims = view.choose_claims(self._find_files(), self._free_before)
+        try:
+            return self._move(view, claims, self.node)
+        except redis.exceptions.OutOfMemoryError:
+            # Somebody must empty the server; it is written when there is room.
+            return claims if view.is_alone else frozenset()
+
+    def _give_away(self, view: View) -> frozenset[int]:
+        """Give buckets that no call was ever in to a node that has fewer; return which."""
+        if view.choose_gift(view.own) is None or self._kept_all == (view, view.own):
+            return frozenset()
+        gift = view.choose_gift(view.own - self._find_used(view.own))
+        if gift is None:
+            self._kept_all = (
+                view,
+                view.own,
+            )  # it is not looked for again before something has changed
+            return frozenset()
+        given = self._move(view, gift[1], gift[0])
+        logger.info("%d buckets without calls are given to node %s", len(given), gift[0])
+        return given
+
+    def _move(self, view: View, buckets: Iterable[int], node: str) -> frozenset[int]:
+        words = [word for bucket in buckets for word in (bucket, view.holders[bucket] or "", node)]
+        if not words:
+            return frozenset()
+        return frozenset(self._give([bucket_key(self.group)], words))
+
+    def _find_files(self) -> frozenset[int]:
+        """Return the buckets of which this node has calls."""
+        if self._data_dir is None:
+            return frozenset()
+        return frozenset(find_bucket(path.parent.name) for path in find_trace_files(self._data_dir))
+
+    def _find_used(self, buckets: Iterable[int]) -> frozenset[int]:
+        looked_at = sorted(buckets)
+        streams = [log.stream_name(bucket) for bucket in looked_at]
+        found = reading.find_groups(self._client, streams)
+        delivered = {
+            bucket
+            for bucket, groups in zip(looked_at, found, strict=True)
+            if self.group not in groups or groups[self.group].last_delivered != NEVER
+        }
+        return self._find_files() | delivered
+
+    def _report(self, view: View, buckets: Set[int]) -> None:
+        logger.info(
+            "this node keeps %d of %d buckets of the copy %r", len(buckets), BUCKETS, self.group
+        )
+        if stray := self._find_files() - buckets - self.paused:
+            others = sorted({f"{view.holders[each]}" for each in stray})
+            logger.error(
+                "this node has calls of %d buckets that others keep (%s): see docs/cluster.md on moving"
+                " organisations",
+                len(stray),
+                ", ".join(others),
+            )
+
+    def _refuse(self, view: View) -> NothingToKeepError:
+        lost = " ".join(sorted(view.lost))
+        return NothingToKeepError(
+            f"nodes that are gone keep the copy {self.group!r}: {lost}. Start them again, restore a backup of"
+            f" the calls here, or give up what only they have: `taximeter cluster forget` {lost}"
+        )
+
+
+def bucket_key(group: str) -> str:
+    return f"{keys.BUCKETS}{group}"
+
+
+def find_holders(client: server.Client, group: str) -> list[str | None]:
+    """Return which node keeps each bucket of a copy. Raises redis.RedisError."""
+    found = reading.read_hash(client, bucket_key(group), _parse_holder)
+    return [found.get(str(bucket)) for bucket in range(BUCKETS)]
+
+
+def _parse_holder(field: str, content: bytes) -> str:
+    if field not in _BUCKET_FIELDS:
+        raise RecordError("not the number of a bucket")
+    return records.parse_node(content)
+
+
+def find_members(client: server.Client) -> dict[str, Member]:
+    """Return the nodes that keep parts of copies, by their names. Raises redis.RedisError."""
+    return reading.read_hash(client, NODES, records.parse_member)
+
+
+def find_living(client: server.Client, group: str) -> set[str]:
+    """Return the nodes of a copy that were heard of in the last seconds. Raises redis.RedisError."""
+    idle_ms = reading.find_consumers(client, COPIES, group)
+    return {node for node, each in idle_ms.items() if each < 1000 * ALIVE_S}
+
+
+def make_group(client: server.Client, stream: str, group: str) -> None:
+    """Make sure that a stream has the group. A server that is full cannot be asked for more than that."""
+    if group not in reading.find_groups(client, [stream])[0]:
+        client.xgroup_create(stream, group, id="0", mkstream=True)
+
+
+def load_node(data_dir: Path) -> str:
+    """Return the name of the node, made when its data directory is new. Raises OSError."""
+    node = read_node(data_dir)
+    if node is None:
+        node = clock.new_id()
+        replace_private(data_dir / NODE_NAME, node.encode())
+    return node

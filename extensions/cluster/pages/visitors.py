@@ -1,0 +1,127 @@
+"""The callers of a node that answers for the node with people: those of checked statements.
+
+Nobody signs in here. Every request must have a statement; what else it says of its sender counts nothing.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dashboard import rendering
+from dashboard.addresses import requested
+from dashboard.pool import ControlPool
+from dashboard.visitors import NotSignedInError, Visitors
+from extensions.cluster.page_nodes import COPY_HEADER, REFUSAL, REFUSED, STATED_CALLER, read_node
+from extensions.cluster.statements import HEADER, Statement, StatementError, load_checking_key
+from store.control.database import ControlDatabase
+from store.control.people import Caller
+from store.control.sessions import Visitor
+
+COPY = "read from a copy"
+_OF_OTHERS = (b"authorization", b"cookie", HEADER.encode())
+
+
+class StatedVisitors(Visitors):
+    """The authentication of requests by their statements."""
+
+    async def find(self, request: Request) -> Visitor | None:
+        """Return the visitor of the statement, None where it is of a key."""
+        caller = request.scope[STATED_CALLER]
+        return caller if isinstance(caller, Visitor) else None
+
+    async def require_with[T](
+        self, request: Request, read: Callable[[ControlDatabase, Visitor], T]
+    ) -> tuple[Visitor, T]:
+        """Return the visitor of the statement and what ``read`` finds for them in ``control.db``.
+
+        This node has a part of it. Raises NotSignedInError, sqlite3.Error and what ``read`` raises."""
+        visitor = await self.find(request)
+        if visitor is None:
+            raise NotSignedInError
+        return visitor, await self._pool.run(lambda control: read(control, visitor))
+
+    async def require_caller(self, request: Request) -> Caller:
+        """Return the caller of the statement. While a response goes on, the node with people checks
+        whether they may still read."""
+        return cast(Caller, request.scope[STATED_CALLER])
+
+
+class CheckStatements:
+    """Middleware that refuses requests without a valid statement.
+
+    ``/livez`` needs none, nor does ``/metrics`` for the operator, who has other credentials."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        pool: ControlPool,
+        data_dir: Path,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        """Check by this clock, in seconds since 1970."""
+        self._app = app
+        self._pool = pool
+        self._data_dir = data_dir
+        self._clock_s = clock_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not _is_open(scope):
+            try:
+                statement = await self._check(Request(scope))
+            except StatementError as error:
+                refusal = rendering.problem_json(
+                    403, REFUSED, f"{error}. Pages are at the node with people.", {REFUSAL: REFUSED}
+                )
+                await refusal(scope, receive, send)
+                return
+            scope = _with_caller(scope, statement)
+            if statement.is_copy:
+                send = _saying_so(send)
+        await self._app(scope, receive, send)
+
+    async def _check(self, request: Request) -> Statement:
+        """Return the statement of a request. Raises StatementError, sqlite3.Error."""
+        values = request.headers.getlist(HEADER)
+        if len(values) != 1:
+            raise StatementError("there is no statement of who asks")
+        key = await self._pool.run(load_checking_key)
+        statement = Statement.check(values[0], key, now_s=self._clock_s())
+        made_for = statement.node, statement.method, statement.target
+        if made_for != (read_node(self._data_dir), request.method, requested(request.scope)):
+            raise StatementError("the statement of who asks is for another request")
+        return statement
+
+
+def _is_open(scope: Scope) -> bool:
+    """Return whether a request needs no statement."""
+    has_none = all(name != HEADER.encode() for name, _ in scope["headers"])
+    return scope["path"] == "/livez" or (scope["path"] == "/metrics" and has_none)
+
+
+def _saying_so(send: Send) -> Send:
+    """Return what sends a response that says that it was read from a copy."""
+
+    async def send_with_header(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (COPY_HEADER.encode(), b"yes")]
+        await send(message)
+
+    return send_with_header
+
+
+def _with_caller(scope: Scope, statement: Statement) -> Scope:
+    """Return a scope with the caller of a statement, and without what belongs to the node with people."""
+    caller = statement.caller
+    headers = [each for each in scope["headers"] if each[0] not in _OF_OTHERS]
+    if not isinstance(caller, Visitor):
+        headers.append(
+            (b"authorization", b"by a statement")
+        )  # pages see by it that it is a program's
+    elif statement.is_copy:
+        caller = replace(caller, organization_name=f"{caller.organization_name}, {COPY}")
+    return {**scope, "headers": headers, STATED_CALLER: caller}

@@ -1,0 +1,313 @@
+"""The records by which nodes tell each other things on the server, as checked values.
+
+Nobody else parses what is on the server: a function here returns a value whose every field is what a node
+could have written, or raises RecordError. The entries of the log are parsed in ``log.py`` and the rows of
+the directory in ``directory.py``, by the same rule.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import orjson
+
+from extensions.cluster import checks
+from extensions.cluster.checks import RecordError, build, parse_json
+from extensions.cluster.erasure_copies import ErasureCopy
+from extensions.credentials_in_calls.findings import NAME as SECRETS
+from extensions.reconcile.result_file import NAME as RECONCILIATION
+from runtime.buckets import BUCKETS, find_bucket
+from store.budget_file import ReachedBudget
+from store.control.budget_alerts import REACHED_PERCENT, WARNING_PERCENT, Alert
+from store.control.erasures import MAX_CHARS
+from store.traces.maintenance.erasing import Criteria
+
+MOST_PIECE_BYTES = 4 << 20
+TRACE_FILES = frozenset({"traces.db", SECRETS, RECONCILIATION})  # of an organisation
+_CRITERION = checks.optional(checks.any_text(MAX_CHARS))
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node that keeps a part of a copy. ``address`` is where it serves its pages."""
+
+    group: str
+    address: str
+
+
+def parse_node(content: bytes) -> str:
+    """Return the name of a node. Raises RecordError."""
+    return checks.name(content[:100].decode("ascii", "replace"))
+
+
+def parse_member(node: str, content: bytes) -> Member:
+    """Return what a node of this name says of itself. Raises RecordError."""
+    checks.name(node)
+    found = parse_json(content)
+    if not isinstance(found, list) or len(found) != 2:
+        raise RecordError("not a copy and an address")
+    return Member(checks.group(found[0]), checks.address(found[1]) if found[1] else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A move of a bucket of a copy, by the names of the nodes."""
+
+    id: str
+    group: str
+    bucket: int
+    giver: str
+    taker: str
+
+    @property
+    def field(self) -> str:
+        return f"{self.group}:{self.bucket}"
+
+    def pack(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+
+_MOVE = {
+    "id": checks.identifier,
+    "group": checks.group,
+    "bucket": checks.integer(0, BUCKETS - 1),
+    "giver": checks.name,
+    "taker": checks.name,
+}
+
+
+def parse_move(content: bytes, field: str | None = None) -> Move:
+    """Return a move, of the field of this name if one is given. Raises RecordError."""
+    return build_move(parse_json(content), field)
+
+
+def build_move(found: object, field: str | None = None) -> Move:
+    """Return the move of a JSON object. Raises RecordError."""
+    move = build(Move, found, _MOVE)
+    if move.giver == move.taker:
+        raise RecordError("from a node to itself")
+    if field not in (None, move.field):
+        raise RecordError(f"a move of {move.field}")
+    return move
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """The offer of the node that gives: its attempt, and the files with their sizes, by folder and name."""
+
+    attempt: str
+    files: Sequence[tuple[str, int]]
+
+    def pack(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+
+def parse_offer(content: bytes, move: Move) -> Offer:
+    """Return an offer for a move: files of organisations of its bucket alone. Raises RecordError."""
+
+    def check_file(found: object) -> tuple[str, int]:
+        if not isinstance(found, list) or len(found) != 2:
+            raise RecordError("not a file and its size")
+        name = check_trace_file(found[0])
+        if find_bucket(name.partition("/")[0]) != move.bucket:
+            raise RecordError("a file of another bucket")
+        return name, checks.integer(0)(found[1])
+
+    found = {"attempt": checks.identifier, "files": checks.items(check_file)}
+    offer = build(Offer, parse_json(content), found)
+    if len({name for name, _ in offer.files}) != len(offer.files):
+        raise RecordError("a file is there twice")
+    return offer
+
+
+def check_trace_file(value: object) -> str:
+    """Return ``<organisation>/<name>`` of a file that the store makes. Raises RecordError."""
+    if isinstance(value, str):
+        folder, _, name = value.partition("/")
+        if name in TRACE_FILES:
+            return f"{checks.name(folder)}/{name}"
+    raise RecordError("not a file of traces")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The wish of the node that takes: a piece of an attempt, unless it has all (``is_complete``).
+
+    ``is_placed``: it keeps the bucket. ``refusal`` says why it does not take it."""
+
+    attempt: str | None = None
+    name: str = ""
+    offset: int = 0
+    is_complete: bool = False
+    is_placed: bool = False
+    refusal: str | None = None
+
+    def pack(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+
+_WISH = {
+    "attempt": checks.optional(checks.identifier),
+    "name": lambda value: check_trace_file(value) if value != "" else "",
+    "offset": checks.integer(0),
+    "is_complete": checks.boolean,
+    "is_placed": checks.boolean,
+    "refusal": checks.optional(checks.text(300)),
+}
+
+
+def parse_wish(content: bytes) -> Wish:
+    """Return a wish. Raises RecordError."""
+    return build(Wish, parse_json(content), _WISH)
+
+
+def pack_piece(wish: Wish, piece: bytes) -> bytes:
+    """Return a piece of a file with the wish for it."""
+    return wish.pack() + b"\n" + piece
+
+
+def parse_piece(content: bytes, wish: Wish, most: int) -> bytes:
+    """Return the piece of a wish, empty where it is one of another wish. Raises RecordError for one of
+    more than so many bytes."""
+    head, _, piece = content.partition(b"\n")
+    if head != wish.pack():
+        return b""
+    if len(piece) > min(most, MOST_PIECE_BYTES):
+        raise RecordError(f"a piece of {len(piece)} bytes")
+    return piece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedOrder:
+    """An order as nodes are told of it. ``shipped`` is None while a proxy node may have such calls."""
+
+    id: str
+    organization_id: str
+    ordered_at: str
+    criteria: Criteria
+    shipped: str | None
+
+    def pack(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+
+_CRITERIA = {
+    **dict.fromkeys(("session", "credential", "client", "endpoint"), _CRITERION),
+    **dict.fromkeys(("since", "until"), checks.optional(checks.instant)),
+}
+_ORDER = {
+    "id": checks.identifier,
+    "organization_id": checks.name,
+    "ordered_at": checks.instant,
+    "criteria": lambda value: build(Criteria, value, _CRITERIA),
+    "shipped": checks.optional(checks.instant),
+}
+
+
+def parse_order(content: bytes, id_: str) -> PublishedOrder:
+    """Return the order of this id. Raises RecordError, also for one without criteria."""
+    order = build(PublishedOrder, parse_json(content), _ORDER)
+    if order.id != id_:
+        raise RecordError(f"the order {order.id}")
+    if not order.criteria.names:
+        raise RecordError("an order to erase everything")
+    return order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The report of a node: the states of its copies, and the orders of which it has shipped all calls.
+
+    ``clear`` is None where it ships none. ``has_left``: it has ended with nothing left to ship."""
+
+    states: Sequence[ErasureCopy] = field(default_factory=list)
+    clear: Sequence[str] | None = None
+    has_left: bool = False
+
+    def pack(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+
+_STATE = {
+    "erasure_id": checks.identifier,
+    "node": checks.name,
+    "copy": checks.group,
+    "entries": checks.integer(0),
+    "set_aside": checks.integer(0),
+    **dict.fromkeys(("erased_at", "shipped", "settled_at"), checks.optional(checks.instant)),
+}
+
+
+def parse_report(content: bytes, node: str) -> Report:
+    """Return the report of a node, which can say nothing of another one. Raises RecordError."""
+
+    def check_state(found: object) -> ErasureCopy:
+        state = build(ErasureCopy, found, _STATE)
+        if state.node != node:
+            raise RecordError(f"a state of the node {state.node}")
+        return state
+
+    found = {
+        "states": checks.items(check_state),
+        "clear": checks.optional(checks.items(checks.identifier)),
+        "has_left": checks.boolean,
+    }
+    return build(Report, parse_json(content), found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReport:
+    """The budgets that are used up by the calls of a node, and the alerts that it made."""
+
+    reached: Sequence[ReachedBudget]
+    alerts: Sequence[Alert]
+
+    def pack(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+
+_PERIOD = checks.choice("day", "month")
+_REACHED = {
+    "organization_id": checks.name,
+    "subject_id": checks.name,
+    "period": _PERIOD,
+    "starts_s": checks.number,
+    "resets_s": checks.number,
+    "resets_at": checks.instant,
+}
+_ALERT: Mapping[str, checks.Check] = {
+    "id": checks.identifier,
+    "organization_id": checks.name,
+    "proxy_endpoint_id": checks.optional(checks.name),
+    "slug": checks.optional(checks.name),
+    "period": _PERIOD,
+    **dict.fromkeys(("starts_at", "resets_at", "created_at"), checks.instant),
+    **dict.fromkeys(("limit_usd", "spent_usd"), checks.number),
+    "percent": checks.choice(WARNING_PERCENT, REACHED_PERCENT),
+    "action": checks.choice("warn", "refuse"),
+}
+
+
+def _check_reached(found: object) -> ReachedBudget:
+    return build(ReachedBudget, found, _REACHED)
+
+
+def parse_budget_report(content: bytes) -> BudgetReport:
+    """Return what a node says of budgets. Raises RecordError."""
+    found: dict[str, Any] = {
+        "reached": checks.items(_check_reached),
+        "alerts": checks.items(lambda each: build(Alert, each, _ALERT)),
+    }
+    return build(BudgetReport, parse_json(content), found)
+
+
+def parse_reached(content: bytes) -> list[ReachedBudget]:
+    """Return the budgets that are used up. Raises RecordError."""
+    return checks.items(_check_reached)(parse_json(content))
+
+
+def parse_checking_key(content: bytes) -> bytes:
+    """Return the public key by which statements are checked. Raises RecordError."""
+    if len(content) != 32:
+        raise RecordError(f"a key of {len(content)} bytes")
+    return content

@@ -1,0 +1,60 @@
+"""A Redis server of the tests' own, and a clock."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from extensions.cluster import server
+from store.spool.writer import SpoolRun
+from tests.redis_server import RedisServer
+from tests.upstream import PATIENCE_S
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for a server on a machine that does much else; what is away refuses at once."""
+    for name in ("CONNECT_S", "READ_S", "QUICK_S"):
+        monkeypatch.setattr(server, name, PATIENCE_S)
+
+
+@pytest.fixture
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    folder = tmp_path_factory.mktemp("redis")
+    with RedisServer(folder) as running:
+        yield running
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Iterator[server.Client]:
+    found = server.connect(redis_server.url)
+    yield found
+    found.close()
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return the spool of a proxy node."""
+    return tmp_path / "spool"
+
+
+@pytest.fixture
+def run(root: Path) -> Iterator[SpoolRun]:
+    run = SpoolRun(root, reserve_bytes=0)
+    yield run
+    run.close()

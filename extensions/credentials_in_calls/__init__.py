@@ -1,0 +1,1 @@
+"""The search for credentials in what calls add to conversations, and its page for owners."""

@@ -1,0 +1,36 @@
+import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+from extensions.otel.collector import find_collector, without_otel
+
+
+@pytest.mark.parametrize(
+    ("environ", "url"),
+    [
+        ({}, "http://localhost:4318/v1/traces"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c.example/a/"}, "https://c.example/a/v1/traces"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": " "}, "http://localhost:4318/v1/traces"),
+        (
+            {
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://c.example/t",
+                "OTEL_EXPORTER_OTLP_ENDPOINT": "https://d.example",
+            },
+            "https://c.example/t",
+        ),
+    ],
+)
+def test_a_collector_is_known_by_the_address_that_opentelemetry_sends_to(environ, url, monkeypatch):
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert find_collector(environ) == url
+    if "".join(environ.values()) != " ":
+        assert OTLPSpanExporter()._endpoint == url
+
+
+def test_a_secret_in_the_address_is_not_part_of_its_name():
+    environ = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://me:secret@c.example:1/t?key=secret"}
+    assert find_collector(environ) == "https://c.example:1/t"
+
+
+def test_other_processes_get_no_variables_of_opentelemetry():
+    assert without_otel({"OTEL_EXPORTER_OTLP_HEADERS": "k=v", "PATH": "/bin"}) == {"PATH": "/bin"}

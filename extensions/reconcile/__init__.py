@@ -1,0 +1,1 @@
+"""``taximeter reconcile``: recorded usage compared with the usage and cost reports of the upstream."""

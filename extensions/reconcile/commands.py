@@ -1,0 +1,253 @@
+"""``taximeter reconcile``: upstream's own reports beside what was recorded."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import date, timedelta
+from functools import partial
+
+import click
+
+from extensions.reconcile.admin_api import AdminApi
+from extensions.reconcile.admin_key import VARIABLE, read_admin_key
+from extensions.reconcile.causes import (
+    describe_kind,
+    format_cause,
+    get_explanation,
+    get_title,
+)
+from extensions.reconcile.comparison import Cause, Comparison, Figures, Row, compare
+from extensions.reconcile.errors import ReportError
+from extensions.reconcile.operations import get_recorded_usage
+from extensions.reconcile.reports import fetch_reports
+from extensions.reconcile.result_file import (
+    Reconciliation,
+    make_document,
+    write_reconciliation,
+)
+from manage.cli.backend import Backend, given
+from manage.cli.backend_choice import find_caller, open_local
+from manage.cli.console import (
+    data_dir_option,
+    explained,
+    json_option,
+    open_control,
+    print_json,
+    read_settings,
+    user_option,
+)
+from manage.cli.parameters import Whole
+from manage.cli.periods import Day
+from manage.cli.remote import is_exposed, is_loopback
+from manage.cli.terminal import format_cost, format_count, format_text, print_table
+from metering.formats import format_cents_change, format_count_change
+from runtime import clock
+from runtime.safe_text import terminal_line
+from runtime.settings import Settings, SettingsError
+
+DEFAULT_DAYS, MAX_DAYS = 7, 366
+# Upstream's figures are there 5 minutes after a call, at times later.
+_SETTLED_AFTER = timedelta(hours=1)
+_ONE_DAY = timedelta(days=1)
+_COSTS = ("REPORTED", "RECORDED", "DIFFERENCE")
+_COUNTS = ("TOKENS REPORTED", "RECORDED", "DIFFERENCE")
+
+
+@click.command()
+@click.option(
+    "--days", type=Whole(1, MAX_DAYS, example=DEFAULT_DAYS), metavar="N",
+    help=f"How many days (UTC), the last of which is --to.  [default: {DEFAULT_DAYS}]",
+)  # fmt: skip
+@click.option("--from", "from_day", type=Day(), metavar="DAY", help="The first day (UTC).")
+@click.option(
+    "--to", "to_day", type=Day(), metavar="DAY",
+    help="The last day (UTC), included.  [default: yesterday]",
+)  # fmt: skip
+@user_option
+@data_dir_option
+@json_option
+@click.option(
+    "--admin-url", metavar="URL",
+    help="The address that reports are fetched from.  [default: TAXIMETER_UPSTREAM_URL]",
+)  # fmt: skip
+def reconcile(
+    days: int | None,
+    from_day: date | None,
+    to_day: date | None,
+    user: str | None,
+    data_dir: str | None,
+    as_json: bool,
+    admin_url: str | None,
+) -> None:
+    """Compare upstream's reports with what was recorded.
+
+    Fetches the usage and the cost report of the upstream organisation with the Admin API key in
+    ANTHROPIC_ADMIN_KEY, and prints for each day and model what upstream reports, what was recorded in
+    your organisation, the difference, and its likely causes. The key is sent to the upstream and kept
+    nowhere. Days are UTC. The page /reconciliation shows the last result.
+
+    \b
+    Examples:
+      taximeter reconcile                                  the 7 days before today
+      taximeter reconcile --from 2026-01-01 --to 2026-01-31
+      taximeter reconcile --days 30 --json | jq '.difference.cost_cents'
+    """
+    with explained():
+        first, last = find_period(days, from_day, to_day, clock.now().date())
+        settings = read_settings(data_dir=data_dir)
+        with open_control(settings) as control, ExitStack() as stack:
+            caller = find_caller(settings, control, user)
+            backend = open_local(stack, settings, control, caller)
+            try:
+                result = _reconcile(settings, backend, admin_url, first, last)
+            except ReportError as error:
+                raise click.ClickException(terminal_line(str(error))) from None
+        write_reconciliation(settings.data_dir, caller.organization_id, result)
+    if as_json:
+        print_json(make_document(result))
+    else:
+        _print(result)
+
+
+def find_period(
+    days: int | None, from_day: date | None, to_day: date | None, today: date
+) -> tuple[date, date]:
+    """Return the first and the last day of the period. Raises click.UsageError."""
+    if days is not None and from_day is not None:
+        raise click.UsageError("--days and --from exclude each other")
+    last = max(today - _ONE_DAY, from_day or date.min) if to_day is None else to_day
+    try:
+        first = from_day or last - _ONE_DAY * ((days or DEFAULT_DAYS) - 1)
+    except OverflowError:
+        first = date.min
+    if last > today:
+        raise click.UsageError(f"--to {last} has not come yet; today is {today} (UTC)")
+    if first > last:
+        raise click.UsageError(f"the period ends ({last}) before it begins ({first})")
+    if (last - first).days >= MAX_DAYS:
+        raise click.UsageError(f"a period has at most {MAX_DAYS} days")
+    return first, last
+
+
+def _reconcile(
+    settings: Settings, backend: Backend, admin_url: str | None, first: date, last: date
+) -> Reconciliation:
+    """Fetch the reports, read what was recorded, and compare. Raises ReportError, SettingsError, and what
+    ``Backend.call`` raises."""
+    admin_key = read_admin_key()
+    url = _check_url(settings, admin_url)
+    click.echo(f"Fetching the reports of {first} to {last} from {url} …", err=True)
+    now = clock.now()
+    tell = partial(click.echo, err=True)
+    with AdminApi(url, admin_key, settings.vendor, is_local=is_loopback(url), tell=tell) as api:
+        reports = fetch_reports(api, first, last)
+    recorded = backend.call(
+        get_recorded_usage,
+        **given(from_day=first, to_day=last, upstream_organization_id=reports.organization_id),
+    )
+    notes = list(recorded.notes)
+    if reports.missing_days:
+        notes.append(Cause(name="missing_days", days=reports.missing_days))
+    return Reconciliation(
+        fetched_at=clock.format_seconds(now),
+        upstream_url=url,
+        upstream_organization_id=reports.organization_id,
+        from_day=first,
+        to_day=last,
+        comparison=compare(
+            reports.items,
+            recorded.items,
+            open_day=(now - _SETTLED_AFTER).date(),
+            notes=notes,
+        ),
+    )
+
+
+def _check_url(settings: Settings, admin_url: str | None) -> str:
+    """Return the address that the key is sent to. Raises SettingsError, ReportError."""
+    upstream = settings.upstream_url
+    if admin_url is not None:
+        try:
+            upstream = Settings.from_env({"TAXIMETER_UPSTREAM_URL": admin_url}).upstream_url
+        except SettingsError as error:
+            raise SettingsError(
+                str(error).replace("TAXIMETER_UPSTREAM_URL=", "--admin-url ")
+            ) from None
+    if is_exposed(str(upstream)):
+        raise ReportError(
+            f"{upstream} has no TLS, so the key in {VARIABLE} could be read on its way; name an"
+            " https address with --admin-url"
+        )
+    return str(upstream)
+
+
+def _print(result: Reconciliation) -> None:
+    comparison = result.comparison
+    total = ("TOTAL", "", *_cells(comparison.reported, comparison.recorded), "")
+    print_table(
+        ("DAY (UTC)", "MODEL", *_COSTS, *_COUNTS, "LIKELY CAUSES"),
+        [*map(_make_cells, comparison.rows), total],
+        right=(*_COSTS, *_COUNTS),
+    )
+    _print_parts(comparison)
+    causes = [cause for row in comparison.rows for cause in row.causes]
+    if causes:
+        click.echo("\nLikely causes:")
+    for name in dict.fromkeys(cause.name for cause in causes):
+        click.echo(f"  {format_text(get_title(name))}: {get_explanation(name)}")
+    if comparison.notes:
+        click.echo("\nNotes:")
+    for note in comparison.notes:
+        click.echo(f"  {format_text(format_cause(note))}: {get_explanation(note.name)}")
+
+
+def _print_parts(comparison: Comparison) -> None:
+    if comparison.workspaces:
+        click.echo()
+        print_table(
+            ("WORKSPACE", "REPORTED", "RECORDED", "TOKENS REPORTED"),
+            (
+                (
+                    each.workspace_id or "default",
+                    format_cost(each.reported.cost_cents),
+                    format_cost(None if each.recorded is None else each.recorded.cost_cents),
+                    format_count(each.reported.all_tokens),
+                )
+                for each in comparison.workspaces
+            ),
+            right=("REPORTED", "RECORDED", "TOKENS REPORTED"),
+        )
+        click.echo("Upstream names no id for the default workspace; recorded calls may have one.")
+    if comparison.keys:
+        click.echo()
+        print_table(
+            ("UPSTREAM KEY", "WORKSPACE", "TOKENS REPORTED"),
+            (
+                (
+                    each.api_key_id or "no key (Console, sign-in)",
+                    each.workspace_id or "default",
+                    format_count(each.reported.all_tokens),
+                )
+                for each in comparison.keys
+            ),
+            right=("TOKENS REPORTED",),
+        )
+        click.echo("Upstream reports no cost by key, and recorded calls do not name its keys.")
+
+
+def _make_cells(row: Row) -> tuple[str, ...]:
+    causes = "; ".join(map(format_cause, row.causes))
+    return (
+        row.day.isoformat(),
+        row.model or describe_kind(row.kind),
+        *_cells(row.reported, row.recorded),
+        causes,
+    )
+
+
+def _cells(reported: Figures, recorded: Figures) -> Iterator[str]:
+    yield format_cost(reported.cost_cents)
+    yield format_cost(recorded.cost_cents)
+    yield format_cents_change(reported.cost_cents - recorded.cost_cents)
+    yield format_count(reported.all_tokens)
+    yield format_count(recorded.all_tokens)
+    yield format_count_change(reported.all_tokens - recorded.all_tokens)

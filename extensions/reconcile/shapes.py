@@ -1,0 +1,137 @@
+"""The documented shapes of upstream's usage and cost reports.
+
+From the vendor's reference of the Admin API ("Get Messages Usage Report", "Get Cost Report") and its
+page "Usage and Cost API", in copies stored between August and November 2026, looked up 2026-11-21:
+
+- ``GET /v1/organizations/usage_report/messages``: buckets of a day (``bucket_width=1d``, at most 31 a
+  page by ``limit``) from ``starting_at`` up to ``ending_at``, RFC 3339, snapped to UTC days;
+  ``group_by[]`` takes ``model``, ``workspace_id``, ``api_key_id``, ``service_tier`` and others. The
+  fields of dimensions that are not grouped by are null.
+- ``GET /v1/organizations/cost_report``: the same buckets; ``group_by[]`` takes ``workspace_id`` and
+  ``description``, which fills in model, tier and types too. ``amount`` is a decimal string in cents.
+  ``cost_type`` is ``tokens``, ``web_search``, ``code_execution`` or ``session_usage``; others than
+  tokens have no model. The priority tier is not in it, and neither are keys.
+- Pages are followed by ``has_more`` and ``next_page``, sent back as ``page``.
+- The default workspace is null, and so is the key of usage in the Console.
+- Figures are there about 5 minutes after a call, at times later.
+
+Since 2026-10-29 the vendor calls both "legacy, still supported", beside a beta of new endpoints below
+``/v1/organizations/analytics``. These are used here because they are not beta.
+
+Fields that are not read may change or be missing; what is read is checked.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+
+from extensions.reconcile.comparison import TOKENS, WEB_SEARCH, Figures, Reported
+from metering.token_counts import TokenCounts
+
+USAGE_PATH = "/v1/organizations/usage_report/messages"
+USAGE_GROUPS = ("model", "workspace_id", "api_key_id", "service_tier")
+COST_PATH = "/v1/organizations/cost_report"
+COST_GROUPS = ("workspace_id", "description")
+
+# Far more than anybody uses in a day, and little enough that sums fit a file.
+type Count = Annotated[int, Field(ge=0, le=10**15, strict=True)]
+type Name = Annotated[str, Field(max_length=300)] | None
+
+
+def _to_utc(instant: datetime) -> datetime:
+    """Return the instant in UTC. Raises ValueError for one that UTC has no date for."""
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("there is no such date in UTC") from error
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _CacheCreation(_Shape):
+    ephemeral_1h_input_tokens: Count = 0
+    ephemeral_5m_input_tokens: Count = 0
+
+
+class _ServerToolUse(_Shape):
+    web_search_requests: Count = 0
+
+
+class UsageItem(_Shape):
+    uncached_input_tokens: Count
+    cache_read_input_tokens: Count
+    cache_creation: _CacheCreation
+    output_tokens: Count
+    server_tool_use: _ServerToolUse = _ServerToolUse()
+    model: Name = None
+    workspace_id: Name = None
+    api_key_id: Name = None
+    service_tier: Name = None
+
+    def to_reported(self, day: date) -> Iterator[Reported]:
+        """Yield the tokens, and the web searches apart from the model, as they are billed."""
+        tokens = TokenCounts(
+            input_tokens=self.uncached_input_tokens,
+            output_tokens=self.output_tokens,
+            cache_creation_input_tokens=self.cache_creation.ephemeral_1h_input_tokens
+            + self.cache_creation.ephemeral_5m_input_tokens,
+            cache_read_input_tokens=self.cache_read_input_tokens,
+        )
+        searches = self.server_tool_use.web_search_requests
+        yield self._report(day, TOKENS, self.model, Figures(tokens=tokens))
+        if searches:
+            yield self._report(day, WEB_SEARCH, None, Figures(web_search_requests=searches))
+
+    def _report(self, day: date, kind: str, model: str | None, figures: Figures) -> Reported:
+        return Reported(
+            day=day,
+            kind=kind,
+            model=model,
+            figures=figures,
+            workspace_id=self.workspace_id,
+            api_key_id=self.api_key_id,
+            service_tier=self.service_tier,
+        )
+
+
+class CostItem(_Shape):
+    # Far more than any bill, and few enough digits that sums are exact.
+    amount: Annotated[Decimal, Field(max_digits=24, allow_inf_nan=False)]
+    currency: Literal["USD"]
+    cost_type: Name = None
+    description: Name = None
+    model: Name = None
+    workspace_id: Name = None
+    service_tier: Name = None
+
+    def to_reported(self, day: date) -> Iterator[Reported]:
+        """Yield the cost, under its type or else its description."""
+        kind = self.cost_type or (TOKENS if self.model else self.description or "other")
+        yield Reported(
+            day=day,
+            kind=kind,
+            model=self.model,
+            figures=Figures(cost_cents=self.amount),
+            workspace_id=self.workspace_id,
+            service_tier=self.service_tier,
+        )
+
+
+class Bucket[Item: (UsageItem, CostItem)](_Shape):
+    starting_at: Annotated[AwareDatetime, AfterValidator(_to_utc)]
+    results: tuple[Item, ...]
+
+    @property
+    def day(self) -> date:
+        return self.starting_at.date()
+
+
+class Page[Item: (UsageItem, CostItem)](_Shape):
+    data: tuple[Bucket[Item], ...]
+    has_more: bool
+    next_page: Annotated[str, Field(max_length=10_000)] | None = None

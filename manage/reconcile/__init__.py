@@ -1,1 +1,0 @@
-"""Fetching upstream's usage and cost reports, for ``taximeter reconcile``."""
