@@ -46,7 +46,7 @@ class HealthChecks:
             config,
             troubles,
             has_web=settings.has_pages,
-            is_in_cluster=settings.cluster is not None,
+            is_in_cluster=settings.node.copy is not None,
         )
 
     def respond_live(self) -> http.Response:

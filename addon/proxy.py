@@ -40,6 +40,7 @@ from addon.spooler import Spooler
 from addon.timeouts import Timeouts, compute_longest_silence_s
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
 from addon.web_forwarding import WebForwarder
+from extensions.cluster.settings import CLUSTER
 from runtime import readiness
 from runtime.descriptors import AcceptErrors
 from runtime.settings import Settings
@@ -317,10 +318,11 @@ class UsageProxy:
 def _make_cluster_limits(
     settings: Settings, own: RateLimits, spooler: Spooler
 ) -> "ClusterLimits | None":
-    if settings.cluster is None:
+    url = settings.of(CLUSTER)
+    if url is None:
         return None
     # Only here: its libraries take time to load, and one machine needs none of them.
     limits: ClusterLimits = import_module("extensions.cluster.proxy_limits").make(
-        settings.cluster, own, spooler.rejections.count
+        url, own, spooler.rejections.count
     )
     return limits

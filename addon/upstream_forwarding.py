@@ -55,10 +55,8 @@ class UpstreamForwarder:
         self._budgets = budgets
         self._rate_limits = rate_limits
         self._cluster_limits = cluster_limits
-        self._is_proxy = "proxy" in settings.role
-        self._must_learn_slugs = settings.cluster is not None and (
-            self._is_proxy and "web" not in settings.role
-        )
+        self._is_proxy = "proxy" in settings.node.parts
+        self._must_learn_slugs = self._is_proxy and "web" not in settings.node.parts
         self._slugs = SlugDirectory(settings.control_path)
         self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
         self._directory_trouble = TroubleLog(

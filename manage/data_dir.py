@@ -9,8 +9,8 @@ import stat
 from os import geteuid
 from pathlib import Path
 
-from manage.supervision.supervisor import StartError
 from runtime.data_location import is_ours
+from runtime.errors import StartError
 
 _OWN_FOLDER = "use a separate directory (--data-dir or TAXIMETER_DATA_DIR)"
 

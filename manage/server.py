@@ -175,7 +175,7 @@ def make_app(
     )
     SlashRedirect(app.router)
     front_door: FrontDoor | None = None
-    if settings.cluster is not None:
+    if settings.node.copy is not None:
         # Only here: its libraries take time to load, and one machine needs none of them.
         front_door = import_module("extensions.cluster.pages.front_door").install(
             app.router, settings.data_dir, dashboard.visitors, page_workers
@@ -277,7 +277,7 @@ def main() -> None:
     atexit.register(terminal.close)
     supervisor_pid = None if parent_watch.inherited_fd() is None else os.getppid()
     in_format = make_line_format("web", settings.log_format)
-    if "web" in settings.role:
+    if "web" in settings.node.parts:
         app = make_app(
             settings,
             lambda text: terminal.write_line(in_format(text)),

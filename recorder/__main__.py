@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from types import FrameType
 
+from extensions.credentials_in_calls.plugin import SEARCH
 from metering.entry import UsageLogEntry
 from recorder.budgets import BudgetWatch
 from recorder.calls_in_flight import CallsInFlight
@@ -58,16 +59,16 @@ class Recorder:
             self._print_lines,
             self._housekeep,
             indexes_texts=settings.search_index,
-            secrets_key_path=settings.control_path if settings.credential_search else None,
+            secrets_key_path=settings.control_path if settings.of(SEARCH) else None,
             control_path=settings.control_path,
-            group=None if settings.cluster is None else settings.group,
+            group=settings.node.copy,
         )
         self._budgets = BudgetWatch(
             settings.data_dir,
             settings.control_path,
             CallsInFlight(settings.proxy_spool_path, self._prices),
             time.monotonic,
-            file_name=settings.recorder_budgets,
+            file_name=settings.node.budgets,
         )
         self._waiting = 0
         self._round_trouble = TroubleLog(logger, IMPAIRED)

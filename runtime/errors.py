@@ -1,4 +1,4 @@
-"""Errors caused by the caller, with the HTTP status of each:
+"""Errors whose messages say what to do. Those caused by the caller, with the HTTP status of each:
 
 ControlError
 ├── InvalidInputError       400  an input is not valid
@@ -122,3 +122,7 @@ def as_sentence(clause: str) -> str:
         return clause
     first = clause.partition(" ")[0]
     return f"{clause[0].upper()}{clause[1:]}." if first.isalpha() else f"{clause}."
+
+
+class StartError(Exception):
+    """The service cannot start. The message says why and what to do."""

@@ -20,15 +20,10 @@ from runtime.errors import InvalidInputError
 from runtime.json_lines import LogFormat
 
 type Streaming = Literal["live", "buffered"]
-type Role = Literal["proxy", "recorder", "web"]
-type OtelExport = Literal["off", "on", "bodies"]
 type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-ROLES: frozenset[Role] = frozenset(("proxy", "recorder", "web"))
 MOST_DEFAULT_WORKERS = 4
-_CLUSTER_SCHEMES = ("redis", "rediss", "redis+sentinel")
-_HOST_AND_PORT = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
-_ENCODED = "in user and password write % as %25, : as %3A, / as %2F, @ as %40"
+ENCODED = "in user and password write % as %25, : as %3A, / as %2F, @ as %40"
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -200,12 +195,6 @@ def parse_log_format(text: str) -> LogFormat:
     raise ValueError("write text or json")
 
 
-def parse_otel(text: str) -> OtelExport:
-    if text in ("off", "on", "bodies"):
-        return text  # type: ignore[return-value]  # it is one of them
-    raise ValueError("write off, on or bodies")
-
-
 def parse_timeouts(text: str) -> Timeouts:
     values = {
         name: _parse_number(seconds) for name, seconds in _parse_pairs(text, Timeouts).items()
@@ -225,46 +214,6 @@ def parse_switch(text: str) -> bool:
     if text.lower() not in ("on", "off"):
         raise ValueError("write on or off")
     return text.lower() == "on"
-
-
-def parse_cluster(text: str) -> str | None:
-    """Return the address of the Redis server or of its sentinels, None for none."""
-    if not text:
-        return None
-    scheme, _, rest = text.partition("://")
-    if scheme == "unix" and rest:
-        return text
-    # The place ends where / ? or # begins, as the library reads it: these in a password are a mistake.
-    place = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
-    most = 100 if scheme == "redis+sentinel" else 1
-    if scheme not in _CLUSTER_SCHEMES or not _is_list_of_hosts(place, most):
-        raise ValueError(
-            "write redis://…, rediss://… (TLS) or redis+sentinel://HOST:PORT,HOST:PORT/NAME;"
-            f" {_ENCODED}"
-        )
-    return text
-
-
-def _is_list_of_hosts(text: str, most: int) -> bool:
-    hosts = text.split(",")
-    return len(hosts) <= most and all(map(_HOST_AND_PORT.fullmatch, hosts))
-
-
-def parse_roles(text: str) -> frozenset[Role]:
-    """Return the roles of a node."""
-    if text == "all":
-        return ROLES
-    roles = {part.strip() for part in text.split(",")}
-    if not roles <= ROLES:
-        raise ValueError("write all, or some of proxy, recorder, web, separated by commas")
-    return frozenset(each for each in ROLES if each in roles)
-
-
-def parse_group(text: str) -> str:
-    """Return the name of a group of recorder nodes."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", text):
-        raise ValueError("write lower-case letters, digits and hyphens, at most 63")
-    return text
 
 
 def parse_count(text: str) -> int:
@@ -389,7 +338,7 @@ def parse_smtp_url(text: str) -> MailServer | None:
     """Return the mail server of a URL. Errors do not quote it, because it holds a password."""
     if not text:
         return None
-    parts = _split(text, f"the port is not a number; {_ENCODED}")
+    parts = _split(text, f"the port is not a number; {ENCODED}")
     if parts.scheme not in ("smtp", "smtps") or not parts.hostname or _has_more_than_host(text):
         raise ValueError("write smtp://USER:PASSWORD@HOST:587 or smtps://USER:PASSWORD@HOST")
     if bool(parts.username) != bool(parts.password):

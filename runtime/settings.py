@@ -5,27 +5,27 @@ The values that the texts are parsed into are in ``setting_values``, and can be 
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from email import headerregistry
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from runtime import setting_values
+from runtime import extensions, setting_values
 from runtime.data_location import find_default_data_dir
 from runtime.json_lines import LogFormat
+from runtime.node import Node
 from runtime.redaction import hide_credentials
+from runtime.setting import PREFER_VARIABLE, Setting, SettingsError
 from runtime.setting_values import (
     LOOPBACK_HOSTS,
-    ROLES,
     Address,
     MailLimits,
     MailServer,
     Network,
-    OtelExport,
-    Role,
     Streaming,
     Timeouts,
     Upstream,
@@ -40,8 +40,6 @@ __all__ = [
     "CLIENT_MARK_VARIABLE",
     "LOOPBACK_HOSTS",
     "QUERY_SOCKETS_VARIABLE",
-    "SETTINGS",
-    "SETTING_GROUPS",
     "Address",
     "MailLimits",
     "MailServer",
@@ -52,51 +50,21 @@ __all__ = [
     "Streaming",
     "Timeouts",
     "Upstream",
+    "group_settings",
     "is_loopback",
+    "list_settings",
     "parse_size",
     "without_secrets",
     "without_web_settings",
 ]
 
-PREFIX = "TAXIMETER_"
 # Not a setting: the supervisor passes the mark of x-taximeter-client headers to its children in it.
 CLIENT_MARK_VARIABLE = "TAXIMETER_CLIENT_MARK"
 # Not a setting either: the addresses of the query processes, for the web process.
 QUERY_SOCKETS_VARIABLE = "TAXIMETER_QUERY_SOCKETS"
 
 
-class SettingsError(Exception):
-    """A setting is not valid. The message names the variable and says what to write."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A row of the table of settings.
-
-    ``default`` is the text that would be written into the variable. A secret is never quoted; ``redact``
-    makes of it what may be written down, and passed to processes that do not need the secret: without it,
-    nothing. Settings of the web process are not passed to the other processes."""
-
-    name: str
-    default: str
-    parse: Callable[[str], Any]
-    help: str
-    is_secret: bool = False
-    is_for_web: bool = False
-    redact: Callable[[str], str] | None = None
-
-    @property
-    def variable(self) -> str:
-        return PREFIX + self.name.upper()
-
-    @property
-    def option(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-
-_PREFER = "Better as a variable than as an option, which everybody on the machine can read."
-
-SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
+_GROUPS: Mapping[str, Sequence[Setting[Any]]] = {
     "Addresses": (
         Setting(
             "listen",
@@ -185,13 +153,6 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "on: what was said in calls is indexed, and can be searched. off: nothing is indexed. What was"
             " recorded meanwhile is indexed when it is on again.",
         ),
-        Setting(
-            "credential_search",
-            "on",
-            setting_values.parse_switch,
-            "on: credentials in what calls add to a conversation are looked for and listed, redacted, for"
-            " owners. off: they are not.",
-        ),
     ),
     "Limits": (
         Setting(
@@ -253,29 +214,6 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "Seconds that calls in flight have to finish after the service is told to stop.",
         ),
     ),
-    "Several machines": (
-        Setting(
-            "cluster",
-            "",
-            setting_values.parse_cluster,
-            "The Redis or Valkey server by which several nodes are one service: redis://, rediss://,"
-            f" redis+sentinel://HOST:PORT,HOST:PORT/NAME. {_PREFER}",
-            is_secret=True,
-            redact=hide_credentials,
-        ),
-        Setting(
-            "role",
-            "all",
-            setting_values.parse_roles,
-            "What this node does in a cluster: all, or of proxy, recorder and web, separated by commas.",
-        ),
-        Setting(
-            "group",
-            "main",
-            setting_values.parse_group,
-            "The copy of all calls that this recorder node keeps. A second group is a second copy.",
-        ),
-    ),
     "Logs and metrics": (
         Setting(
             "log_format",
@@ -284,18 +222,11 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "text: lines for people. json: each line, also that of a call, is one JSON object.",
         ),
         Setting(
-            "otel",
-            "off",
-            setting_values.parse_otel,
-            "on: each finished call is sent to an OpenTelemetry collector, which the standard variables"
-            " OTEL_EXPORTER_OTLP_… name. bodies: with its request and response.",
-        ),
-        Setting(
             "metrics_token",
             "",
             setting_values.parse_token,
             "With this text as Bearer, /metrics has the figures of all organisations: 16 characters or more."
-            f" {_PREFER}",
+            f" {PREFER_VARIABLE}",
             is_secret=True,
             is_for_web=True,
         ),
@@ -319,7 +250,7 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "github_client_secret",
             "",
             setting_values.parse_optional_text,
-            f"The secret of that OAuth app. {_PREFER}",
+            f"The secret of that OAuth app. {PREFER_VARIABLE}",
             is_secret=True,
             is_for_web=True,
         ),
@@ -348,7 +279,7 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "google_client_secret",
             "",
             setting_values.parse_optional_text,
-            f"The secret of that OAuth client. {_PREFER}",
+            f"The secret of that OAuth client. {PREFER_VARIABLE}",
             is_secret=True,
             is_for_web=True,
         ),
@@ -366,7 +297,7 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
             "",
             setting_values.parse_smtp_url,
             "The server that sends mail: smtp://USER:PASSWORD@HOST (STARTTLS, port 587) or smtps://…"
-            f" (TLS, port 465). {_PREFER}",
+            f" (TLS, port 465). {PREFER_VARIABLE}",
             is_secret=True,
             is_for_web=True,
         ),
@@ -395,7 +326,6 @@ SETTING_GROUPS: Mapping[str, tuple[Setting, ...]] = {
         ),
     ),
 }
-SETTINGS = tuple(chain.from_iterable(SETTING_GROUPS.values()))
 # Settings that have no effect without certain others.
 _BELONG_TOGETHER = (
     ("smtp_url", "mail_from"),
@@ -404,6 +334,25 @@ _BELONG_TOGETHER = (
     ("google_client_id", "google_client_secret"),
     ("google_client_secret", "google_client_id"),
 )
+
+
+@cache
+def group_settings() -> Mapping[str, Sequence[Setting[Any]]]:
+    """Return all settings by the title of their group, those of extensions in the groups that these name."""
+    groups = {title: list(settings) for title, settings in _GROUPS.items()}
+    for given in extensions.call().settings():
+        for title, settings in given.items():
+            groups.setdefault(title, []).extend(settings)
+    return groups
+
+
+@cache
+def list_settings() -> tuple[Setting[Any], ...]:
+    """Return all settings, in the order of their groups."""
+    return tuple(chain.from_iterable(group_settings().values()))
+
+
+_FIELDS = frozenset(each.name for each in chain.from_iterable(_GROUPS.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,14 +376,9 @@ class Settings:
     disk_reserve: int
     query_processes: int
     workers: int
-    cluster: str | None = field(repr=False)
-    role: frozenset[Role]
-    group: str
     prices: Path | None
     search_index: bool
-    credential_search: bool
     log_format: LogFormat
-    otel: OtelExport
     metrics_token: str | None = field(repr=False)
     sign_up: SignUpRule
     max_endpoints: int
@@ -449,13 +393,15 @@ class Settings:
     google_client_id: str | None
     google_client_secret: str | None = field(repr=False)
     google_issuer: str
+    node: Node
+    of_extensions: Mapping[str, Any] = field(repr=False)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
         """Read every setting. Raises SettingsError for the first that cannot be used."""
         environ = os.environ if environ is None else environ
         values: dict[str, Any] = {}
-        for setting in SETTINGS:
+        for setting in list_settings():
             text = environ.get(setting.variable, "").strip() or setting.default
             if not text and setting.name == "base_url":
                 text = f"http://{values['listen'].connectable}"
@@ -469,7 +415,14 @@ class Settings:
                 shown = "" if setting.is_secret else f"={hide_credentials(text)}"
                 raise SettingsError(f"{setting.variable}{shown}: {error}") from None
         _check_together(values)
-        return cls(**values)
+        node = extensions.call().node(values=values) or Node()
+        others = {name: values.pop(name) for name in values.keys() - _FIELDS}
+        return cls(**values, node=node, of_extensions=others)
+
+    def of[Value](self, setting: Setting[Value]) -> Value:
+        """Return the value of a setting of an extension."""
+        value: Value = self.of_extensions[setting.name]
+        return value
 
     @property
     def is_local(self) -> bool:
@@ -507,24 +460,17 @@ class Settings:
     @property
     def has_pages(self) -> bool:
         """Return whether this node has a web process: for people, or for the node that has these."""
-        return "web" in self.role or "recorder" in self.role
-
-    @property
-    def recorder_budgets(self) -> str:
-        """Return the name of the file of used up budgets that the recorder of this node writes. In a cluster
-        the other file has those of all nodes."""
-        return "budgets.json" if self.cluster is None else "own-budgets.json"
+        return not self.node.parts.isdisjoint({"web", "recorder"})
 
     @property
     def proxy_spool_path(self) -> Path:
-        """Return the spool that the proxy of this node writes. In a cluster it is shipped, and what is
-        received comes into the other."""
-        return self.spool_path if self.cluster is None else self.data_dir / "outgoing"
+        """Return the spool that the proxy of this node writes."""
+        return self.data_dir / self.node.outgoing
 
 
 def without_web_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without the settings that only the web process gets."""
-    for_web = {setting.variable for setting in SETTINGS if setting.is_for_web}
+    for_web = {setting.variable for setting in list_settings() if setting.is_for_web}
     return {name: text for name, text in environ.items() if name not in for_web}
 
 
@@ -533,7 +479,7 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
     What is left may be written down."""
     found = without_web_settings(environ)
-    for setting in SETTINGS:
+    for setting in list_settings():
         if setting.is_secret and setting.variable in found:
             text = found.pop(setting.variable)
             if setting.redact is not None:
@@ -543,9 +489,7 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _check_together(values: Mapping[str, Any]) -> None:
     """Check settings that depend on each other. Raises SettingsError."""
-    variables = {setting.name: setting.variable for setting in SETTINGS}
+    variables = {setting.name: setting.variable for setting in list_settings()}
     for name, other in _BELONG_TOGETHER:
         if values[name] is not None and values[other] is None:
             raise SettingsError(f"{variables[name]} is set, so {variables[other]} must be set too")
-    if values["role"] != ROLES and values["cluster"] is None:
-        raise SettingsError("TAXIMETER_ROLE is of a node in a cluster: set TAXIMETER_CLUSTER too")

@@ -15,7 +15,7 @@ from extensions.reconcile.causes import CAUSES
 from manage.api.usage_operations import UsageTotals
 from manage.cli.main import cli
 from metering.token_counts import TOKEN_CLASSES
-from runtime.settings import SETTING_GROUPS
+from runtime.settings import group_settings
 from store.backup.contents import RULES
 from tests import ROOT
 
@@ -63,7 +63,7 @@ def render_reference() -> str:
 def render_settings() -> str:
     """The settings in groups: rows of one table, so that its columns are equally wide."""
     rows = []
-    for title, settings in SETTING_GROUPS.items():
+    for title, settings in group_settings().items():
         rows.append(f"| **{title}** | | |")
         for each in settings:
             default = f"`{each.default}`" if each.default else "-"

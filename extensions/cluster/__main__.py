@@ -30,6 +30,7 @@ from extensions.cluster.moving.mover import Mover
 from extensions.cluster.moving.taking import Taker
 from extensions.cluster.page_nodes import PageNodesFile
 from extensions.cluster.receiver import Receiver
+from extensions.cluster.settings import CLUSTER, GROUP
 from extensions.cluster.shipper import Shipper
 from extensions.cluster.state import ClusterState
 from extensions.cluster.statement_key import KeyFollower, KeyPublisher
@@ -65,10 +66,11 @@ class Node:
     """The work of one node, by its roles."""
 
     def __init__(self, settings: Settings) -> None:
-        if settings.cluster is None:
+        url = settings.of(CLUSTER)
+        if url is None:
             raise SettingsError("TAXIMETER_CLUSTER is not set")
         self._settings = settings
-        self._url = settings.cluster
+        self._url = url
         self._stop = threading.Event()
         self._has_failed = False
         self._failing: dict[str, str] = {}
@@ -96,7 +98,7 @@ class Node:
         return not self._has_failed
 
     def _find_work(self) -> Iterator[Work]:
-        roles = self._settings.role
+        roles = self._settings.node.parts
         yield Work("beat", self._beat)
         if "proxy" in roles:
             yield self._begin_shipping()
@@ -169,7 +171,7 @@ class Node:
         """Say how this node does, and that this process lives where there is no recorder to say so."""
         settings, now_s = self._settings, time.monotonic()
         waiting, in_flight = None, None
-        if "proxy" in settings.role:
+        if "proxy" in settings.node.parts:
             reader.remove_empty_runs(settings.proxy_spool_path)
             waiting = self._count_waiting()
             in_flight = sum(1 for _ in reader.find_in_flight(settings.proxy_spool_path))
@@ -182,7 +184,7 @@ class Node:
             unserved=self._unserved,
             level_s=self._level_s,
         ).write(settings.data_dir)
-        if "recorder" not in settings.role:
+        if "recorder" not in settings.node.parts:
             unreadable = reader.count_unreadable(settings.proxy_spool_path)
             Heartbeat(
                 pid=os.getpid(), beat_s=now_s, waiting=waiting or 0, unreadable=unreadable
@@ -200,7 +202,7 @@ class Node:
         data_dir = self._settings.data_dir
         copy = self._copy = Copy(
             client,
-            self._settings.group,
+            self._settings.of(GROUP),
             load_node(data_dir),
             find_address=partial(find_address, self._settings.listen, self._url),
             data_dir=data_dir,
@@ -255,7 +257,7 @@ class Node:
         settings = self._settings
         client = server.connect(self._url)
         node = load_node(settings.data_dir)
-        whereabouts = Whereabouts(settings.data_dir, client, node, settings.group)
+        whereabouts = Whereabouts(settings.data_dir, client, node, settings.of(GROUP))
         control = ControlDatabase(settings.control_path, any_thread=True)
 
         def run() -> float:
@@ -282,7 +284,7 @@ class Node:
     def _begin_exchanging_keys(self) -> Callable[[], float]:
         """Return what tells by which key statements are checked, or is told."""
         control = ControlDatabase(self._settings.control_path, any_thread=True)
-        kind = KeyPublisher if "web" in self._settings.role else KeyFollower
+        kind = KeyPublisher if "web" in self._settings.node.parts else KeyFollower
         exchange = kind(control, server.connect(self._url))
 
         def run() -> float:
@@ -293,11 +295,11 @@ class Node:
 
     def _begin_budgets(self) -> Callable[[], float]:
         """Return what says which budgets the calls here have used up, tells all nodes, and is told."""
-        settings, roles = self._settings, self._settings.role
+        settings, roles = self._settings, self._settings.node.parts
         client = server.connect(self._url)
         control = ControlDatabase(settings.control_path, any_thread=True)
         node = load_node(settings.data_dir)
-        own = BudgetFile(settings.data_dir, settings.recorder_budgets)
+        own = BudgetFile(settings.data_dir, settings.node.budgets)
         reporter = BudgetReporter(own, control, client, node)
         publisher = BudgetPublisher(PageNodesFile(settings.data_dir), control, client)
         follower = BudgetFollower(BudgetFile(settings.data_dir), client)
@@ -313,7 +315,7 @@ class Node:
 
     def _begin_erasures(self) -> Callable[[], float]:
         """Return what publishes orders to erase calls, follows them, and says how far this node is."""
-        settings, roles = self._settings, self._settings.role
+        settings, roles = self._settings, self._settings.node.parts
         client = server.connect(self._url)
         control = ControlDatabase(
             settings.control_path, any_thread=True, checks_references="web" in roles

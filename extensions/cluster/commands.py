@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from extensions.cluster.plugin import check_installed
+from extensions.cluster.settings import CLUSTER
 from extensions.cluster.statements import trust
 from manage.cli.console import (
     data_dir_option,
@@ -17,7 +19,6 @@ from manage.cli.console import (
     read_settings,
 )
 from manage.cli.terminal import format_text, print_table
-from manage.supervision.supervisor import check_cluster
 from metering.formats import format_bytes
 from runtime.errors import ControlError
 from runtime.settings import Settings
@@ -53,8 +54,8 @@ def list_nodes(data_dir: str | None, as_json: bool) -> None:
       taximeter cluster nodes --json | jq -r '.items[] | select(.is_alive == false) | .id'
     """
     with explained():
-        settings, administration = _open(data_dir)
-        found = administration.list_nodes(settings.cluster)
+        _, url, administration = _open(data_dir)
+        found = administration.list_nodes(url)
     if as_json:
         print_json({"items": [asdict(each) for each in found]})
         return
@@ -92,17 +93,17 @@ def move_bucket(bucket: str, node: str, cancel: bool, data_dir: str | None, as_j
       taximeter cluster move 17 0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90 --cancel
     """
     with explained():
-        settings, administration = _open(data_dir)
+        settings, url, administration = _open(data_dir)
         with open_control(settings) as control:
             number = administration.parse_bucket(control, bucket)
         if cancel:
-            if not administration.cancel_move(settings.cluster, number, node):
+            if not administration.cancel_move(url, number, node):
                 raise ControlError("the bucket was handed over already: move it back")
             _say(f"Bucket {number} stays where it is.", as_json=as_json, moved=False, bucket=number)
             return
-        move = administration.order_move(settings.cluster, number, node)
+        move = administration.order_move(url, number, node)
         if move is not None:
-            _wait(administration, settings.cluster, move)
+            _wait(administration, url, move)
     done = f"The node {format_text(node)} keeps bucket {number}."
     _say(done, as_json=as_json, moved=move is not None, bucket=number)
 
@@ -155,9 +156,9 @@ def forget_node(node: str, data_dir: str | None) -> None:
       taximeter cluster forget 0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90
     """
     with explained():
-        settings, administration = _open(data_dir)
+        settings, url, administration = _open(data_dir)
         with open_control(settings) as control:
-            administration.forget(settings.cluster, control, node)
+            administration.forget(url, control, node)
     click.echo(f"Forgot the node {format_text(node)}.")
 
 
@@ -203,13 +204,16 @@ def trust_key(key: str, data_dir: str | None) -> None:
     click.echo("This node shows its calls to the node with the pages that has this key.")
 
 
-def _open(data_dir: str | None) -> tuple[Settings, Any]:
-    """Return the settings of a node, and what asks its cluster. Raises ControlError, SettingsError."""
+def _open(data_dir: str | None) -> tuple[Settings, str, Any]:
+    """Return the settings of a node, the address of the server, and what asks it.
+
+    Raises ControlError, SettingsError."""
     settings = read_settings(data_dir=data_dir)
-    if settings.cluster is None:
+    url = settings.of(CLUSTER)
+    if url is None:
         raise ControlError(
             "this is no node of a cluster: set TAXIMETER_CLUSTER as the service has it"
         )
-    check_cluster(settings.cluster)
+    check_installed()
     # Only here: the client of the server is an extra.
-    return settings, import_module("extensions.cluster.administration")
+    return settings, url, import_module("extensions.cluster.administration")

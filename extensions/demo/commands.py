@@ -23,9 +23,10 @@ from manage.cli.user_commands import make_link
 from manage.data_dir import prepare_data_dir
 from manage.supervision.announcement import Announcement
 from manage.supervision.run_service import choose_listen
-from manage.supervision.supervisor import StartError, Supervisor
+from manage.supervision.supervisor import Supervisor
+from runtime.errors import StartError
 from runtime.safe_text import terminal_line
-from runtime.settings import SETTINGS, Settings
+from runtime.settings import Settings, list_settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.users import Users
@@ -93,7 +94,7 @@ def make_environ(
 ) -> dict[str, str]:
     """Return the environment of the demo's service: none of the person's own settings, which may be of
     a service that others use. Raises SettingsError."""
-    ours = {setting.variable for setting in SETTINGS}
+    ours = {setting.variable for setting in list_settings()}
     kept = {name: text for name, text in environ.items() if name not in ours}
     chosen = {} if listen is None else {_LISTEN: listen}
     settings = Settings.from_env(chosen)

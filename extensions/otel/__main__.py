@@ -22,6 +22,7 @@ from extensions.otel.exporter import (
     Exporter,
     begin,
 )
+from extensions.otel.plugin import OTEL
 from runtime import logs, parent_watch, readiness
 from runtime.installing import explain_missing
 from runtime.settings import Settings, SettingsError
@@ -145,7 +146,7 @@ def main() -> None:
             positions,
             collector,
             sender.send,
-            with_bodies=settings.otel == "bodies",
+            with_bodies=settings.of(OTEL) == "bodies",
         )
         run(exporter, stop)
 

@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from runtime.safe_text import terminal_line
 
-PREFIX = "OTEL_"
 DEFAULT = "http://localhost:4318"
 DEFAULT_TIMEOUT_S = 10.0
 MAX_REASON = 300
@@ -32,11 +31,6 @@ def _find_endpoint(environ: Mapping[str, str]) -> str:
         return traces
     base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip() or DEFAULT
     return f"{base.removesuffix('/')}/v1/traces"
-
-
-def without_otel(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without OpenTelemetry's variables, some of which are secrets."""
-    return {name: text for name, text in environ.items() if not name.startswith(PREFIX)}
 
 
 def find_timeout_s(environ: Mapping[str, str]) -> float:

@@ -15,11 +15,10 @@ from extensions.cluster.page_nodes import PageNodes
 from manage.cli.terminal import can_print
 from manage.supervision.announcement import Announcement, is_running
 from manage.supervision.children import ChildError
-from manage.supervision.supervisor import StartError
 from metering.price_format import PriceFileError
-from runtime.errors import ControlError
+from runtime.errors import ControlError, StartError
 from runtime.safe_text import terminal_line, terminal_lines
-from runtime.settings import SETTINGS, Settings, SettingsError
+from runtime.settings import Settings, SettingsError, list_settings
 from store.control.database import ControlDatabase
 
 BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
@@ -34,7 +33,7 @@ class BackendError(Exception):
 
 def settings_options(command: Command) -> Command:
     """Add an option for every setting; a setting that is not given comes from the environment."""
-    for setting in reversed(SETTINGS):
+    for setting in reversed(list_settings()):
         default = f"  [default: {setting.default}]" if setting.default else ""
         command = click.option(
             setting.option, setting.name, metavar="TEXT", help=f"{setting.help}{default}"
@@ -115,7 +114,7 @@ def read_settings(**given: str | None) -> Settings:
 
 
 def make_environ(**given: str | None) -> dict[str, str]:
-    variables = {setting.name: setting.variable for setting in SETTINGS}
+    variables = {setting.name: setting.variable for setting in list_settings()}
     return os.environ | {variables[name]: text for name, text in given.items() if text is not None}
 
 

@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections import ChainMap
 from contextlib import closing
 from functools import partial
 
@@ -22,7 +23,8 @@ from manage.cli.user_commands import make_link
 from manage.data_dir import prepare_data_dir
 from manage.supervision import run_lock
 from manage.supervision.announcement import Announcement
-from manage.supervision.supervisor import Supervisor, check_cluster, check_trust_store
+from manage.supervision.supervisor import Supervisor, check_trust_store
+from runtime import extensions
 from runtime.json_lines import format_json_line
 from runtime.logs import FORMAT_VARIABLE
 from runtime.settings import Settings
@@ -33,16 +35,13 @@ loading.finish()
 COMMANDS = {
     "backup": "manage.cli.backup_commands",
     "budgets": "manage.cli.budget_commands",
-    "cluster": "extensions.cluster.commands",
     "completion": "manage.cli.completion_commands",
-    "demo": "extensions.demo.commands",
     "doctor": "manage.cli.maintenance_commands",
     "endpoints": "manage.cli.endpoint_commands",
     "erase": "manage.cli.retention_commands",
     "export": "manage.cli.entry_commands",
     "keys": "manage.cli.key_commands",
     "prune": "manage.cli.maintenance_commands",
-    "reconcile": "extensions.reconcile.commands",
     "reprice": "manage.cli.maintenance_commands",
     "restore": "manage.cli.backup_commands",
     "retention": "manage.cli.retention_commands",
@@ -56,7 +55,9 @@ COMMANDS = {
 
 
 @click.group(
-    cls=CommandGroup, modules=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=CommandGroup,
+    modules=COMMANDS | dict(ChainMap(*extensions.call().commands())),
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="taximeter", prog_name="taximeter")
 def cli() -> None:
@@ -125,7 +126,6 @@ def _run_service(environ: dict[str, str], *, as_json: bool, until_unused: bool) 
     with explained():
         settings = Settings.from_env(environ)
         check_trust_store(environ.get("SSL_CERT_FILE"))
-        check_cluster(settings.cluster)
         environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
         if warning := prepare_data_dir(settings.data_dir):
             _warn(settings, f"taximeter: {warning}")
@@ -149,7 +149,7 @@ def _introduce(
     environ["TAXIMETER_LISTEN"] = str(supervisor.address)
     settings = Settings.from_env(environ)
     Announcement.make(settings, environ).write(settings.data_dir)
-    if "web" not in settings.role:  # endpoints and people come from the node that has them
+    if "web" not in settings.node.parts:  # endpoints and people come from the node that has them
         _greet_node(settings)
         return
     with ControlDatabase(settings.control_path) as control:
@@ -187,7 +187,7 @@ def _introduce(
 
 
 def _greet_node(settings: Settings) -> None:
-    roles = " and ".join(sorted(settings.role))
+    roles = " and ".join(sorted(settings.node.parts))
     text = (
         f"Taximeter, a node of a cluster ({roles}), listens at http://{settings.listen.connectable},"
         f" data in {settings.data_dir.absolute()}"

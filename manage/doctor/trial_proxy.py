@@ -13,7 +13,8 @@ from pathlib import Path
 
 from manage.supervision.child_environ import without_credentials
 from runtime import parent_watch, readiness
-from runtime.settings import PREFIX, without_web_settings
+from runtime.setting import PREFIX
+from runtime.settings import without_web_settings
 from store.control.database import ControlDatabase
 from store.spool import reader
 from store.spool.format import SpooledExchange

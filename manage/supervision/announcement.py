@@ -18,11 +18,10 @@ import orjson
 
 from runtime.locks import find_holder
 from runtime.private_file import replace_private
-from runtime.settings import SETTINGS, Settings, without_secrets
+from runtime.settings import Settings, list_settings, without_secrets
 
 # Not a setting of ours, but what the proxy trusts depends on it.
 TRUST_VARIABLE = "SSL_CERT_FILE"
-_VARIABLES = frozenset(setting.variable for setting in SETTINGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +72,11 @@ class Announcement:
 
 def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that decide what a service does, without secrets."""
+    known = {setting.variable for setting in list_settings()}
     return {
         name: text
         for name, text in without_secrets(environ).items()
-        if name == TRUST_VARIABLE or (name in _VARIABLES and text.strip())
+        if name == TRUST_VARIABLE or (name in known and text.strip())
     }
 
 

@@ -1,8 +1,9 @@
 """The environments of the processes of a service."""
 
 from collections.abc import Mapping
+from itertools import chain
 
-from runtime import logs, parent_watch
+from runtime import extensions, logs, parent_watch
 
 # Of clients and of other commands, in whose terminal the service may have been started. The proxy gets
 # the credential of each call from its client, and a process that needs no secret has none to lose.
@@ -28,6 +29,12 @@ _PYTHON = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without credentials that no process of a service needs."""
     return {name: text for name, text in environ.items() if name not in CREDENTIAL_VARIABLES}
+
+
+def without_private(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without what extensions give to processes of theirs alone."""
+    hidden = tuple(chain(*extensions.call().private_variables()))
+    return {name: text for name, text in environ.items() if not name.startswith(hidden)}
 
 
 def give_back_memory(environ: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from manage.data_dir import prepare_data_dir
 from manage.supervision.announcement import find_running
 from manage.supervision.child_environ import without_credentials
 from manage.supervision.run_lock import RunLock
-from manage.supervision.supervisor import StartError
+from runtime.errors import StartError
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from manage.supervision.child_environ import make_query_environ, make_web_environ
 from manage.supervision.children import Child
-from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings, without_secrets, without_web_settings
+from runtime.process_spec import ProcessSpec
+from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings, without_secrets
 from store.traces.paths import traces_folder
 
 GRACE_S, RECORDER_GRACE_S = 1.0, 3.0
@@ -49,9 +50,8 @@ class ServiceMaker:
         self._stdout_fd = stdout_fd
         self._is_demo = is_demo
 
-    def make(self, environ: Environ, otel_environ: Environ) -> Sequence[Service]:
-        """Return the processes in the order in which they are stopped. ``otel_environ`` has also what is
-        meant for OpenTelemetry."""
+    def make(self, environ: Environ, specs: Sequence[ProcessSpec]) -> Sequence[Service]:
+        """Return the processes, with those of extensions, in the order in which they are stopped."""
         settings = self._settings
         no_secrets = without_secrets(environ)
         services = []
@@ -60,17 +60,20 @@ class ServiceMaker:
             web_environ = make_web_environ(environ) | sockets
             services.append(Service(self._make_web(), web_environ, livez_port=self._web_port))
             services.append(Service(self._make_queries(), make_query_environ(environ)))
-        if settings.cluster is not None:
-            cluster = self._make_child("cluster", "extensions.cluster")
-            services.append(Service(cluster, without_web_settings(environ), RECORDER_GRACE_S))
-        if "recorder" in settings.role:
+        services += [
+            self._make_other(each, no_secrets) for each in specs if each.is_before_recorder
+        ]
+        if "recorder" in settings.node.parts:
             recorder = self._make_child("recorder", "recorder", stdout_fd=self._stdout_fd)
             services.append(Service(recorder, no_secrets, RECORDER_GRACE_S))
-            if settings.otel != "off":
-                given = {name: text for name, text in otel_environ.items() if name not in environ}
-                otel = self._make_child("otel", "extensions.otel")
-                services.append(Service(otel, no_secrets | given))
+        services += [
+            self._make_other(each, no_secrets) for each in specs if not each.is_before_recorder
+        ]
         return services
+
+    def _make_other(self, spec: ProcessSpec, environ: Environ) -> Service:
+        child = self._make_child(spec.name, spec.module)
+        return Service(child, {**environ, **spec.variables}, spec.grace_s)
 
     def _make_web(self) -> Child:
         return self._make_child(

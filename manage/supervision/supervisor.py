@@ -10,7 +10,6 @@ import secrets
 import shutil
 import signal
 import socket
-import sqlite3
 import ssl
 import sys
 import tempfile
@@ -18,12 +17,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
-from extensions.otel.collector import find_collector, without_otel
-from extensions.otel.exporter import begin
-from manage.supervision.child_environ import give_back_memory, without_credentials
+from manage.supervision.child_environ import give_back_memory, without_credentials, without_private
 from manage.supervision.children import (
     DEATHS_WINDOW_S,
     MAX_DEATHS,
@@ -35,9 +32,9 @@ from manage.supervision.children import (
 from manage.supervision.liveness import ask_livez, end_when_silent
 from manage.supervision.proxy_workers import ProxyWorkers
 from manage.supervision.services import Service, ServiceMaker
-from runtime import descriptors, parent_watch
+from runtime import descriptors, extensions, parent_watch
 from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
-from runtime.installing import explain_missing
+from runtime.errors import StartError
 from runtime.json_lines import format_json_line, wrap_line
 from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import (
@@ -52,10 +49,6 @@ from runtime.terminal_output import LineWriter
 VITAL_LONGEST_PAUSE_S = 1.0
 PROXY_GRACE_S = 1.0
 MAX_SOCKET_FOLDER = 80  # of the hundred or so bytes that the path of a Unix socket may have
-
-
-class StartError(Exception):
-    """The service cannot start. The message says why and what to do."""
 
 
 class Supervisor:
@@ -119,7 +112,8 @@ class Supervisor:
         descriptors.raise_limit()  # here, once: the children inherit it
         self._write_troubles()  # remove those of an earlier service
         environ = give_back_memory(without_credentials(environ))
-        otel_environ, environ = dict(environ), without_otel(environ)
+        for_extensions = dict(environ)
+        environ = without_private(environ)
         environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)
         environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
@@ -127,10 +121,10 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGTERM, self._request_stop)
         for_proxy = without_web_settings(environ)
         loop.add_signal_handler(signal.SIGUSR1, self._begin_restart, for_proxy)
-        if self._settings.otel != "off":
-            # Before the first call: a collector that is new gets what is recorded from now on.
-            self._begin_export(find_collector(otel_environ))
-        self._services = self._maker.make(environ, otel_environ)
+        hooks = extensions.call()
+        hooks.before_start(settings=self._settings, environ=for_extensions, warn=self._warn)
+        specs = chain(*hooks.processes(settings=self._settings, environ=for_extensions))
+        self._services = self._maker.make(environ, tuple(specs))
         keepers = [
             asyncio.create_task(self._keep(each.child, each.environ))
             for each in reversed(self._services)
@@ -219,13 +213,6 @@ class Supervisor:
         for service in self._services:
             await service.child.stop(service.grace_s)
 
-    def _begin_export(self, collector: str) -> None:
-        try:
-            begin(self._settings.data_dir, collector)
-        except (sqlite3.Error, OSError) as error:
-            # The exporting process does it too, later, and says what is wrong.
-            self._warn(f"otel.db cannot be written: {error}")
-
     def _on_interrupt(self) -> None:
         if not self._stopping.is_set():
             self._request_stop()
@@ -284,12 +271,6 @@ def _make_socket_folder() -> Path:
     here = tempfile.gettempdir()
     parent = here if len(os.fsencode(here)) < MAX_SOCKET_FOLDER - 20 else "/tmp"  # noqa: S108
     return Path(tempfile.mkdtemp(prefix="taximeter-", dir=parent))
-
-
-def check_cluster(url: str | None) -> None:
-    """Check that what a cluster takes is installed. Raises StartError."""
-    if url is not None and find_spec("redis") is None:
-        raise StartError(explain_missing("TAXIMETER_CLUSTER", "cluster"))
 
 
 def check_trust_store(path: str | None) -> None:

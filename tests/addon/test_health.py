@@ -9,6 +9,7 @@ from addon.errors import Refusal
 from addon.health import HealthChecks, is_loopback_name
 from addon.spool_troubles import SpoolTroubles
 from extensions.cluster.state import ClusterState
+from runtime.node import Node
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ async def test_healthz_names_all_that_is_wrong(settings, config, make_flow):
 @pytest.fixture
 def cluster_checks(settings, config):
     return HealthChecks(
-        replace(settings, cluster="redis://localhost"),
+        replace(settings, node=Node(copy="main")),
         config,
         SpoolTroubles(),
         knows_slugs=lambda: True,
@@ -110,7 +111,7 @@ async def test_healthz_of_a_node_says_what_fails_of_its_cluster(
 async def test_a_node_without_pages_tells_prometheus_what_it_says_on_healthz(
     settings, config, make_flow
 ):
-    proxy = replace(settings, cluster="redis://localhost", role=frozenset({"proxy"}))
+    proxy = replace(settings, node=Node(parts=frozenset({"proxy"}), copy="main"))
     checks = HealthChecks(proxy, config, SpoolTroubles(), knows_slugs=lambda: True)
     assert checks.has_metrics
     refusal = checks.respond_with_metrics(

@@ -7,6 +7,7 @@ from addon.errors import Refusal
 from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
 from addon.routing import find_route
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
+from runtime.node import Node
 from runtime.settings import Settings
 from store.budget_file import BudgetFile, ReachedBudget
 from store.control.database import ControlDatabase
@@ -114,7 +115,7 @@ def test_a_new_proxy_node_says_that_it_does_not_know_the_slugs_yet(
     settings, exchanges, memory, windows, make_flow
 ):
     with ControlDatabase(settings.control_path) as control:
-        node = replace(settings, cluster="redis://localhost", role=frozenset({"proxy"}))
+        node = replace(settings, node=Node(parts=frozenset({"proxy"}), copy="main"))
         limits = RateLimits(windows, lambda _endpoint, _destination: None)
         budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
         forwarder = UpstreamForwarder(node, exchanges, memory, limits, budgets)

@@ -5,12 +5,12 @@ import shlex
 import tomllib
 from typing import NamedTuple
 
-from runtime.settings import SETTINGS
+from runtime.settings import list_settings
 from tests import ROOT
 
 DEPLOY = ROOT / "deploy"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-VARIABLES = {setting.variable for setting in SETTINGS}
+VARIABLES = {setting.variable for setting in list_settings()}
 
 
 class Instruction(NamedTuple):

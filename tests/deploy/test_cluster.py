@@ -80,11 +80,11 @@ def test_containers_are_read_only_without_rights_and_as_on_one_machine(name: str
 
 def test_its_nodes_are_three_proxies_the_pages_and_two_copies():
     found = {name: settle(node) for name, node in NODES.items()}
-    roles = [found[f"proxy-{number}"].role for number in (1, 2, 3)]
+    roles = [found[f"proxy-{number}"].node.parts for number in (1, 2, 3)]
     assert roles == [frozenset({"proxy"})] * 3
-    assert found["main"].role == {"recorder", "web"}
-    assert found["copy"].role == {"recorder"}
-    assert found["main"].group != found["copy"].group
+    assert found["main"].node.parts == {"recorder", "web"}
+    assert found["copy"].node.parts == {"recorder"}
+    assert found["main"].node.copy != found["copy"].node.copy
     data = [volume for node in NODES.values() for volume in node["volumes"] if volume.endswith(":/data")]  # fmt: skip
     assert len(set(data)) == len(NODES)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import psutil
 
-from runtime.settings import SETTINGS
+from runtime.settings import list_settings
 from tests.live.command import call_here
 from tests.live.service import Service
 from tests.live.wire.checks import files_with
@@ -35,7 +35,9 @@ class Alone(Service):
 
 def test_secrets_are_nowhere_but_with_the_processes_that_need_them(tmp_path: Path) -> None:
     secrets = {
-        each.name.upper(): ADDRESSES.get(each.name, MARKER) for each in SETTINGS if each.is_secret
+        each.name.upper(): ADDRESSES.get(each.name, MARKER)
+        for each in list_settings()
+        if each.is_secret
     }
     with Alone(tmp_path, "http://127.0.0.1:1", **secrets, **NEEDED) as service:
         service.wait_until(
@@ -62,7 +64,7 @@ def test_secrets_are_nowhere_but_with_the_processes_that_need_them(tmp_path: Pat
 
 def test_a_start_that_is_refused_tells_no_password(tmp_path: Path) -> None:
     addresses = ("https://ann:{}@x.example", "https://ann:{}/y@x.example", "redis://{}@[x")
-    for setting in SETTINGS:
+    for setting in list_settings():
         if setting.name in ("data_dir", "prices", "mail_from") or "client" in setting.name:
             continue  # whatever stands there is no address
         for address in addresses:

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from manage import data_dir
 from manage.cli.main import cli
 from manage.data_dir import prepare_data_dir
-from manage.supervision.supervisor import StartError
+from runtime.errors import StartError
 
 
 def mode_of(folder):

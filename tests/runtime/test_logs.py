@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from runtime import clock, logs
-from runtime.settings import SETTINGS
+from runtime.settings import list_settings
 from tests import ROOT
 
 CONFIGURE = {"configure": "configure('web')", "fork": "configure_without_thread('web')"}
@@ -52,4 +52,4 @@ def test_in_json_a_record_with_its_exception_is_one_object_on_one_line(configure
 
 
 def test_the_variable_that_the_formatter_reads_is_that_of_the_setting():
-    assert logs.FORMAT_VARIABLE in {setting.variable for setting in SETTINGS}
+    assert logs.FORMAT_VARIABLE in {setting.variable for setting in list_settings()}

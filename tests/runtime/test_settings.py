@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from extensions.cluster.settings import CLUSTER
+from runtime import settings as runtime_settings
 from runtime.settings import (
-    SETTINGS,
     Address,
     MailLimits,
     Settings,
     SettingsError,
     Timeouts,
     Upstream,
+    list_settings,
     without_secrets,
     without_web_settings,
 )
@@ -122,8 +124,9 @@ def test_a_bad_setting_is_named_with_what_to_write(name, text):
 
 
 def test_every_setting_has_a_help_and_a_field():
-    assert {setting.name for setting in SETTINGS} == set(Settings.__slots__)
-    assert all(setting.help.endswith(".") for setting in SETTINGS)
+    own = {setting.name for settings in runtime_settings._GROUPS.values() for setting in settings}
+    assert own | {"node", "of_extensions"} == set(Settings.__slots__)
+    assert all(setting.help.endswith(".") for setting in list_settings())
 
 
 def read_mail_server(url):
@@ -223,7 +226,7 @@ WITH_PASSWORD = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.name)
+@pytest.mark.parametrize("setting", list_settings(), ids=lambda s: s.name)
 def test_no_message_about_a_setting_quotes_a_password(setting):
     for text in WITH_PASSWORD:
         try:
@@ -254,7 +257,7 @@ def test_what_is_written_down_of_a_server_of_a_cluster_has_no_password_and_is_st
         assert written["PATH"] == "/bin"
         assert "hunter2" not in written["TAXIMETER_CLUSTER"]
         assert ".example" in written["TAXIMETER_CLUSTER"] or "/run/" in written["TAXIMETER_CLUSTER"]
-        assert read(cluster=written["TAXIMETER_CLUSTER"], role="recorder").cluster
+        assert read(cluster=written["TAXIMETER_CLUSTER"], role="recorder").of(CLUSTER)
 
 
 SIGN_IN = {
@@ -273,11 +276,15 @@ SECRET_TEXTS = {
 }
 
 
-@pytest.mark.parametrize("setting", [s for s in SETTINGS if s.is_secret], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "setting", [s for s in list_settings() if s.is_secret], ids=lambda s: s.name
+)
 def test_a_secret_is_in_no_representation_and_goes_to_the_web_process_alone(setting):
     value = setting.parse(SECRET_TEXTS.get(setting.name, "hunter2-and-so-on-and-on"))
-    settings = replace(read(), **{setting.name: value})
-    assert getattr(settings, setting.name) == value
+    is_own = setting.name in Settings.__slots__
+    given = {setting.name: value} if is_own else {"of_extensions": {setting.name: value}}
+    settings = replace(read(), **given)
+    assert (getattr(settings, setting.name) if is_own else settings.of(setting)) == value
     assert "hunter2" not in repr(settings) + str(settings)
     assert "hunter2" not in str(
         without_secrets({setting.variable: SECRET_TEXTS.get(setting.name, "hunter2")})
@@ -289,9 +296,9 @@ def test_a_secret_is_in_no_representation_and_goes_to_the_web_process_alone(sett
 
 
 def test_what_is_called_a_secret_is_one():
-    named = {s.name for s in SETTINGS if re.search("secret|password|token", s.name)}
+    named = {s.name for s in list_settings() if re.search("secret|password|token", s.name)}
     assert named
-    assert named <= {s.name for s in SETTINGS if s.is_secret}
+    assert named <= {s.name for s in list_settings() if s.is_secret}
 
 
 def test_the_providers_are_the_known_ones_unless_others_are_named():

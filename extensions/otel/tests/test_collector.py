@@ -1,7 +1,7 @@
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-from extensions.otel.collector import find_collector, without_otel
+from extensions.otel.collector import find_collector
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,3 @@ def test_a_collector_is_known_by_the_address_that_opentelemetry_sends_to(environ
 def test_a_secret_in_the_address_is_not_part_of_its_name():
     environ = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://me:secret@c.example:1/t?key=secret"}
     assert find_collector(environ) == "https://c.example:1/t"
-
-
-def test_other_processes_get_no_variables_of_opentelemetry():
-    assert without_otel({"OTEL_EXPORTER_OTLP_HEADERS": "k=v", "PATH": "/bin"}) == {"PATH": "/bin"}

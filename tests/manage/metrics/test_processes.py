@@ -1,11 +1,13 @@
 import os
 import subprocess
 import sys
+from itertools import chain
 
 import pytest
 
 from manage.metrics.processes import find_name, find_processes
 from manage.supervision.services import ServiceMaker
+from runtime import extensions
 from runtime.settings import Settings
 
 
@@ -30,6 +32,7 @@ def test_a_process_is_named_as_its_log_lines_are(command, name):
 def test_every_process_of_a_node_has_the_name_of_its_service(tmp_path):
     everything = {"TAXIMETER_CLUSTER": "redis://localhost", "TAXIMETER_OTEL": "on"}
     settings = Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)} | everything)
+    specs = chain(*extensions.call().processes(settings=settings, environ=everything))
     maker = ServiceMaker(
         settings,
         web_fd=3,
@@ -40,7 +43,7 @@ def test_every_process_of_a_node_has_the_name_of_its_service(tmp_path):
         sockets=tmp_path,
         is_demo=False,
     )
-    children = [service.child for service in maker.make({}, {})]
+    children = [service.child for service in maker.make({}, list(specs))]
     assert {child.name for child in children} == {"web", "queries", "cluster", "recorder", "otel"}
     assert [find_name(child.command) for child in children] == [child.name for child in children]
 

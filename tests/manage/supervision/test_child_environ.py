@@ -105,7 +105,9 @@ async def test_only_the_exporting_process_gets_the_variables_of_opentelemetry(
 
     monkeypatch.setattr(Supervisor, "_keep", keep)
     handled = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    supervisor = Supervisor(replace(settings, otel="on"))
+    supervisor = Supervisor(
+        replace(settings, of_extensions={**settings.of_extensions, "otel": "on"})
+    )
     given = {"OTEL_EXPORTER_OTLP_HEADERS": SECRET, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:1"}
     try:
         await supervisor.run({"PATH": "/bin", "TAXIMETER_SMTP_URL": SECRET, **given})

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from manage.supervision import supervisor as supervisor_module
 from manage.supervision.children import Child, ChildError
-from manage.supervision.supervisor import StartError, Supervisor, check_cluster
+from manage.supervision.supervisor import Supervisor
 from runtime.child_troubles import read_troubles
-from runtime.installing import command_for_extra
+from runtime.errors import StartError
 from runtime.settings import Settings
 
 
@@ -31,14 +30,6 @@ def test_an_address_that_is_taken_is_named_with_what_to_do(tmp_path):
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(StartError, match=f"{address}.*--listen"):
             Supervisor(settings(tmp_path, address))
-
-
-def test_a_cluster_without_its_library_is_refused_with_the_command_that_installs_it(monkeypatch):
-    monkeypatch.setattr(supervisor_module, "find_spec", lambda _name: None)
-    check_cluster(None)
-    with pytest.raises(StartError) as raised:
-        check_cluster("redis://127.0.0.1")
-    assert str(raised.value).endswith(command_for_extra("cluster"))
 
 
 @pytest.fixture

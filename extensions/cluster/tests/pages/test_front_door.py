@@ -19,6 +19,7 @@ from manage.server import make_app, make_node_app
 from runtime import clock
 from runtime.attempts import BAD_KEYS_PER_MINUTE
 from runtime.buckets import BUCKETS
+from runtime.node import Node
 from store.control import invitations
 from store.control.database import ControlDatabase
 from store.control.people import Caller
@@ -125,14 +126,12 @@ async def cluster(tmp_path, settings, control, query_server, monkeypatch):
             own = replace(
                 settings,
                 data_dir=data_dir,
-                cluster="redis://none",
-                role={"recorder"},
-                group=group,
+                node=Node(parts=frozenset({"recorder"}), copy=group),
                 metrics_token=METRICS_TOKEN,
             )
             app = transport.apps[address] = make_node_app(own)
             await stack.enter_async_context(app.router.lifespan_context(app))
-        app = make_app(replace(settings, cluster="redis://none", role={"web"}))
+        app = make_app(replace(settings, node=Node(parts=frozenset({"web"}), copy="main")))
         await stack.enter_async_context(app.router.lifespan_context(app))
         home = await stack.enter_async_context(
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE_URL)

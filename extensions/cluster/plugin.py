@@ -1,0 +1,68 @@
+"""The hooks of a cluster: several nodes that are one service."""
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from extensions.cluster.settings import CLUSTER, GROUP, ROLE
+from runtime.errors import StartError
+from runtime.hooks import hookimpl
+from runtime.installing import explain_missing
+from runtime.node import PARTS, Node
+from runtime.process_spec import ProcessSpec
+from runtime.setting import Setting, SettingsError
+from runtime.settings import Settings
+
+GRACE_S = 3.0
+
+
+@hookimpl
+def settings() -> Mapping[str, Sequence[Setting[Any]]]:
+    return {"Several machines": (CLUSTER, ROLE, GROUP)}
+
+
+@hookimpl
+def node(values: Mapping[str, Any]) -> Node | None:
+    if values["cluster"] is not None:
+        return Node(
+            parts=values["role"],
+            copy=values["group"],
+            outgoing="outgoing",
+            budgets="own-budgets.json",
+        )
+    if values["role"] != PARTS:
+        raise SettingsError("TAXIMETER_ROLE is of a node in a cluster: set TAXIMETER_CLUSTER too")
+    return None
+
+
+@hookimpl
+def commands() -> Mapping[str, str]:
+    return {"cluster": "extensions.cluster.commands"}
+
+
+@hookimpl
+def before_start(settings: Settings) -> None:
+    if settings.of(CLUSTER) is not None:
+        check_installed()
+
+
+@hookimpl
+def processes(settings: Settings, environ: Mapping[str, str]) -> Sequence[ProcessSpec]:
+    if settings.of(CLUSTER) is None:
+        return ()
+    given = {CLUSTER.variable: environ[CLUSTER.variable]}
+    return (
+        ProcessSpec(
+            name="cluster",
+            module="extensions.cluster",
+            variables=given,
+            grace_s=GRACE_S,
+            is_before_recorder=True,
+        ),
+    )
+
+
+def check_installed() -> None:
+    """Check that the library is there that a cluster takes. Raises StartError."""
+    if find_spec("redis") is None:
+        raise StartError(explain_missing(CLUSTER.variable, "cluster"))

@@ -1,0 +1,63 @@
+"""The hooks of the export to OpenTelemetry."""
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Literal
+
+from runtime.hooks import hookimpl
+from runtime.process_spec import ProcessSpec
+from runtime.setting import Setting
+from runtime.settings import Settings
+
+_VARIABLES = "OTEL_"  # of OpenTelemetry itself; headers in them are credentials
+
+type Export = Literal["off", "on", "bodies"]
+
+
+def parse_export(text: str) -> Export:
+    if text in ("off", "on", "bodies"):
+        return text  # type: ignore[return-value]  # it is one of them
+    raise ValueError("write off, on or bodies")
+
+
+OTEL = Setting(
+    "otel",
+    "off",
+    parse_export,
+    "on: each finished call is sent to an OpenTelemetry collector, which the standard variables"
+    " OTEL_EXPORTER_OTLP_… name. bodies: with its request and response.",
+)
+
+
+@hookimpl
+def settings() -> Mapping[str, Sequence[Setting[Any]]]:
+    return {"Logs and metrics": (OTEL,)}
+
+
+@hookimpl
+def before_start(
+    settings: Settings, environ: Mapping[str, str], warn: Callable[[str], None]
+) -> None:
+    """Note where a collector that is new begins: with what is recorded from now on."""
+    if settings.of(OTEL) == "off":
+        return
+    collector = import_module("extensions.otel.collector").find_collector(environ)
+    try:
+        import_module("extensions.otel.exporter").begin(settings.data_dir, collector)
+    except (sqlite3.Error, OSError) as error:
+        # The exporting process does it too, later, and says what is wrong.
+        warn(f"otel.db cannot be written: {error}")
+
+
+@hookimpl
+def processes(settings: Settings, environ: Mapping[str, str]) -> Sequence[ProcessSpec]:
+    if settings.of(OTEL) == "off" or "recorder" not in settings.node.parts:
+        return ()
+    given = {name: text for name, text in environ.items() if name.startswith(_VARIABLES)}
+    return (ProcessSpec(name="otel", module="extensions.otel", variables=given),)
+
+
+@hookimpl
+def private_variables() -> Sequence[str]:
+    return (_VARIABLES,)

@@ -1,0 +1,29 @@
+"""The extensions that come with the program: each a folder of ``extensions`` with a module ``plugin``.
+
+They are loaded in every process, so a ``plugin`` imports little: declarations, and functions that import the
+rest when they are called.
+"""
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import pluggy
+
+from runtime import hooks
+
+
+@cache
+def load() -> pluggy.PluginManager:
+    """Return the hooks of all extensions that come with the program, in the order of their names."""
+    manager = pluggy.PluginManager(hooks.NAME)
+    manager.add_hookspecs(hooks)
+    for each in sorted(iter_modules(import_module("extensions").__path__)):
+        manager.register(import_module(f"extensions.{each.name}.plugin"), each.name)
+    return manager
+
+
+def call() -> Any:
+    """Return the relay whose attributes call hooks: ``call().settings()`` is a list of results."""
+    return load().hook

@@ -1,0 +1,72 @@
+"""The hooks by which an extension adds to Taximeter: their specifications.
+
+An extension is a module with functions of these names, each marked with ``@hookimpl``; pluggy calls them, and
+gives each of the parameters that it takes. Those in ``extensions/`` come with the program: they run within
+its processes, and an error there is an error of the program. Those of others implement ``commands`` and
+``calls_were_stored`` alone, which are never called in a process that calls or entries pass through; see
+``docs/extensions.md``. A parameter ``settings`` is ``runtime.settings.Settings``, which reads settings by the
+first of these hooks, and so cannot be named here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pluggy
+
+from runtime.node import Node
+from runtime.process_spec import ProcessSpec
+from runtime.setting import Setting
+
+NAME = "taximeter"
+hookspec = pluggy.HookspecMarker(NAME)
+hookimpl = pluggy.HookimplMarker(NAME)
+
+
+@hookspec
+def settings() -> Mapping[str, Sequence[Setting[Any]]]:
+    """Return settings by the title of their group. Called once in every process, before settings are read.
+
+    Their values are ``Settings.of(setting)``."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def node(values: Mapping[str, Any]) -> Node | None:
+    """Return what of the service runs on this machine, None for all of it.
+
+    Called wherever settings are read, with all values by the names of the settings. SettingsError says which
+    of them do not go together."""
+    raise NotImplementedError
+
+
+@hookspec
+def commands() -> Mapping[str, str]:
+    """Return the modules of commands by the names of these. In its module the Click command has its name.
+
+    Called on the command line where a command is looked for or listed. Of an extension that raises, the
+    commands are left out, with a line on standard error."""
+    raise NotImplementedError
+
+
+@hookspec
+def before_start(settings: Any, environ: Mapping[str, str], warn: Callable[[str], None]) -> None:
+    """Prepare a start of the service: called in ``taximeter up`` before its first process starts.
+
+    StartError ends it with a message; ``warn`` prints a line. ``environ`` has all variables."""
+    raise NotImplementedError
+
+
+@hookspec
+def processes(settings: Any, environ: Mapping[str, str]) -> Sequence[ProcessSpec]:
+    """Return processes that the supervisor starts, watches and stops beside those of the service.
+
+    Called in ``taximeter up`` after ``before_start``. ``environ`` has all variables."""
+    raise NotImplementedError
+
+
+@hookspec
+def private_variables() -> Sequence[str]:
+    """Return beginnings of variables that no process gets to which ``processes`` does not give them.
+
+    Called in ``taximeter up``: what authenticates an extension elsewhere is not for all processes."""
+    raise NotImplementedError
