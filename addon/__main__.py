@@ -34,9 +34,9 @@ from addon.connection_limit import ConnectionLimit
 from addon.core import shortcuts
 from addon.core.dispatch_table import DispatchTable
 from addon.core.next_layer import PlainHttpNextLayer
-from addon.core.patch import MitmproxyChangedError
 from addon.core.reverse_mode import BoundSocket
 from addon.core.upstream_tls import UpstreamTls
+from addon.mitmproxy_patches import MitmproxyChangedError
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
 from runtime import logs, parent_watch

@@ -2,11 +2,14 @@
 
 The patches are there because the stock core would lose, mix up or leak requests, or let one peer take
 the event loop or the memory from all others. What they are replaced with is in ``addon/core``.
+
+One whose original has changed is not applied: the proxy does not start, and says why.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
-from mitmproxy import addonmanager
+from mitmproxy import addonmanager, version
 from mitmproxy.addons import next_layer
 from mitmproxy.net.http import http1
 from mitmproxy.proxy import mode_servers, server
@@ -15,16 +18,27 @@ from mitmproxy.proxy.layers.http import HttpStream, _http1
 from addon.core import (
     body_reading,
     connection_reading,
-    patch,
     request_reading,
     response_reading,
     reverse_mode,
 )
 from addon.core.dispatch_table import DispatchTable
-from addon.core.patch import Patch
 from addon.core.read_policy import ReadPolicy
 from addon.core.reverse_mode import BoundSocket
 from addon.mitmproxy_shortcuts import INLINE_HOOKS, SHORTCUTS
+from runtime import patches
+from runtime.installing import command_for
+from runtime.patches import Patch
+
+# What the digests were taken of, the first and the last of them: ``pyproject.toml`` asks for these. With
+# another one that changed nothing here the proxy starts too.
+KNOWN_VERSIONS = ("12.2.3", "12.3.0", "12.3.1")
+REQUIREMENT = f"mitmproxy>={KNOWN_VERSIONS[0]},<={KNOWN_VERSIONS[-1]}"
+
+
+class MitmproxyChangedError(Exception):
+    """A function that a patch replaces is not the one that the patch was written for."""
+
 
 CORE: tuple[Patch[ReadPolicy], ...] = (
     Patch(
@@ -175,29 +189,34 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
 EVERY: tuple[Patch[Any], ...] = (*CORE, *INLINE_HOOKS, *SHORTCUTS, *BOUND_SOCKET, *OVERRIDDEN)
 
 
-def check() -> None:
-    """Raise MitmproxyChangedError unless mitmproxy is one that all patches were written for."""
-    patch.check(EVERY)
+def check(chosen: Iterable[Patch[Any]] | None = None) -> None:
+    """Raise MitmproxyChangedError unless mitmproxy is one that the patches, or all, were written for."""
+    changed = patches.find_changed(EVERY if chosen is None else chosen)
+    if changed:
+        raise MitmproxyChangedError(
+            f"mitmproxy {version.VERSION} has changed what Taximeter depends on ({', '.join(changed)})."
+            f" This command installs one that it works with: {command_for(REQUIREMENT)}"
+        )
 
 
 def patch_core(policy: ReadPolicy) -> None:
     """Apply the patches that any mitmproxy needs which serves this proxy.
 
     Raises MitmproxyChangedError, and then applies none."""
-    patch.check(CORE)
-    patch.apply(CORE, policy)
+    check(CORE)
+    patches.apply(CORE, policy)
 
 
 def run_hooks_inline(table: DispatchTable) -> None:
     """Put ``InlineHooks`` above every connection of the reverse proxy from now on."""
-    patch.apply(INLINE_HOOKS, table)
+    patches.apply(INLINE_HOOKS, table)
 
 
 def take_shortcuts() -> None:
     """Let the core do the same with less work from now on."""
-    patch.apply(SHORTCUTS, None)
+    patches.apply(SHORTCUTS, None)
 
 
 def listen_on(bound: BoundSocket) -> None:
     """Make the reverse proxy serve a socket that is bound already."""
-    patch.apply(BOUND_SOCKET, bound)
+    patches.apply(BOUND_SOCKET, bound)

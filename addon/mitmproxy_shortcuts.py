@@ -18,7 +18,7 @@ from addon.core import (
     shortcuts,
 )
 from addon.core.dispatch_table import DispatchTable
-from addon.core.patch import Patch
+from runtime.patches import Patch
 
 INLINE_HOOKS: tuple[Patch[DispatchTable], ...] = (
     Patch(

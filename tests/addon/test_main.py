@@ -9,7 +9,7 @@ from collections import deque
 import pytest
 
 from addon.__main__ import COLLECTIONS
-from addon.core.patch import REQUIREMENT
+from addon.mitmproxy_patches import REQUIREMENT
 from store.control.database import ControlDatabase
 from tests import ROOT
 

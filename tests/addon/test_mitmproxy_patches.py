@@ -6,13 +6,13 @@ import tomllib
 from dataclasses import replace
 
 import pytest
-from mitmproxy import addonmanager
+from mitmproxy import addonmanager, version
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy.layers.http import _http1
 from mitmproxy.test import taddons
 
 from addon import mitmproxy_patches
-from addon.core.patch import KNOWN_VERSIONS, REQUIREMENT, MitmproxyChangedError
+from addon.mitmproxy_patches import KNOWN_VERSIONS, REQUIREMENT, MitmproxyChangedError
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
 from runtime.settings import Settings
@@ -60,3 +60,12 @@ def test_the_addon_does_not_load_when_mitmproxy_has_changed_under_it(tmp_path, m
         with pytest.raises(MitmproxyChangedError, match="read_headers"):
             UsageProxy(settings, config).load(loader)
     assert _http1.make_error_response is before
+
+
+def test_the_error_names_what_changed_and_the_remedy():
+    changed = [replace(mitmproxy_patches.CORE[0], digest="0" * 16)]
+    with pytest.raises(MitmproxyChangedError) as raised:
+        mitmproxy_patches.check([*mitmproxy_patches.CORE[1:], *changed])
+    assert f"mitmproxy {version.VERSION}" in str(raised.value)
+    assert "(Http1Client.read_headers)" in str(raised.value)
+    assert f"pip install '{REQUIREMENT}'" in str(raised.value)
