@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 NAME = "taximeter"
+DATASETTE_VERSIONS = ("0.65.5",)  # that the patches of the pages of tables were written for
 _UV_RECEIPT = "uv-receipt.toml"  # in the environment of each tool
 _OF_AN_EXTRA = re.compile(r"""([\w.-]++)[^;]*+;.*\bextra *+== *+["']([\w.-]++)["']""", re.ASCII)
 

@@ -255,7 +255,7 @@ def test_database_files_are_opened_in_one_place():
 @pytest.mark.parametrize(
     ("library", "module"),
     [
-        ("datasette", "dashboard.tables.patched_datasette"),
+        ("datasette", "dashboard.tables.lean_datasette"),
         ("sqlite_utils", "store.lean_sqlite_utils"),
     ],
 )

@@ -33,6 +33,7 @@ from types import FrameType
 from dashboard.queries import isolation, process
 from dashboard.queries.page_renderer import load_pages
 from dashboard.queries.protocol import MAX_READING, SOCKET_SUFFIX
+from dashboard.tables import datasette_patches
 from dashboard.tables.trace_browser import TraceBrowser
 from runtime import logs, parent_watch, readiness
 
@@ -202,6 +203,7 @@ def main() -> None:
     pool = QueryPool(arguments.traces, arguments.sockets, arguments.count)
     signal.signal(signal.SIGTERM, pool.stop)
     logs.configure_without_thread("queries")
+    datasette_patches.report_changes()
     TraceBrowser.load_templates()
     load_pages()
     gc.collect()

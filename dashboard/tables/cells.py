@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from dashboard.addresses import session_address
 from dashboard.formats import finalize
-from dashboard.tables.patched_datasette import to_css_class
+from dashboard.tables.lean_datasette import to_css_class
 from dashboard.tables.rows import Cell
 from metering.formats import format_cents, format_count, format_dollars
 from runtime.safe_text import reveal

@@ -10,7 +10,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from dashboard.tables import arguments
-from dashboard.tables.patched_datasette import Base400, DatasetteError, QueryInterrupted, Request
+from dashboard.tables.lean_datasette import Base400, DatasetteError, QueryInterrupted, Request
 
 _MAX_SHOWN = 200
 OUT_OF_MEMORY = "The query needs more memory than there is. Ask for fewer or shorter values."

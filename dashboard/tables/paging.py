@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.tables.patched_datasette import (
+from dashboard.tables.lean_datasette import (
     BadRequest,
     Database,
     Datasette,

@@ -9,7 +9,7 @@ from copy import copy
 from functools import wraps
 from typing import Any
 
-from dashboard.tables.patched_datasette import Database
+from dashboard.tables.lean_datasette import Database
 
 _MAX_REMEMBERED = 500  # a visitor chooses the names of tables
 

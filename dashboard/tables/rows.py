@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from dashboard.tables.patched_datasette import (
+from dashboard.tables.lean_datasette import (
     Datasette,
     display_columns_and_rows,
     format_bytes,

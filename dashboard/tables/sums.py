@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dashboard.tables.paging import PagedFile
-from dashboard.tables.patched_datasette import (
+from dashboard.tables.lean_datasette import (
     BadRequest,
     Datasette,
     QueryInterrupted,
@@ -17,6 +16,7 @@ from dashboard.tables.patched_datasette import (
     escape_sqlite,
     path_with_replaced_args,
 )
+from dashboard.tables.paging import PagedFile
 from metering.token_counts import NAMES, TokenCounts
 from store.traces.sums.booking_sql import BILLED_TOKENS
 

@@ -13,22 +13,22 @@ from urllib.parse import parse_qsl
 from jinja2 import Environment
 
 from dashboard.addresses import raw_path
-from dashboard.tables import arguments, errors, rows
+from dashboard.tables import arguments, datasette_patches, errors, views
 from dashboard.tables.environment import page_templates, share_environment
 from dashboard.tables.errors import RequestState
-from dashboard.tables.metadata import METADATA_PATH
-from dashboard.tables.patched_datasette import (
+from dashboard.tables.lean_datasette import (
     BadRequest,
     Database,
     Datasette,
     DatasetteError,
     Request,
     Response,
-    TableView,
-    replace_display,
+    datasette,
+    hookimpl,
+    pm,
 )
+from dashboard.tables.metadata import METADATA_PATH
 from dashboard.tables.trace_file import TraceFile
-from dashboard.tables.views import TracesView
 
 HERE = Path(__file__).parent
 SETTINGS = {
@@ -43,9 +43,6 @@ SETTINGS = {
     "template_debug": False,
     "trace_debug": False,
 }
-
-
-replace_display(rows.display)
 
 
 class TraceBrowser(Datasette):
@@ -64,8 +61,6 @@ class TraceBrowser(Datasette):
         )  # without _memory, and _internal with its writing thread
         self.abandoned = abandoned
         self.file = self.add_database(TraceFile(self, path), name="traces")
-        render, can_render = self.renderers["blob"]
-        self.renderers["blob"] = (_only_bodies(render), can_render)
 
     @classmethod
     def load_templates(cls) -> None:
@@ -73,14 +68,6 @@ class TraceBrowser(Datasette):
         environment = cls(Path(os.devnull), threading.Event()).jinja_env
         for name in page_templates():
             environment.get_template(name)
-
-    def _routes(self) -> list[tuple[Any, Any]]:
-        return [
-            (pattern, TracesView.as_view(self))
-            if getattr(view, "view_class", None) is TableView
-            else (pattern, view)
-            for pattern, view in super()._routes()
-        ]
 
     async def permission_allowed(
         self, actor: object, action: str, resource: object = None, default: Any = False
@@ -115,15 +102,51 @@ class TraceBrowser(Datasette):
         return Response.html(page, status=error.status)
 
 
-def _only_bodies(render: Callable[..., Awaitable[Response]]) -> Callable[..., Awaitable[Response]]:
-    """Return the renderer of downloads, limited to text and BLOBs. Datasette notices a number only
-    after the response has begun."""
+class Hooks:
+    """Our plugin for Datasette, for trace browsers alone: a plain Datasette in the same process, as in
+    the tests of the metadata file, works as usual."""
 
-    @wraps(render)  # by whose signature Datasette decides what to hand over
-    async def render_bodies(*given: Any) -> Response:
-        response = await render(*given)
-        if not isinstance(response.body, bytes | str):
-            raise BadRequest("This column holds nothing that can be downloaded.")
-        return response
+    __name__ = "taximeter"  # where Datasette looks for templates and files of a plugin
 
-    return render_bodies
+    @hookimpl
+    def register_routes(self, datasette: Datasette) -> list[tuple[str, Any]]:
+        if not isinstance(datasette, TraceBrowser):
+            return []
+        return [(route, view.as_view(datasette)) for route, view in ROUTES.items()]
+
+    @hookimpl(trylast=True)  # what is registered last holds
+    def register_output_renderer(self, datasette: Datasette) -> Any:
+        return _BLOBS if isinstance(datasette, TraceBrowser) else []
+
+    @hookimpl
+    def handle_exception(self, datasette: Datasette, request: Request, exception: Exception) -> Any:
+        """Return the coroutine that makes the response for an error."""
+        if isinstance(datasette, TraceBrowser):
+            return datasette.explain(request, exception)
+        return _print_exception(datasette, request, exception)
+
+
+_render_blob: Callable[..., Awaitable[Response]] = datasette.blob_renderer.render_blob
+
+
+@wraps(_render_blob)  # by whose signature Datasette decides what to hand over
+async def _render_body(*given: Any) -> Response:
+    """Return a download of one value. Raises BadRequest for what is neither text nor a BLOB."""
+    response = await _render_blob(*given)
+    if not isinstance(response.body, bytes | str):
+        raise BadRequest("This column holds nothing that can be downloaded.")
+    return response
+
+
+ROUTES = {
+    r"/(?P<database>traces)(\.(?P<format>\w+))?$": views.FileView,
+    r"/(?P<database>traces)/(?P<table>[^\/\.]+)(\.(?P<format>\w+))?$": views.TracesView,
+    r"/(?P<database>traces)/(?P<table>[^/]+?)/(?P<pks>[^/]+?)(\.(?P<format>\w+))?$": views.EntryView,
+}
+_BLOBS = {"extension": "blob", "render": _render_body, "can_render": lambda: False}
+_print_exception = datasette.handle_exception.handle_exception
+
+datasette_patches.apply()
+# All plugins are called for an exception, and this one prints it.
+pm.unregister(name="datasette.handle_exception")
+pm.register(Hooks(), Hooks.__name__)

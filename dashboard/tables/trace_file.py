@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dashboard.tables import errors, query_limits
-from dashboard.tables.patched_datasette import (
+from dashboard.tables.lean_datasette import (
     Datasette,
     DatasetteError,
     QueryInterrupted,

@@ -14,6 +14,7 @@ import ssl
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
@@ -29,6 +30,7 @@ from metering.price_format import PriceFileError
 from metering.prices import OWN_LABEL, list_built_in_versions
 from runtime import clock
 from runtime.heartbeat import Heartbeat
+from runtime.installing import DATASETTE_VERSIONS, command_for
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store.price_file import load_prices
@@ -61,6 +63,7 @@ def examine(
     Otherwise everything is checked as it would be for a service started in this environment."""
     yield from check_service(settings, service)
     yield check_python(*_versions(service))
+    yield check_datasette(version("datasette"))
     yield from check_data_dir(settings.data_dir.absolute())
     yield check_free_space(settings)
     yield from check_databases(settings)
@@ -92,9 +95,20 @@ def check_python(python: str, sqlite: str) -> Finding:
     return Finding("python", "ok", versions)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def check_datasette(installed: str) -> Finding:
+    """Compare the version of Datasette with those that the pages of tables are known to work with."""
+    name = "datasette"
+    if installed in DATASETTE_VERSIONS:
+        return Finding(name, "ok", installed)
+    message = f"{terminal_line(installed)} is not a version that the pages of tables are known to work with"
+    known = command_for(f"datasette=={DATASETTE_VERSIONS[-1]}")
+    advice = f"if the log of `taximeter up` says that it changed what they depend on, run `{known}`"
+    return Finding(name, "note", message, advice)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with: 3, 13 and 0 of ``3.13.0rc1``."""
-    return tuple(int(number) for number in re.findall(r"(?:^|(?<=\.))\d+", version))
+    return tuple(int(number) for number in re.findall(r"(?:^|(?<=\.))\d+", text))
 
 
 def check_data_dir(folder: Path) -> Iterator[Finding]:

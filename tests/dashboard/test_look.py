@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
+from dashboard.tables.lean_datasette import Datasette
 from dashboard.tables.metadata import METADATA_PATH
-from dashboard.tables.patched_datasette import Datasette
 from dashboard.tables.trace_file import TraceFile
 from store.traces.database import TraceDatabase
 from tests import ROOT

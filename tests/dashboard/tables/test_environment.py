@@ -1,10 +1,9 @@
-"""The templates of the trace browser, and what is left out when Datasette is loaded."""
+"""The templates of the trace browser."""
 
 import os
 import threading
 from pathlib import Path
 
-from datasette.views import base
 from jinja2 import meta
 
 from dashboard.tables.environment import page_templates
@@ -22,7 +21,3 @@ def test_all_templates_that_a_page_is_made_of_are_loaded_before_the_first_one():
         used |= set(meta.find_referenced_templates(environment.parse(source)))
     assert used - {None} <= set(page_templates())  # None is computed: the template of a table
     assert set(page_templates()) <= {name for _, name in environment.cache}
-
-
-def test_datasette_is_loaded_without_its_definitions_of_units():
-    assert base.ureg is None

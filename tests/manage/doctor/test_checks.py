@@ -14,12 +14,13 @@ import trustme
 from click.testing import CliRunner
 
 from manage.cli.main import cli
-from manage.doctor.checks import examine
+from manage.doctor.checks import check_datasette, examine
 from manage.supervision.announcement import Announcement
 from metering.prices import BASE_VERSION, OWN_LABEL
 from runtime import clock
 from runtime.child_troubles import ChildTrouble, write_troubles
 from runtime.heartbeat import Heartbeat
+from runtime.installing import DATASETTE_VERSIONS
 from runtime.locks import ProcessLock
 from runtime.settings import Settings
 from store.spool.format import RequestHead
@@ -105,7 +106,7 @@ def test_all_is_well_before_and_after_the_first_start(run, upstream_url, monkeyp
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert [line.split()[1] for line in lines] == [
-        "service", "python", "data", "disk", "databases", "spool", "upstream", "prices", "clock",
+        "service", "python", "datasette", "data", "disk", "databases", "spool", "upstream", "prices", "clock",
     ]  # fmt: skip
     assert "`taximeter up` starts it" in result.stdout
     monkeypatch.setenv("TAXIMETER_DATA_DIR", str(tmp_path / "none"))
@@ -259,6 +260,13 @@ def test_the_settings_of_the_service_are_looked_at_and_not_those_of_this_environ
     assert checks["upstream"]["verdict"] == checks["disk"]["verdict"] == "ok"
     assert checks["settings"]["verdict"] == "note"
     assert "TAXIMETER_DISK_RESERVE, TAXIMETER_UPSTREAM_URL" in checks["settings"]["message"]
+
+
+def test_a_datasette_that_the_pages_are_not_known_to_work_with_is_a_note():
+    assert check_datasette(DATASETTE_VERSIONS[-1]).verdict == "ok"
+    finding = check_datasette("0.65.99")
+    assert finding.verdict == "note"
+    assert f"datasette=={DATASETTE_VERSIONS[-1]}" in (finding.advice or "")
 
 
 def test_the_service_has_a_version_and_a_python_of_its_own(

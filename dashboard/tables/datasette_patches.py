@@ -1,0 +1,215 @@
+"""The list of our patches of Datasette.
+
+They are there because the stock one would open other databases, print what visitors recorded, make what
+is incomplete look complete, or take most of the time of a page for what our pages have no use for. What
+a hook of its plugins can do is done by one (``trace_browser.py``).
+
+Patches of Datasette 0.65 are applied to any version that ``pyproject.toml`` allows, so that a correction
+of its security can be installed the day it comes out. Where one changed what is patched, the pages of
+tables may fail or look odd while all else works, so the service goes on: its log names what changed, and
+``taximeter doctor`` the version that is known to fit.
+"""
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dashboard.tables import lean_datasette, rows
+from dashboard.tables.lean_datasette import (
+    Database,
+    Datasette,
+    DataView,
+    Request,
+    TableView,
+    datasette,
+)
+from runtime import patches
+from runtime.installing import DATASETTE_VERSIONS, command_for
+from runtime.patches import Patch
+
+_TEMPLATES = Path(datasette.__file__).parent / "templates"
+
+logger = logging.getLogger(__name__)
+
+
+class _Unfinished:
+    """A stand-in for ``sys`` where CSV is streamed. Its use is the first thing that Datasette does
+    about an error in the middle, which is raised instead."""
+
+    @property
+    def stderr(self) -> NoReturn:
+        error = sys.exception()
+        raise RuntimeError("used outside of an except block") if error is None else error
+
+
+REPLACED: tuple[Patch[Any], ...] = (
+    *(
+        Patch(
+            owner=module,
+            name="display_columns_and_rows",
+            reason="Every value of every row is prepared for display and offered to plugins, also those"
+            " that a page leaves out, which takes most of the time of a list of calls.",
+            contract_test="test_it_still_offers_each_cell_to_plugins",
+            digest="8ff744583ce0f483",
+            replace=lambda _original, _given: rows.display,
+        )
+        for module in (datasette.views.table, datasette.views.row)
+    ),
+    Patch(
+        owner=datasette.views.base,
+        name="sys",
+        reason="An error in the middle of a CSV is printed with its SQL, and written below the rows of a"
+        " response that then looks complete.",
+        contract_test="test_it_still_ends_a_csv_that_failed_as_if_it_were_complete",
+        guards=DataView.as_csv,
+        digest="265d0c95ff5c16c1",
+        replace=lambda _original, _given: _Unfinished(),
+    ),
+)
+
+# A subclass or a file of ours takes the place of each of these.
+OVERRIDDEN: tuple[Patch[Any], ...] = (
+    *(
+        Patch(
+            owner=Database,
+            name=name,
+            reason="A connection is kept for each name in a variable of the thread, and every one for"
+            " ever: one organisation would read another's file.",
+            contract_test="test_it_still_keeps_connections_by_the_name_of_a_database",
+            digest=digest,
+            replace=None,  # trace_file.TraceFile
+        )
+        for name, digest in (("connect", "7801ab78bf077cf4"), ("execute_fn", "5ac6a83c2679cb59"))
+    ),
+    Patch(
+        owner=Database,
+        name="execute",
+        reason="A result is bounded by rows and not by bytes, and the SQL of an error is printed.",
+        contract_test="test_it_still_prints_the_sql_of_an_error",
+        digest="dd930a5ca092c9c5",
+        replace=None,  # trace_file.TraceFile
+    ),
+    Patch(
+        owner=TableView,
+        name="_data_traced",
+        reason="A page is sorted by one column alone, so rows that are equal there are shown twice or"
+        " never. The query for it is rewritten, as it is written here.",
+        contract_test="test_it_still_sorts_a_page_by_one_column_alone",
+        digest="277ef52a560db4bb",
+        replace=None,  # paging.PagedFile
+    ),
+    Patch(
+        owner=DataView,
+        name="get",
+        reason="All rows of a list cannot be had as JSON Lines.",
+        contract_test="test_it_still_knows_no_json_lines",
+        digest="a9907a5f1c7b438e",
+        replace=None,  # views.Exporting
+    ),
+    Patch(
+        owner=DataView,
+        name="as_csv",
+        reason="A query with an error makes a CSV without rows, and a spreadsheet executes cells.",
+        contract_test="test_it_still_makes_a_csv_of_a_query_with_an_error",
+        digest="265d0c95ff5c16c1",
+        replace=None,  # views.Exporting
+    ),
+    Patch(
+        owner=Request,
+        name="args",
+        reason="The arguments are parsed each time that one of them is looked at, dozens of times for a"
+        " page. Of a long query that takes most of the time there is.",
+        contract_test="test_it_still_parses_the_arguments_each_time",
+        digest="def47b21e3e86928",
+        replace=None,  # views.ParsedRequest
+    ),
+    Patch(
+        owner=Datasette,
+        name="permission_allowed",
+        reason="Rules are looked for in a copy of all metadata, several times for a page, though who may"
+        " read was decided by the choice of the instance.",
+        contract_test="test_it_still_looks_for_rules_in_all_metadata",
+        digest="17b3eaad6f10651a",
+        replace=None,  # trace_browser.TraceBrowser
+    ),
+    Patch(
+        owner=Datasette,
+        name="refresh_schemas",
+        reason="Before each request a database of all schemas is brought up to date by a thread.",
+        contract_test="test_it_still_keeps_a_database_of_schemas",
+        digest="1098309fa46e2c41",
+        replace=None,  # trace_browser.TraceBrowser
+    ),
+    Patch(
+        owner=Datasette,
+        name="render_template",
+        reason="Every call and every filter in a template is awaited, which takes most of the time of a"
+        " long page.",
+        contract_test="test_it_still_awaits_what_templates_call",
+        digest="68d6123bd1f3995b",
+        replace=None,  # environment.share_environment
+    ),
+    Patch(
+        owner=datasette.handle_exception,
+        name="handle_exception",
+        reason="Every exception is printed, with rich installed with the values of all variables, beside"
+        " what another plugin makes of it.",
+        contract_test="test_it_still_prints_exceptions_whatever_plugins_respond",
+        digest="45b9c60d62bbdee3",
+        replace=None,  # trace_browser.Hooks
+    ),
+    Patch(
+        owner=datasette.blob_renderer,
+        name="render_blob",
+        reason="That a value is a number is noticed only after the response has begun.",
+        contract_test="test_it_still_responds_with_a_number_as_if_it_were_bytes",
+        digest="22af63a1fb0b3ca9",
+        replace=None,  # trace_browser.Hooks
+    ),
+    *(
+        Patch(
+            owner=datasette,
+            name=f"templates/{name}.html",
+            reason="It has scripts in it, which the Content-Security-Policy forbids, or another look.",
+            contract_test="test_our_templates_ask_for_nothing_but_what_it_still_gives_its_own",
+            guards=_TEMPLATES / f"{name}.html",
+            digest=digest,
+            replace=None,  # dashboard/tables/templates
+        )
+        for name, digest in {
+            "_codemirror": "adc9b239432e853b",
+            "_codemirror_foot": "57f0251b9c1fbe03",
+            "_facet_results": "622d3c764aa14f17",
+            "_table": "f75a8872713f28fd",
+            "base": "bb22df33caea147e",
+            "database": "4fd5e97823bb5380",
+            "error": "c2115d1fdbff1a48",
+            "query": "bc3559df0e209da9",
+            "row": "ff5dde41541c39dd",
+            "table": "81cec4b0f7948bf0",
+        }.items()
+    ),
+)
+
+EVERY: tuple[Patch[Any], ...] = (*lean_datasette.BEFORE_IMPORT, *REPLACED, *OVERRIDDEN)
+
+
+def apply() -> None:
+    """Replace what is replaced in place, those of ``BEFORE_IMPORT`` apart."""
+    patches.apply(REPLACED, None)
+
+
+def report_changes() -> None:
+    """Log what another version of Datasette has changed under the patches."""
+    if lean_datasette.VERSION in DATASETTE_VERSIONS:
+        return
+    changed = patches.find_changed(EVERY)
+    if changed:
+        logger.warning(
+            "Datasette %s has changed what the pages of tables depend on (%s), so they may fail."
+            " This command installs one that they work with: %s",
+            lean_datasette.VERSION,
+            ", ".join(changed),
+            command_for(f"datasette=={DATASETTE_VERSIONS[-1]}"),
+        )
