@@ -1,7 +1,7 @@
 """``python -m bench.report FILE``: the figures of a run in the documentation.
 
 Copies the run to ``docs/performance.json``, and makes from it the plots in ``docs/performance`` and the
-tables in ``docs/performance.md`` and ``README.md``, and by ``bench.capacity`` those in ``docs/cluster.md``.
+tables in ``docs/performance.md``, and by ``bench.capacity`` those in ``docs/cluster.md``.
 ``./run.sh check`` compares them with the JSON.
 """
 
@@ -22,7 +22,7 @@ from bench.load import REPOSITORY
 DOCS = REPOSITORY / "docs"
 RESULTS = DOCS / "performance.json"
 PLOTS_FOLDER = DOCS / "performance"
-# The rows of the short table in README.md, with what they are called there; None: as in the run.
+# The rows of the short table at the top, with what they are called there; None: as in the run.
 SUMMARY: Mapping[str, str | None] = {
     "cpu/2kb/proxy": "CPU of the proxy for a logged 2 KB call; a bare `mitmdump`, which logs nothing, is 1",
     "cpu/2kb/proxy+recorder": "the same with the recorder",
@@ -151,7 +151,7 @@ def _warn(state: Mapping[str, Any]) -> str:
 
 
 def render_summary() -> str:
-    """Return the short table of README.md."""
+    """Return the short table at the top of the document."""
     results = Results.read(RESULTS)
     found = [(results.find(row), title) for row, title in SUMMARY.items()]
     rows = [
@@ -209,7 +209,7 @@ def write(results: Results) -> None:
     for name, document in draw_plots(results):
         (PLOTS_FOLDER / name).write_text(document)
     capacity.keep(results)
-    documents.renew(DOCS / "performance.md", REPOSITORY / "README.md")
+    documents.renew(DOCS / "performance.md")
 
 
 def main() -> None:

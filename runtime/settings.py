@@ -1,6 +1,6 @@
 """Settings: environment variables, each also an option of ``taximeter up``.
 
-This table is their only description; the options, the README's table and the checks come from it.
+This table is their only description; the options, docs/settings.md and the checks come from it.
 The values that the texts are parsed into are in ``setting_values``, and can be imported from here too.
 """
 

@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+import tomllib
 from contextlib import closing
 
 import click
@@ -21,16 +22,39 @@ from tests.docs import (
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")]
 
 
-def test_the_readme_lists_every_command_and_setting_as_the_code_has_them():
-    readme = (ROOT / "README.md").read_text()
-    assert render_commands() in readme
-    assert render_settings() in readme
+def test_every_setting_is_listed_as_the_code_has_it():
+    assert render_settings() in (ROOT / "docs" / "settings.md").read_text()
 
 
-def test_the_command_reference_is_what_help_prints():
-    reference = (ROOT / "docs" / "cli.md").read_text()
-    assert render_reference() in reference
-    assert render_settings() in reference
+def test_every_command_is_listed_and_the_reference_is_what_help_prints():
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert render_commands() in page
+    assert render_reference() in page
+
+
+def test_a_first_read_is_short_and_about_one_machine():
+    text, _, links = (ROOT / "README.md").read_text().partition("## More\n")
+    assert len([*text.splitlines(), *links.splitlines()]) <= 220
+    assert re.search("cluster|redis|several machines", text, re.I) is None
+
+
+def test_every_document_can_be_reached_from_the_readme():
+    found, unread = set(), [ROOT / "README.md"]
+    while unread:
+        page = unread.pop()
+        if page not in found:
+            found.add(page)
+            links = re.findall(r"\]\(([^)#:]+\.md)", page.read_text())
+            unread += [(page.parent / link).resolve() for link in links]
+    assert found >= set(PAGES)
+
+
+def test_the_changelog_has_a_section_for_what_comes_and_one_for_each_version():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    first, newest, *_ = re.findall(r"^## (.+)$", text, re.M)
+    assert first == "Unreleased"
+    assert re.fullmatch(re.escape(project["version"]) + r" - \d{4}-\d\d-\d\d", newest)
 
 
 def test_every_command_has_a_help_with_examples_and_every_option_a_help():
@@ -63,9 +87,17 @@ def test_the_queries_in_the_table_reference_run(tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+    for target, heading in re.findall(r"\]\(([^)#]*)(?:#([^)]+))?\)", page.read_text()):
         if not target.startswith("http"):
-            assert (page.parent / target).exists(), target
+            path = page.parent / target if target else page
+            assert path.exists(), target
+            assert not heading or heading in list_anchors(path.read_text()), (target, heading)
+
+
+def list_anchors(text):
+    """Return what a link to a heading of a page may name, as hosts of repositories make it."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_settings_named_in_the_documentation_exist():

@@ -1,14 +1,18 @@
 """Build the sdist from what git knows, and the wheel from the sdist, as a release is built.
 
-    python -m tests.packaging.distributions FOLDER
+    python -m tests.packaging.distributions FOLDER [REPOSITORY]
 
-It uses the setuptools of this environment, so it needs no network.
+With the address of the repository, links of the README lead to the files of that version there, since
+a package index displays it without these files. It uses the setuptools of this environment, so it
+needs no network.
 """
 
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,12 +38,17 @@ class Distributions:
             return {name: archive.read(name) for name in archive.namelist()}
 
 
-def build(folder: Path) -> Distributions:
+_LINK = re.compile(r"(!?)(\[[^\]]*\])\((?!https?:|#)")
+
+
+def build(folder: Path, repository: str | None = None) -> Distributions:
     """Build both into a folder. Raises CalledProcessError."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as name:
         tree = Path(name) / "tree"
         _copy_tracked_files(tree)
+        if repository is not None:
+            _make_links_absolute(tree, repository)
         sdist = _call_backend("build_sdist", tree, folder)
         with tarfile.open(sdist) as archive:
             archive.extractall(name, filter="data")
@@ -62,6 +71,20 @@ def _copy_tracked_files(folder: Path) -> None:
         shutil.copy(ROOT / path, folder / path, follow_symlinks=False)
 
 
+def _make_links_absolute(tree: Path, repository: str) -> None:
+    """Let links and pictures of the README lead to the repository, at the tag of this version."""
+    version = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["version"]
+    readme = tree / "README.md"
+    readme.write_text(
+        _LINK.sub(
+            lambda link: (
+                f"{link[1]}{link[2]}({repository}/{'raw' if link[1] else 'blob'}/v{version}/"
+            ),
+            readme.read_text(),
+        )
+    )
+
+
 def _call_backend(hook: str, source: Path, folder: Path) -> Path:
     """Call a hook of the build backend, and return the file that it made."""
     code = (
@@ -80,5 +103,5 @@ def _read(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 if __name__ == "__main__":
-    built = build(Path(sys.argv[1]))
+    built = build(Path(sys.argv[1]), *sys.argv[2:3])
     print(built.sdist, built.wheel, sep="\n")

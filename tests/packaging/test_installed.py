@@ -1,6 +1,7 @@
-"""A program that was installed from the wheel, outside the repository, does everything.
+"""A program that was installed from wheel or sdist, outside the repository, does everything.
 
-`.ci/wheel` builds and installs it, and names it in TAXIMETER_INSTALLED.
+`.ci/wheel` builds and installs it, and names it in TAXIMETER_INSTALLED, and in TAXIMETER_INSTALLED_AS
+what it was installed from.
 """
 
 import json
@@ -20,6 +21,7 @@ from tests.live.service import API_KEY, Service
 from tests.upstream import Upstream, answer
 
 PROGRAM = os.environ.get("TAXIMETER_INSTALLED")
+HAS_EXTRAS = os.environ.get("TAXIMETER_INSTALLED_AS", "").endswith("with every extra")
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 METADATA = json.loads((ROOT / "datasette-metadata.json").read_text())["databases"]["traces"]
 PAGE = {"accept": "text/html"}
@@ -46,13 +48,20 @@ class InstalledService(Service):
         self.environment["XDG_DATA_HOME"] = str(folder / "share")
         for name in ("PYTHONPATH", "TAXIMETER_DATA_DIR"):
             del self.environment[name]
+        if HAS_EXTRAS:  # a process that loads one of them, and sends to a port where nobody listens
+            self.environment["TAXIMETER_OTEL"] = "on"
+            self.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:9"
 
-    def run(self, *arguments: str) -> str:
-        """Run a command beside the service and return what it prints."""
-        done = subprocess.run(  # noqa: S603 - our own program
+    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command beside the service and return how it ended."""
+        return subprocess.run(  # noqa: S603 - our own program
             [*self.program, *arguments],
             cwd=self.started_in, env=self.environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
+
+    def run(self, *arguments: str) -> str:
+        """Run a command beside the service and return what it prints."""
+        done = self.call(*arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -116,6 +125,18 @@ def test_a_key_reads_the_call_and_every_query_as_json(service: InstalledService)
         assert [(row["model"], row["output_tokens"]) for row in rows] == [(MODEL, 4)]
         for query in METADATA["queries"]:
             assert client.get(f"/traces/{query}.json").is_success, query
+
+
+def test_an_extra_gives_what_it_is_for_and_without_it_the_command_that_installs_it_is_named(
+    service: InstalledService,
+) -> None:
+    file = service.started_in / "calls.parquet"
+    done = service.call("export", "--output", str(file))
+    if HAS_EXTRAS:
+        assert (done.returncode, file.read_bytes()[:4]) == (0, b"PAR1"), done.stderr
+    else:
+        assert done.returncode == 1
+        assert "This command installs them: " in done.stderr
 
 
 @pytest.mark.parametrize(

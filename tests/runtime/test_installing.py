@@ -104,15 +104,15 @@ def test_the_message_about_what_is_missing_names_the_command(installed):
     )
 
 
-def test_the_readme_has_the_commands_for_every_extra():
+def test_the_page_on_installing_has_the_commands_for_every_extra():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"].keys() - {"dev"}
-    readme = (ROOT / "README.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| (.+) \| `(.+)` \| `(.+)` \|$", readme, re.M)
+    page = (ROOT / "docs" / "install.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| `(.+)` \| `(.+)` \|$", page, re.M)
     assert {extra: commands for extra, _, *commands in rows} == {
         extra: [
             f".venv/bin/pip install -e '.[{extra}]'",
-            f"uv tool install --force 'FOLDER/taximeter-VERSION-py3-none-any.whl[{extra}]'",
+            f"uv tool install --force 'taximeter[{extra}]'",
         ]
         for extra in extras
     }
