@@ -132,7 +132,7 @@ class Recorder:
         self._stop.wait(max(0.0, ends_at_s - time.monotonic()))
 
     def _fill(self) -> None:
-        self._ingester.fill_columns()
+        self._ingester.look_for_secrets()
         self._ingester.index_texts()
         self._ingester.look_for_savings()
         self._ingester.remove_calls()

@@ -1,8 +1,4 @@
-"""The fields of an entry that are read from the bodies, beside tokens, model and cost.
-
-They are the same for a call that is recorded now and for one that was stored before there were columns
-for them.
-"""
+"""The fields of an entry that are read from the bodies, beside tokens, model and cost."""
 
 from typing import Any
 

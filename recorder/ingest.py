@@ -16,7 +16,6 @@ from extensions.credentials_in_calls.search import SecretSearch
 from metering.conversation_memory import ConversationMemory
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
-from recorder.backfill import Backfill
 from recorder.disk import DiskRoom
 from recorder.entry_store import EntryStore
 from recorder.open_databases import OpenDatabases
@@ -28,7 +27,6 @@ from recorder.text_indexing import TextIndexing
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
-from store.traces import backfill_progress
 from store.traces.bodies.bodies import RequestPreparer
 from store.traces.paths import find_trace_files
 
@@ -90,7 +88,6 @@ class Ingester:
             on_entries,
             between,
         )
-        self._backfill = Backfill(self._databases, prices, clock_s)
         self._texts = TextIndexing(self._databases, clock_s) if indexes_texts else None
         self._savings = SavingsFinder(self._databases, prices, clock_s)
         self._secrets = (
@@ -118,23 +115,16 @@ class Ingester:
         for path in find_trace_files(self._data_dir):
             organization_id = path.parent.name
             try:
-                database = self._databases.open(organization_id)
-                has_gaps = backfill_progress.has_work(database.connection)
+                self._databases.open(organization_id)
             except (sqlite3.Error, OSError, ValueError) as error:
                 logger.warning("%s cannot be updated now: %s", path, error)
-                has_gaps = True
-            if has_gaps:
-                self._backfill.begin(organization_id)
             self._begin_to_read(organization_id)
             self._between()
 
-    def fill_columns(self) -> bool:
-        """Fill new columns of a few calls that were stored earlier, and look for credentials in a few.
-
-        Return whether more columns are left."""
+    def look_for_secrets(self) -> None:
+        """Look for credentials in a few recorded calls."""
         if self._secrets is not None:
             self._secrets.run_step()
-        return self._backfill.run_step()
 
     def index_texts(self) -> bool:
         """Index what was said in a few recorded calls; return whether more are left."""

@@ -1,7 +1,6 @@
 """Calls with all that is read of them, just recorded or read again from what is stored.
 
-Judging a call depends on the calls before it, which may be stored for long: after a restart of the
-recorder, or when a call of an earlier version is looked at.
+Judging a call depends on the calls before it, which may be stored for long, after a restart of the recorder.
 """
 
 import sqlite3
@@ -14,13 +13,14 @@ from metering.entry import CostItem, UsageLogEntry
 from metering.usage import Usage, read_usage
 from runtime import clock
 from store import database
-from store.traces.backfill import MAX_BODY_BYTES
 from store.traces.bodies import bodies
 from store.traces.bodies.bodies import MissingPieceError, StoredBodies
 from store.traces.calls import costs
 from store.traces.calls.reader import make_entry
 from store.traces.database import SCALARS
 
+# A larger body is not read again: others would wait for it.
+MAX_BODY_BYTES = 8 * 1024 * 1024
 _SIZES = ("request_body_length", "response_body_length")
 _SELECT = f"select {', '.join((*SCALARS, *_SIZES))}, id from usage"  # noqa: S608 - our own names
 

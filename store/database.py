@@ -3,11 +3,11 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from store import before_release
 from store.migrations import Migrations
 
 BUSY_TIMEOUT_MS = 100
@@ -16,26 +16,10 @@ SMALL_PAGE_BYTES = 4096
 LOG_BYTES = 4 * 1024 * 1024  # of the write-ahead log, before it is written back
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationSteps:
-    """Work on large tables in transactions of its own, before and after that of the migrations.
-
-    ``is_finished`` returns whether nothing is left for ``finish``, as a process that was killed may leave
-    something."""
-
-    prepare: Callable[[sqlite3.Connection], None]
-    finish: Callable[[sqlite3.Connection], None]
-    is_finished: Callable[[sqlite3.Connection], bool]
-
-
-NO_STEPS = MigrationSteps(prepare=lambda _: None, finish=lambda _: None, is_finished=lambda _: True)
-
-
 def open_database(
     path: Path,
     migrations: Migrations,
     *,
-    steps: MigrationSteps = NO_STEPS,
     synchronous: str = "FULL",
     busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     any_thread: bool = False,
@@ -44,7 +28,8 @@ def open_database(
     """Open a database for writing, made and migrated if need be. Transactions are explicit.
     ``any_thread``: it may be handed from thread to thread. ``page_bytes`` is for one that is made now.
 
-    Raises OSError when the folder or file cannot be made, sqlite3.Error as SQLite gives it."""
+    Raises OSError when the folder or file cannot be made, sqlite3.Error as SQLite gives it, and
+    EarlierVersionError, which is one."""
     _make_private(path.parent)
     _make_file(path)
     connection = sqlite3.connect(
@@ -56,7 +41,7 @@ def open_database(
     try:
         # It does nothing to a file that has a page size.
         connection.execute(f"PRAGMA page_size={page_bytes}")
-        _migrate(connection, path.parent, migrations, steps)
+        _migrate(connection, path.parent, migrations)
         connection.execute(f"PRAGMA busy_timeout={busy_timeout_ms}")
         log_pages = LOG_BYTES // read_page_bytes(connection)
         connection.execute(f"PRAGMA wal_autocheckpoint={log_pages}").fetchall()
@@ -176,36 +161,32 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
         raise
 
 
-def _migrate(
-    connection: sqlite3.Connection, folder: Path, migrations: Migrations, steps: MigrationSteps
-) -> None:
+def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migrations) -> None:
     """Apply what is pending. Leaves another busy timeout than it found."""
     with suppress(sqlite3.OperationalError):  # another process migrates it: wait for its end below
-        if _is_migrated(connection, migrations, steps):
+        if _is_migrated(connection, migrations):
             return
     # A migration may take longer than the busy timeout. A second process waits for its end here,
     # rather than fail, and then finds nothing left to do.
     with _locked(folder):
-        if _is_migrated(connection, migrations, steps):
+        if _is_migrated(connection, migrations):
             return
+        is_from_before = before_release.check(connection)
         # Others may look at it at any moment, which only delays the change to WAL.
         connection.execute(f"PRAGMA busy_timeout={MIGRATION_TIMEOUT_MS}")
         # Only an empty file can take auto_vacuum, and WAL makes it not empty.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL")
-        steps.prepare(connection)
         with immediate(connection):
+            if is_from_before:
+                before_release.take_over(connection, migrations.names[0])
             migrations.apply(connection)
-        steps.finish(connection)
 
 
-def _is_migrated(
-    connection: sqlite3.Connection, migrations: Migrations, steps: MigrationSteps
-) -> bool:
+def _is_migrated(connection: sqlite3.Connection, migrations: Migrations) -> bool:
     """Return whether nothing is pending. Raises sqlite3.OperationalError when it is locked."""
     (journal_mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    is_current = journal_mode == "wal" and not migrations.is_pending(connection)
-    return is_current and steps.is_finished(connection)
+    return journal_mode == "wal" and not migrations.is_pending(connection)
 
 
 @contextmanager

@@ -6,8 +6,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from store import database
+from store import before_release, database
+from store.before_release import EarlierVersionError
 from store.migrations import Migrations
+from store.traces.paths import find_trace_files
 
 READ_TIMEOUT_S = 5.0
 
@@ -26,10 +28,26 @@ class MigrationStatus:
 def read_migration_status(path: Path, migrations: Migrations) -> MigrationStatus:
     """Read the status of a database.
 
-    Raises sqlite3.Error when it cannot be opened or is not a database."""
+    Raises sqlite3.Error when it cannot be opened or is not a database, and EarlierVersionError."""
     with closing(database.open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as connection:
+        if before_release.check(connection):
+            return MigrationStatus(pending=1, unknown=0)
         applied, known = migrations.read_applied(connection), set(migrations.names)
         return MigrationStatus(pending=len(known - applied), unknown=len(applied - known))
+
+
+def check_all(data_dir: Path) -> None:
+    """Check that no database of a data directory is of an earlier version than those that are taken over.
+
+    Raises EarlierVersionError. One that cannot be read is left to whoever uses it."""
+    for path in (data_dir / "control.db", *find_trace_files(data_dir)):
+        try:
+            with closing(database.open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as connection:
+                before_release.check(connection)
+        except EarlierVersionError:
+            raise
+        except sqlite3.Error:
+            continue
 
 
 def list_applied(connection: sqlite3.Connection) -> tuple[str, ...]:

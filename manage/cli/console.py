@@ -19,6 +19,7 @@ from metering.price_format import PriceFileError
 from runtime.errors import ControlError, StartError
 from runtime.safe_text import terminal_line, terminal_lines
 from runtime.settings import Settings, SettingsError, list_settings
+from store import migration_status
 from store.control.database import ControlDatabase
 
 BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
@@ -143,8 +144,10 @@ def tell_of_other_nodes(settings: Settings) -> None:
 
 
 def open_control(settings: Settings) -> ControlDatabase:
-    """Open the control database. Raises ControlError where no service has been set up yet."""
+    """Open the control database. Raises ControlError where no service has been set up yet, and
+    EarlierVersionError where traces are those of an earlier version, which commands only read."""
     check_there_is_data(settings)
+    migration_status.check_all(settings.data_dir)
     return ControlDatabase(settings.control_path)
 
 

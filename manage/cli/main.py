@@ -28,6 +28,7 @@ from runtime import extensions
 from runtime.json_lines import format_json_line
 from runtime.logs import FORMAT_VARIABLE
 from runtime.settings import Settings
+from store import migration_status
 from store.control.database import ControlDatabase
 
 loading.finish()
@@ -129,6 +130,7 @@ def _run_service(environ: dict[str, str], *, as_json: bool, until_unused: bool) 
         environ["TAXIMETER_DATA_DIR"] = str(settings.data_dir.absolute())
         if warning := prepare_data_dir(settings.data_dir):
             _warn(settings, f"taximeter: {warning}")
+        migration_status.check_all(settings.data_dir)
         if until_unused:
             run_lock.watch(settings.data_dir, partial(os.kill, os.getpid(), signal.SIGTERM))
         asyncio.run(_up(settings, environ, as_json=as_json))

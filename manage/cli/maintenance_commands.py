@@ -183,9 +183,8 @@ def verify(data_dir: str | None, as_json: bool) -> None:
 def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
     """Price calls that have no cost yet.
 
-    These are calls whose model had no known price when they were recorded, and has one now, and calls
-    of earlier versions that upstream did not bill. In a cluster these are the calls that this node
-    keeps: run it on each node that keeps calls.
+    These are calls whose model had no known price when they were recorded, and has one now. In a
+    cluster these are the calls that this node keeps: run it on each node that keeps calls.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import httpx
 
-from manage.doctor.database_checks import check_databases, check_earlier_calls
+from manage.doctor.database_checks import check_databases
 from manage.doctor.findings import Finding, advise_owner
 from manage.doctor.live_check import check_live
 from manage.doctor.service_check import check_service
@@ -67,7 +67,6 @@ def examine(
     yield from check_data_dir(settings.data_dir.absolute())
     yield check_free_space(settings)
     yield from check_databases(settings)
-    yield from check_earlier_calls(settings)
     yield from check_spool(settings)
     trust = os.environ if service is None else service.variables
     yield check_upstream(settings, trust.get(TRUST_VARIABLE))

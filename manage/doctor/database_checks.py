@@ -1,4 +1,4 @@
-"""The checks of databases: their versions, damage, large logs, and work on earlier calls."""
+"""The checks of databases: their versions, damage, and large logs."""
 
 import sqlite3
 import time
@@ -7,15 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from manage.doctor.findings import Finding
-from metering.formats import format_calls
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
+from store import before_release
+from store.before_release import EarlierVersionError
 from store.control import schema as control_schema
 from store.migration_status import read_migration_status
 from store.migrations import Migrations
 from store.quick_check import UnfinishedError, find_damage
 from store.traces import schema as traces_schema
-from store.traces.backfill_progress import count_left
 from store.traces.paths import find_trace_files
 
 DAMAGE_S = 2.0
@@ -83,6 +83,8 @@ def _check_database(path: Path, migrations: Migrations) -> Finding | None:
     name = "databases"
     try:
         condition = read_migration_status(path, migrations)
+    except EarlierVersionError:
+        return Finding(name, "wrong", f"{path} is of an earlier version", before_release.ADVICE)
     except sqlite3.Error as error:
         advice = "`taximeter verify` lists what is damaged; restore the database from a backup if necessary"
         return Finding(name, "wrong", f"{path} cannot be read: {error}", advice)
@@ -93,15 +95,3 @@ def _check_database(path: Path, migrations: Migrations) -> Finding | None:
         message = f"{path} has the schema of an older version"
         return Finding(name, "note", message, "it is migrated when it is next written to")
     return None
-
-
-def check_earlier_calls(settings: Settings) -> Iterator[Finding]:
-    """Yield how many calls still lack what a newer version reads of their bodies, if any do."""
-    left = 0
-    for path in find_trace_files(settings.data_dir):
-        with suppress(sqlite3.Error):  # check_databases reports it
-            left += count_left(path)
-    if left:
-        message = f"{format_calls(left)} still to be read for columns that are newer than they are"
-        advice = "the service does that while it runs, newest first"
-        yield Finding("earlier calls", "note", message, advice)

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from extensions.credentials_in_calls import findings as found_secrets
 from runtime.locks import LockHeldError, ProcessLock
-from store import database
+from store import before_release, database
 from store.backup import contents, copying
 from store.backup.copying import DamagedError
 from store.backup.manifest import BackupError, Manifest, StoredFile, read_manifest
@@ -74,7 +74,13 @@ def _check_versions(folder: Path, manifest: Manifest) -> None:
     """Check that this version knows the schemas. Raises BackupError."""
     for name, stored in manifest.files.items():
         known = _MIGRATIONS.get(PurePosixPath(name).name)
-        if known is not None and find_unknown(stored.migrations, known):
+        origin = before_release.find_origin(stored.migrations)
+        if origin == "an earlier one":
+            raise BackupError(
+                f"the backup in {folder} was made by an earlier Taximeter: restore it with that of commit"
+                f" {before_release.COMMIT}, and {before_release.ADVICE}"
+            )
+        if origin == "a release" and known is not None and find_unknown(stored.migrations, known):
             raise BackupError(
                 f"the backup in {folder} was made by a newer Taximeter ({manifest.taximeter}): install"
                 " that version, or a newer one, and restore it with that"

@@ -8,250 +8,202 @@ from store.migrations import Database, Migrations
 
 migrations = Migrations("control")
 
+PEOPLE = (
+    """create table organizations (
+        id text primary key,
+        name text not null,
+        created_at text not null,
+        time_zone text not null default 'UTC')""",
+    """create table users (
+        id text primary key,
+        email text unique,                  -- null: the operator at the command line
+        created_at text not null)""",
+    """create table memberships (
+        organization_id text not null references organizations(id),
+        user_id text not null references users(id),
+        role text not null check (role in ('owner', 'member')),
+        created_at text not null,
+        primary key (organization_id, user_id))""",
+    "create index memberships_user on memberships(user_id)",
+    # An invitation is gone once it is accepted or declined. Who invited is an address and not a user: it
+    # outlives the user.
+    """create table invitations (
+        id text primary key,
+        organization_id text not null references organizations(id),
+        email text not null,
+        invited_by text,
+        created_at text not null,
+        expires_at text not null,
+        unique (organization_id, email))""",
+    "create index invitations_email on invitations(email)",
+)
 
-@migrations()
-def m001_organizations_and_endpoints(db: Database) -> None:
-    """Create organisations, people and proxy endpoints.
+# Of tokens and keys only the SHA-256 is kept: who reads this file cannot sign in with what it holds.
+SIGN_IN = (
+    # A link signs in once: a user, or the user who has the address when it is used. It may carry an
+    # invitation, and where to go.
+    """create table sign_in_links (
+        token_sha256 blob primary key,
+        user_id text references users(id),
+        email text,
+        invitation_id text,
+        next_path text not null,
+        expires_at text not null,
+        used_at text,
+        check ((user_id is null) <> (email is null)))""",
+    """create table sessions (
+        token_sha256 blob primary key,
+        user_id text not null references users(id),
+        created_at text not null,
+        seen_at text not null,
+        organization_id text references organizations(id))  -- null: the one joined first""",
+    "create index sessions_user on sessions(user_id)",
+    # The service API keys.
+    """create table api_keys (
+        id text primary key,
+        user_id text not null references users(id),
+        organization_id text not null references organizations(id),
+        name text not null,
+        key_sha256 blob not null unique,
+        key_prefix text not null,
+        created_at text not null,
+        last_used_at text)""",
+    "create index api_keys_newest on api_keys(user_id, organization_id, created_at, id)",
+    # Keys that this program generates, such as the one that fingerprints upstream credentials.
+    "create table secrets (name text primary key, value blob not null)",
+)
 
-    A deleted endpoint keeps its row: its slug stays reserved for its organisation, because another
-    organisation with this slug would receive the traffic of clients that still use it.
-    """
-    for statement in (
-        """create table organizations (
-            id text primary key, name text not null, created_at text not null)""",
-        """create table users (
-            id text primary key, email text unique, created_at text not null)""",
-        """create table memberships (
-            organization_id text not null references organizations(id),
-            user_id text not null references users(id),
-            role text not null check (role in ('owner', 'member')),
-            created_at text not null,
-            primary key (organization_id, user_id))""",
-        """create table proxy_endpoints (
-            id text primary key,
-            organization_id text not null references organizations(id),
-            name text not null,
-            slug text not null,
-            streaming text check (streaming in ('live', 'buffered')),
-            metadata_only integer not null default 0,
-            created_at text not null,
-            deleted_at text)""",
-        "create unique index proxy_endpoints_live_slug on proxy_endpoints(slug) where deleted_at is null",
-        "create index proxy_endpoints_slug on proxy_endpoints(slug)",
-        "create index proxy_endpoints_newest on proxy_endpoints(organization_id, created_at, id)",
-        # Keys that this program generates, such as the one that fingerprints upstream credentials.
-        "create table secrets (name text primary key, value blob not null)",
-    ):
-        db.execute(statement)
+# A deleted endpoint keeps its row: its slug stays reserved for its organisation, because another
+# organisation with this slug would receive the traffic of clients that still use it.
+ENDPOINTS = (
+    """create table proxy_endpoints (
+        id text primary key,
+        organization_id text not null references organizations(id),
+        name text not null,
+        slug text not null,
+        streaming text check (streaming in ('live', 'buffered')),
+        metadata_only integer not null default 0,
+        created_at text not null,
+        deleted_at text)""",
+    "create unique index proxy_endpoints_live_slug on proxy_endpoints(slug) where deleted_at is null",
+    "create index proxy_endpoints_slug on proxy_endpoints(slug)",
+    # For lists, which would otherwise read past every endpoint that was ever deleted.
+    """create index proxy_endpoints_live_newest
+        on proxy_endpoints(organization_id, created_at, id) where deleted_at is null""",
+    # For counting the slugs of an organisation, those of deleted endpoints included.
+    "create index proxy_endpoints_organization on proxy_endpoints(organization_id, slug)",
+)
 
+ACTIVITY = (
+    # The activity log. It has no foreign keys: it outlives what it tells of.
+    """create table audit_log (
+        id integer primary key autoincrement,
+        at text not null,
+        organization_id text not null,
+        user_id text,                       -- null: the operator at the command line
+        email text,
+        action text not null,
+        subject_id text not null,
+        details text not null)""",
+    "create index audit_log_newest on audit_log(organization_id, id)",
+)
 
-@migrations()
-def m002_sign_in(db: Database) -> None:
-    """Create the links that sign a person in once, and the sessions that come of them.
+BUDGETS = (
+    # A budget without an endpoint is that of the whole organisation, whose days are those of its time zone.
+    """create table budgets (
+        id text primary key,
+        organization_id text not null references organizations(id),
+        proxy_endpoint_id text references proxy_endpoints(id),
+        period text not null check (period in ('day', 'month')),
+        limit_usd real not null check (limit_usd > 0),
+        action text not null check (action in ('warn', 'refuse')),
+        created_at text not null)""",
+    """create unique index budgets_subject
+        on budgets(organization_id, coalesce(proxy_endpoint_id, ''))""",
+    "create index budgets_newest on budgets(organization_id, created_at, id)",
+    # The webhook that budgets are reported to. Its secret is kept as it is, because it signs.
+    """create table budget_webhooks (
+        organization_id text primary key references organizations(id),
+        url text not null,
+        secret blob not null,
+        created_at text not null)""",
+    # An alert is made once for each limit and period; what is delivered of it has rows of its own.
+    """create table budget_alerts (
+        id text primary key,
+        organization_id text not null references organizations(id),
+        proxy_endpoint_id text,
+        slug text,
+        period text not null,
+        starts_at text not null,
+        resets_at text not null,
+        limit_usd real not null,
+        spent_usd real not null,
+        percent integer not null,
+        action text not null,
+        created_at text not null)""",
+    """create unique index budget_alerts_once on budget_alerts(
+        organization_id, coalesce(proxy_endpoint_id, ''), period, starts_at, limit_usd, percent)""",
+    "create index budget_alerts_newest on budget_alerts(organization_id, created_at)",
+    """create table budget_deliveries (
+        id text primary key,
+        alert_id text not null references budget_alerts(id) on delete cascade,
+        channel text not null check (channel in ('mail', 'webhook')),
+        target text not null,
+        attempts integer not null default 0,
+        due_at text,                        -- null: it has ended
+        delivered_at text,
+        error text)""",
+    "create index budget_deliveries_due on budget_deliveries(due_at) where due_at is not null",
+    "create index budget_deliveries_alert on budget_deliveries(alert_id)",
+)
 
-    Only SHA-256 hashes are kept: who reads this file cannot sign in with what it holds.
-    """
-    for statement in (
-        """create table sign_in_links (
-            token_sha256 blob primary key,
-            user_id text not null references users(id),
-            expires_at text not null,
-            used_at text)""",
-        """create table sessions (
-            token_sha256 blob primary key,
-            user_id text not null references users(id),
-            created_at text not null,
-            seen_at text not null)""",
-        "create index sessions_user on sessions(user_id)",
-    ):
-        db.execute(statement)
-
-
-@migrations()
-def m003_keys_and_audit_log(db: Database) -> None:
-    """Create service API keys and the activity log.
-
-    Of a key only the SHA-256 is kept. The log has no foreign keys: it outlives what it tells of.
-    Lists show what is there, so the index that pages are read from leaves deleted endpoints out;
-    without that, a page would read past every one that was ever deleted.
-    """
-    for statement in (
-        """create table api_keys (
-            id text primary key,
-            user_id text not null references users(id),
-            organization_id text not null references organizations(id),
-            name text not null,
-            key_sha256 blob not null unique,
-            key_prefix text not null,
-            created_at text not null,
-            last_used_at text)""",
-        "create index api_keys_newest on api_keys(user_id, organization_id, created_at, id)",
-        "create index memberships_user on memberships(user_id)",
-        "drop index proxy_endpoints_newest",
-        """create index proxy_endpoints_live_newest
-            on proxy_endpoints(organization_id, created_at, id) where deleted_at is null""",
-        """create table audit_log (
-            id integer primary key autoincrement,
-            at text not null,
-            organization_id text not null,
-            user_id text,                   -- null: the operator at the command line
-            email text,
-            action text not null,
-            subject_id text not null,
-            details text not null)""",
-        "create index audit_log_newest on audit_log(organization_id, id)",
-    ):
-        db.execute(statement)
-
-
-@migrations()
-def m004_sign_in_by_address_and_invitations(db: Database) -> None:
-    """Let links go to an address without a user, and add invitations.
-
-    A link is for a user, or for the user who has the address when it is used. It may carry an invitation,
-    and where to go. There is no need to keep the links of before: they are good for 15 minutes.
-
-    A session is in one organisation; null is the one joined first. An invitation is gone once it is
-    accepted or declined. Who invited is an address and not a user: it outlives the user.
-    """
-    for statement in (
-        "drop table sign_in_links",
-        """create table sign_in_links (
-            token_sha256 blob primary key,
-            user_id text references users(id),
-            email text,
-            invitation_id text,
-            next_path text not null,
-            expires_at text not null,
-            used_at text,
-            check ((user_id is null) <> (email is null)))""",
-        "alter table sessions add column organization_id text references organizations(id)",
-        """create table invitations (
-            id text primary key,
-            organization_id text not null references organizations(id),
-            email text not null,
-            invited_by text,
-            created_at text not null,
-            expires_at text not null,
-            unique (organization_id, email))""",
-        "create index invitations_email on invitations(email)",
-    ):
-        db.execute(statement)
-
-
-@migrations()
-def m005_index_of_all_endpoints(db: Database) -> None:
-    """Make it quick to count the slugs of an organisation, those of deleted endpoints included."""
-    db.execute(
-        "create index proxy_endpoints_organization on proxy_endpoints(organization_id, slug)"
-    )
-
-
-@migrations()
-def m006_budgets(db: Database) -> None:
-    """Create budgets, the webhook they are reported to, and what was reported.
-
-    A budget without an endpoint is that of the whole organisation, whose days are those of its time zone.
-    An alert is made once for each limit and period; what is delivered of it has rows of its own. The secret
-    of a webhook is kept as it is, because it signs.
-    """
-    for statement in (
-        "alter table organizations add column time_zone text not null default 'UTC'",
-        """create table budgets (
-            id text primary key,
-            organization_id text not null references organizations(id),
-            proxy_endpoint_id text references proxy_endpoints(id),
-            period text not null check (period in ('day', 'month')),
-            limit_usd real not null check (limit_usd > 0),
-            action text not null check (action in ('warn', 'refuse')),
-            created_at text not null)""",
-        """create unique index budgets_subject
-            on budgets(organization_id, coalesce(proxy_endpoint_id, ''))""",
-        "create index budgets_newest on budgets(organization_id, created_at, id)",
-        """create table budget_webhooks (
-            organization_id text primary key references organizations(id),
-            url text not null,
-            secret blob not null,
-            created_at text not null)""",
-        """create table budget_alerts (
-            id text primary key,
-            organization_id text not null references organizations(id),
-            proxy_endpoint_id text,
-            slug text,
-            period text not null,
-            starts_at text not null,
-            resets_at text not null,
-            limit_usd real not null,
-            spent_usd real not null,
-            percent integer not null,
-            action text not null,
-            created_at text not null)""",
-        """create unique index budget_alerts_once on budget_alerts(
-            organization_id, coalesce(proxy_endpoint_id, ''), period, starts_at, limit_usd, percent)""",
-        "create index budget_alerts_newest on budget_alerts(organization_id, created_at)",
-        """create table budget_deliveries (
-            id text primary key,
-            alert_id text not null references budget_alerts(id) on delete cascade,
-            channel text not null check (channel in ('mail', 'webhook')),
-            target text not null,
-            attempts integer not null default 0,
-            due_at text,                    -- null: it has ended
-            delivered_at text,
-            error text)""",
-        "create index budget_deliveries_due on budget_deliveries(due_at) where due_at is not null",
-        "create index budget_deliveries_alert on budget_deliveries(alert_id)",
-    ):
-        db.execute(statement)
+REMOVAL = (
+    # The rules of retention, and the last and next run of each organisation.
+    """create table retention_rules (
+        organization_id text not null references organizations(id),
+        proxy_endpoint_id text not null,    -- '': of the organisation
+        text_days integer,
+        entry_days integer,
+        max_bytes integer,
+        primary key (organization_id, proxy_endpoint_id)) without rowid""",
+    """create table retention_runs (
+        organization_id text primary key references organizations(id),
+        next_at text not null,
+        ended_at text,                      -- of the last run; null: there was none
+        entries integer not null default 0,
+        texts integer not null default 0,
+        bytes_freed integer not null default 0) without rowid""",
+    # The orders to erase calls.
+    """create table erasures (
+        id text primary key,
+        organization_id text not null references organizations(id),
+        ordered_at text not null,
+        user_id text,                       -- null: the operator at the command line
+        criteria text,                      -- JSON; null once it has ended
+        entries integer not null default 0,
+        set_aside integer not null default 0,
+        erased_at text,
+        ended_at text)""",
+    "create index erasures_open on erasures(id) where ended_at is null",
+    # Their states on each node of a cluster. Nodes are not in this database, so there is no foreign key
+    # for them.
+    """create table erasure_copies (
+        erasure_id text not null,
+        node text not null,
+        copy text not null,                 -- '': of a proxy node, which ships calls
+        entries integer not null default 0,
+        set_aside integer not null default 0,
+        erased_at text,
+        shipped text,                       -- all that was shipped by then has arrived
+        settled_at text,
+        is_logged integer not null default 0,
+        primary key (erasure_id, node, copy)) without rowid""",
+)
 
 
 @migrations()
-def m007_retention_and_erasures(db: Database) -> None:
-    """Create the rules of retention with their runs, and the orders to erase calls."""
-    for statement in (
-        """create table retention_rules (
-            organization_id text not null references organizations(id),
-            proxy_endpoint_id text not null,    -- '': of the organisation
-            text_days integer,
-            entry_days integer,
-            max_bytes integer,
-            primary key (organization_id, proxy_endpoint_id)) without rowid""",
-        """create table retention_runs (
-            organization_id text primary key references organizations(id),
-            next_at text not null,
-            ended_at text,                      -- of the last run; null: there was none
-            entries integer not null default 0,
-            texts integer not null default 0,
-            bytes_freed integer not null default 0) without rowid""",
-        """create table erasures (
-            id text primary key,
-            organization_id text not null references organizations(id),
-            ordered_at text not null,
-            user_id text,                       -- null: the operator at the command line
-            criteria text,                      -- JSON; null once it has ended
-            entries integer not null default 0,
-            set_aside integer not null default 0,
-            erased_at text,
-            ended_at text)""",
-        "create index erasures_open on erasures(id) where ended_at is null",
-    ):
-        db.execute(statement)
-
-
-@migrations()
-def m008_erasures_of_copies(db: Database) -> None:
-    """Create the states of orders to erase calls on each node of a cluster.
-
-    Nodes are not in this database, so there is no foreign key for them."""
-    db.execute(
-        """create table erasure_copies (
-            erasure_id text not null,
-            node text not null,
-            copy text not null,                 -- '': of a proxy node, which ships calls
-            entries integer not null default 0,
-            set_aside integer not null default 0,
-            erased_at text,
-            shipped text,                       -- all that was shipped by then has arrived
-            settled_at text,
-            is_logged integer not null default 0,
-            primary key (erasure_id, node, copy)) without rowid"""
-    )
+def m001_who_may_do_what(db: Database) -> None:
+    """Create the schema of 0.1.0."""
+    for part in (PEOPLE, SIGN_IN, ENDPOINTS, ACTIVITY, BUDGETS, REMOVAL):
+        for statement in part:
+            db.execute(statement)

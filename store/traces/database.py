@@ -20,7 +20,7 @@ from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
 from store import database
 from store.spool.format import Rejection
-from store.traces import hourly_copy, schema, steps
+from store.traces import schema, steps
 from store.traces.bodies import bodies
 from store.traces.bodies.bodies import (
     PieceStore,
@@ -80,9 +80,7 @@ class TraceDatabase:
         databases: what it remembers is of requests and of no database. Raises sqlite3.Error and
         OSError."""
         self.path = path
-        self.connection = database.open_database(
-            path, schema.migrations, steps=hourly_copy.STEPS, page_bytes=PAGE_BYTES
-        )
+        self.connection = database.open_database(path, schema.migrations, page_bytes=PAGE_BYTES)
         self.connection.execute(f"PRAGMA cache_size={-CACHE_KIB}")
         self._preparer = RequestPreparer() if preparer is None else preparer
         self._pieces = PieceStore(self.connection, max_cached_ids)

@@ -114,7 +114,8 @@ class Planter:
         while is_looking:
             self._now_s += PAUSE_S
             self._ingester.look_for_savings()
-            is_looking = self._ingester.fill_columns() | self._ingester.index_texts()
+            self._ingester.look_for_secrets()
+            is_looking = self._ingester.index_texts()
             with closing(sqlite3.connect(self._path, timeout=30)) as db:
                 (due,) = db.execute("select count(*) from savings_due").fetchone()
             is_looking |= due > 0

@@ -1,6 +1,7 @@
 """A restored service responds as the one that the backup was made of."""
 
 import re
+import time
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,12 +11,13 @@ from runtime import clock
 from runtime.settings import Settings
 from store.backup.backup import make_backup
 from store.backup.restore import restore_backup
+from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path, traces_folder
+from store.traces.search.indexer import Indexer
 from tests.conversations.sessions import conversation, request
 from tests.dashboard.every_page import list_pages
 from tests.dashboard.people import BASE_URL, Someone
 from tests.recorder.conversations import Recording
-from tests.store.upgrades.upgrading import index_texts
 
 LOG = "It sails by AKIAIOSFODNN7EXAMPLX. " * 400
 # What differs each time: durations, times of the day, the id of a form.
@@ -37,7 +39,6 @@ def recorded(settings, owner):
     for turns, nation in ((1, "British"), (2, "British"), (3, "American")):
         recording.send(request(*conversation(turns, opening=f"A {nation} ship. {LOG}")))
     recording.send({"model": "x", "messages": []}, status_code=529, session_id=None)
-    recording.look_back()
     recording.spool({"model": "x", "messages": []}, session_id=None)
     recording.close()
 
@@ -69,9 +70,9 @@ def test_a_restored_service_answers_every_page_as_before(
     for data_dir in (settings.data_dir, restored):  # both services start, and record what waited
         recording = Recording(data_dir, owner.organization_id)
         recording.record()
-        recording.look_back()
         recording.close()
-        index_texts(trace_path(data_dir, owner.organization_id))
+        with TraceDatabase(trace_path(data_dir, owner.organization_id)) as traces:
+            Indexer(traces.connection, time.monotonic).run(60)
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now)  # forecasts depend on it
     addresses = list(list_pages([1, 2, 3, 4, 5], "s1"))

@@ -1,21 +1,24 @@
-"""Every page reads what earlier versions recorded."""
+"""Every page reads what earlier releases recorded."""
 
 import pytest
 
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 from tests.dashboard.every_page import list_pages
 from tests.dashboard.people import Person
 from tests.store.upgrades.calls import CALLS, SESSION
-from tests.store.upgrades.dumps import find_dumps
-from tests.store.upgrades.upgrading import upgrade
+from tests.store.upgrades.dumps import find_dumps, load
 
 LOOKED_AT = (3, 7, 8)  # one with a cache break, one whose bodies are no text, one that was cut
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dump", find_dumps("traces"), ids=lambda path: path.stem)
-def test_every_page_reads_the_calls_of_an_earlier_version(dump, app, control, settings):
+def test_every_page_reads_the_calls_of_an_earlier_release(dump, app, control, settings):
     ann = Person(app, control, settings.data_dir, "ann@example.org")
-    upgrade(dump, settings.data_dir, ann.organization_id)
+    path = trace_path(settings.data_dir, ann.organization_id)
+    load(dump, path)
+    TraceDatabase(path).close()
     pages = {}
     for address in list_pages(LOOKED_AT, SESSION):
         response = ann.get(address, **ann.bearer)

@@ -71,11 +71,6 @@ class Recording:
         while self._ingester.run_round().handled:
             pass
 
-    def look_back(self) -> None:
-        """Let the recorder do all its work on earlier calls."""
-        while self._ingester.fill_columns():
-            pass
-
     def spool(
         self,
         body: dict[str, Any] | bytes,

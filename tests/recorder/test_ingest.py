@@ -27,8 +27,9 @@ from recorder.ingest import TIDY_S, Ingester
 from recorder.output_sizes import EVERY, FIRST_CALLS
 from recorder.record import make_recorded
 from recorder.recorded_calls import RecordedCall
-from store import database
+from store import before_release
 from store.control.database import ControlDatabase
+from store.migration_status import MigrationStatus, read_migration_status
 from store.price_file import load_prices
 from store.spool.format import REJECTIONS, Ending, Rejection, RequestHead, ResponseHead
 from store.spool.reader import Waiting
@@ -36,7 +37,7 @@ from store.spool.writer import SpoolRun
 from store.traces import schema
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from tests.store.earlier import make_earlier
+from tests.store.upgrades.dumps import find_dumps, load
 
 ANSWER = (
     b'{"type":"message","model":"claude-haiku-4-5","stop_reason":"end_turn",'
@@ -153,29 +154,6 @@ def read_ids(tmp_path, organization_id="a"):
 
 def spooled(tmp_path):
     return sorted(p.name for p in (tmp_path / "spool").rglob("*~*") if "unreadable" not in p.parts)
-
-
-def test_calls_of_an_older_version_get_the_columns_that_are_new(ingester, tmp_path):
-    path = trace_path(tmp_path, "a")
-    with closing(database.open_database(path, make_earlier(schema, 5))) as connection:
-        for number in range(3):
-            connection.execute(
-                "insert into usage (entry_id, created_at, proxy_endpoint_id, slug, streamed, outcome,"
-                " usage_source) values (?, '2026-11-20T12:00:00.000Z', 'p', 's', 0, 'complete', 'final')",
-                (str(number),),
-            )
-            connection.execute(
-                "insert into response_bodies values (?, x'00', ?)", (number + 1, ANSWER.decode())
-            )
-    ingester.update_databases()
-    while ingester.fill_columns():
-        pass
-    with closing(sqlite3.connect(path)) as connection:
-        assert (
-            connection.execute("select stop_reason from usage_log").fetchall()
-            == [("end_turn",)] * 3
-        )
-        assert connection.execute("select * from backfills").fetchall() == []
 
 
 def test_a_spooled_call_becomes_a_row_and_its_file_goes(ingester, run, tmp_path, entries):
@@ -387,20 +365,25 @@ def test_a_database_that_was_removed_is_made_again(ingester, run, tmp_path):
     assert read_ids(tmp_path) == ["2"]
 
 
-def test_databases_of_an_older_schema_are_updated_and_one_that_is_broken_blocks_none(
+def test_databases_are_taken_over_at_the_start_and_one_that_cannot_be_blocks_none(
     ingester, tmp_path, caplog
 ):
-    older = make_earlier(schema, 1)
-    for organization_id in ("a", "c"):
-        database.open_database(trace_path(tmp_path, organization_id), older).close()
-    broken = trace_path(tmp_path, "b")
+    (dump,) = (each for each in find_dumps("traces") if each.stem.endswith(before_release.COMMIT))
+    for organization_id in ("a", "c", "d"):
+        load(dump, trace_path(tmp_path, organization_id))
+    broken, earlier = trace_path(tmp_path, "b"), trace_path(tmp_path, "c")
     broken.parent.mkdir(parents=True)
     broken.write_bytes(b"this is no database" * 1000)
+    with closing(sqlite3.connect(earlier)) as db, db:
+        db.execute("delete from _sqlite_migrations where id = 20")
     ingester.update_databases()
-    for organization_id in ("a", "c"):
-        with closing(sqlite3.connect(trace_path(tmp_path, organization_id))) as db:
-            assert db.execute("select path_query from usage_log").fetchall() == []
+    states = [
+        read_migration_status(trace_path(tmp_path, organization_id), schema.migrations)
+        for organization_id in ("a", "d")
+    ]
+    assert states == [MigrationStatus(0, 0)] * 2
     assert f"{broken} cannot be updated now" in caplog.text
+    assert f"{earlier} is of an earlier version" in caplog.text
 
 
 # --- bodies that are more than they seem -------------------------------------------------------------
@@ -757,6 +740,6 @@ def test_credentials_are_looked_for_between_rounds(tmp_path, clock, run, is_on):
     )
     ingester.run_round()
     clock.now_s += secret_search.PAUSE_S
-    ingester.fill_columns()
+    ingester.look_for_secrets()
     ingester.close()
     assert count_in_call(trace_path(tmp_path, "a"), 1) == int(is_on)

@@ -213,24 +213,6 @@ def test_a_break_outlives_the_call_before_in_the_sums(recording):
     assert recording.read("select cache_breaks from sessions") == [{"cache_breaks": 1}]
 
 
-def test_calls_of_a_version_without_judgements_are_judged_later(recording):
-    for body in (*TURNS[:2], EDITED[2]):
-        recording.send(body)
-    expected = recording.read()
-    found = recording.read("select * from cache_breaks")
-    with open_traces(recording) as connection, connection:
-        for table in ("predecessors", "cache_breaks"):
-            connection.execute(f"delete from {table}")  # noqa: S608 - two names
-        connection.execute("update sessions set cache_breaks = 0")
-        connection.execute("insert into backfills values ('judged last', 3), ('judged up to', 0)")
-    recording.restart()
-    recording.look_back()
-    assert recording.read() == expected
-    assert recording.read("select * from cache_breaks") == found
-    assert recording.read("select cache_breaks from sessions") == [{"cache_breaks": 1}]
-    assert recording.read("select * from backfills") == []
-
-
 def test_a_call_that_cannot_be_judged_is_stored_and_the_log_says_so_once(
     recording, monkeypatch, caplog
 ):

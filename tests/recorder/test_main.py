@@ -1,7 +1,5 @@
 import errno
 import os
-import sqlite3
-from contextlib import closing
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -12,10 +10,6 @@ from runtime.settings import Settings
 from runtime.terminal_output import LineWriter
 from store.spool.format import Ending, RequestHead
 from store.spool.writer import SpoolRun
-from store.traces.backfill_progress import BODY_FIELDS
-from store.traces.database import TraceDatabase
-from store.traces.paths import trace_path
-from tests.store.traffic import make_entry
 
 
 def test_where_no_reserve_can_be_made_the_recorder_shows_that_it_lives(tmp_path, monkeypatch):
@@ -44,25 +38,6 @@ def test_a_heartbeat_that_cannot_be_written_is_reported_once_though_rounds_succe
     recorder.run()
     assert caplog.text.count("RECORDING IS IMPAIRED") == 1
     assert "Read-only file system" in caplog.text
-
-
-def test_a_resting_recorder_fills_new_columns_of_stored_calls(tmp_path, monkeypatch):
-    path = trace_path(tmp_path, "org")
-    with TraceDatabase(path) as traces:
-        traces.insert([make_entry(request_body=b'{"output_config":{"effort":"low"}}')])
-        traces.connection.execute("insert into backfills values (?, 1)", (BODY_FIELDS,))
-    recorder = Recorder(Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)}))
-    fill_columns = Ingester.fill_columns
-
-    def fill_and_stop(ingester):
-        if not fill_columns(ingester):
-            recorder.stop()
-        return False
-
-    monkeypatch.setattr(Ingester, "fill_columns", fill_and_stop)
-    recorder.run()
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("select effort from usage_log").fetchall() == [("low",)]
 
 
 def test_what_was_said_is_indexed_unless_that_is_off(tmp_path, monkeypatch):
@@ -96,7 +71,7 @@ def test_a_recorder_that_never_rests_takes_a_step_each_second(tmp_path, monkeypa
     clock = SimpleNamespace(monotonic=lambda: now_s, sleep=lambda _: None)
     monkeypatch.setattr("recorder.__main__.time", clock)
     monkeypatch.setattr(Ingester, "run_round", run_round)
-    monkeypatch.setattr(Ingester, "fill_columns", lambda _ingester: steps.append(now_s))
+    monkeypatch.setattr(Ingester, "look_for_secrets", lambda _ingester: steps.append(now_s))
     recorder.run()
     assert [after - before for before, after in pairwise(steps[:-1])] == [1.0] * 4
 

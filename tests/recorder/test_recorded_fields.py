@@ -4,7 +4,6 @@ What they should be is read here in a way of its own: line by line, from parsed 
 """
 
 import json
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -12,20 +11,9 @@ import pytest
 from addon.request_metadata import RequestMetadata
 from addon.response_metadata import ResponseMetadata
 from metering.prices import PriceTable
-from metering.request_facts import NO_FACTS
-from metering.usage import read_usage
-from recorder.backfill import Backfill
-from recorder.body_fields import make_request_fields, make_response_fields
-from recorder.open_databases import OpenDatabases
 from recorder.record import make_entry
 from recorder.requests import RequestReader
-from store import database
 from store.spool.format import Ending, SpooledExchange
-from store.traces import schema
-from store.traces.backfill_progress import BODY_FIELDS
-from store.traces.bodies.bodies import RequestPreparer
-from store.traces.database import TraceDatabase
-from store.traces.paths import trace_path
 from tests.addon.endpoints import ENDPOINT
 from tests.addon.spooling import ARRIVED_AT
 from tests.recorded import CASES, RECORDED, needs_recorded
@@ -140,28 +128,3 @@ def check(name, entry, metadata_only):
     assert entry.billing == ("api_key" if is_per_minute else "subscription")
     assert entry.upstream_organization_id == headers.get("anthropic-organization-id")
     assert entry.workspace_id == headers.get("anthropic-workspace-id")
-
-
-@needs_recorded
-def test_recorded_exchanges_get_the_same_fields_when_they_were_stored_before(tmp_path):
-    entries = [record(name) for name in NAMES]
-    path = trace_path(tmp_path, "org")
-    usage = read_usage(None, None, b"", is_complete=True)
-    columns = [*make_request_fields(NO_FACTS), *make_response_fields(usage), "output_tokens_per_s"]
-    select = f"select {', '.join(columns)} from usage order by id"  # noqa: S608 - our own names
-    with TraceDatabase(path) as traces:
-        traces.insert(entries)
-        recorded = traces.connection.execute(select).fetchall()
-        nothing = ", ".join(f"{name} = null" for name in columns)
-        traces.connection.execute(f"update usage set {nothing}")  # noqa: S608
-        traces.connection.execute(
-            "insert into backfills select ?, max(id) from usage", (BODY_FIELDS,)
-        )
-    databases = OpenDatabases(tmp_path, RequestPreparer())
-    work = Backfill(databases, lambda: PRICES, lambda: 0.0)
-    work.begin("org")
-    while work.run_step():
-        pass
-    databases.close_all()
-    with closing(database.open_database(path, schema.migrations)) as connection:
-        assert connection.execute(select).fetchall() == recorded

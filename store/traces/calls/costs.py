@@ -2,19 +2,15 @@
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import orjson
 
-from metering import token_counts
 from metering.billed_passes import Call
 from metering.entry import CostItem, sum_estimates
-from metering.token_counts import TokenCounts
 from runtime import clock
-from store.traces import backfill_progress
-from store.traces.backfill_progress import HOURLY_SUMS
 from store.traces.sessions import agent_sums, session_sums
 from store.traces.sums.rollup import BookedCall, Tally
 
@@ -28,10 +24,7 @@ _INSERT = (
     f"insert into usage_cost (usage_id, line, {', '.join(_COLUMNS)})"  # noqa: S608 - our own names
     f" values ({', '.join('?' * (2 + len(_COLUMNS)))})"
 )
-_BOOKED = (
-    f"select {', '.join((*BookedCall._fields, *token_counts.NAMES))}, id from usage"  # noqa: S608 - our own names
-    " where id in (select value from json_each(?))"
-)
+_BOOKED = f"select {', '.join(BookedCall._fields)} from usage where id = ?"  # noqa: S608 - our own names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +42,12 @@ class StoredCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Booked:
-    """A stored entry, as far as the hourly sums depend on it."""
-
-    call: BookedCall
-    tokens: TokenCounts
-    items: tuple[CostItem, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NewCost:
-    """A new cost for a stored entry. ``output_tokens`` is an estimate that replaces the count of the
-    entry, None where the count stays. ``broken_cents`` is that of its cache break, None where that stays."""
+    """A new cost for a stored entry. ``broken_cents`` is that of its cache break, None where that stays."""
 
     usage_id: int
     cost_cents: Decimal | None
     cost_items: tuple[CostItem, ...]
-    output_tokens: int | None = None
     broken_cents: Decimal | None = None
 
 
@@ -142,68 +124,33 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
 
     Wants the write lock. An entry that is gone is passed over; returns how many were not."""
     tally = Tally()
-    as_before_id = backfill_progress.find_next(connection, HOURLY_SUMS) or 0
     written = 0
     for cost in costs:
-        for old in read_booked(connection, [cost.usage_id]):
-            new = _apply(cost, old)
-            for each, sign in ((old, -1), (new, 1)):
-                if cost.usage_id <= as_before_id:
-                    tally.add_as_before(each.call, each.tokens, sign=sign)
-                else:
-                    tally.add(each.call, each.items, sign=sign)
-            summed_in = [
-                sums
-                for sums in (session_sums, agent_sums)
-                if sums.is_booked(connection, cost.usage_id)
-            ]
-            for sums in summed_in:
-                sums.book(connection, [cost.usage_id], sign=-1)
+        row = connection.execute(_BOOKED, (cost.usage_id,)).fetchone()
+        if row is None:
+            continue
+        old = BookedCall._make(row)
+        cents = to_real(cost.cost_cents)
+        tally.add(old, read_items(connection, cost.usage_id), sign=-1)
+        tally.add(old._replace(cost_cents=cents), cost.cost_items)
+        for sums in (session_sums, agent_sums):
+            sums.book(connection, [cost.usage_id], sign=-1)
+        connection.execute(
+            "update usage set cost_cents = ?, estimated_cents = ? where id = ?",
+            (cents, to_real(sum_estimates(cost.cost_items)), cost.usage_id),
+        )
+        if cost.broken_cents is not None:
             connection.execute(
-                "update usage set cost_cents = ?, estimated_cents = ?, usage_source = ?,"
-                " output_tokens = ? where id = ?",
-                (
-                    new.call.cost_cents,
-                    to_real(sum_estimates(cost.cost_items)),
-                    new.call.usage_source,
-                    new.tokens.output_tokens,
-                    cost.usage_id,
-                ),
+                "update cache_breaks set extra_cost_cents = ? where usage_id = ?",
+                (to_real(cost.broken_cents), cost.usage_id),
             )
-            if cost.broken_cents is not None:
-                connection.execute(
-                    "update cache_breaks set extra_cost_cents = ? where usage_id = ?",
-                    (to_real(cost.broken_cents), cost.usage_id),
-                )
-            for sums in summed_in:
-                sums.book(connection, [cost.usage_id])
-            connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))
-            write_items(connection, [(cost.usage_id, cost.cost_items)])
-            written += 1
+        for sums in (session_sums, agent_sums):
+            sums.book(connection, [cost.usage_id])
+        connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))
+        write_items(connection, [(cost.usage_id, cost.cost_items)])
+        written += 1
     tally.write(connection)
     return written
-
-
-def _apply(cost: NewCost, old: Booked) -> Booked:
-    call = old.call._replace(cost_cents=to_real(cost.cost_cents))
-    tokens = old.tokens
-    if cost.output_tokens is not None:
-        call = call._replace(usage_source="estimated")
-        tokens = replace(tokens, output_tokens=cost.output_tokens)
-    return Booked(call=call, tokens=tokens, items=cost.cost_items)
-
-
-def read_booked(connection: sqlite3.Connection, ids: list[int]) -> list[Booked]:
-    """Return what the hourly sums have of these entries, without those that are gone."""
-    items = read_all_items(connection, ids)
-    return [
-        Booked(
-            call=BookedCall._make(row[: len(BookedCall._fields)]),
-            tokens=TokenCounts(*row[len(BookedCall._fields) : -1]),
-            items=tuple(items.get(row[-1], ())),
-        )
-        for row in connection.execute(_BOOKED, (orjson.dumps(ids).decode(),))
-    ]
 
 
 def to_real(value: Decimal | None) -> float | None:

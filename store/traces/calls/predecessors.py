@@ -1,8 +1,7 @@
 """The predecessor of each call: the call whose prompt it continues.
 
 It is found when a call is recorded (``conversations.predecessor``), and not always the call before it in
-its session. A call without a row begins a conversation, is a side call, or was recorded before there were
-predecessors and has not been looked at yet.
+its session. A call without a row begins a conversation or is a side call.
 """
 
 import sqlite3

@@ -3,8 +3,7 @@
 Costs are those of their line items, the sums of an hour those of its calls, and of a day those of its hours.
 Those of hours are computed again in SQL, apart from the code that keeps them, an hour at a time: by
 endpoint, model and billing, which are never summed up as others. An hour of which retention has removed
-calls has more of them in its sums than there are, and cannot be checked. While earlier calls are still
-being booked anew no hour can.
+calls has more of them in its sums than there are, and cannot be checked.
 """
 
 import math
@@ -13,10 +12,8 @@ from collections.abc import Iterable, Iterator
 
 from metering.components import SEARCH_UNIT, TOKEN_UNIT, WEB_SEARCH
 from store.database import snapshot
-from store.traces import backfill_progress
-from store.traces.backfill_progress import HOURLY_SUMS
 from store.traces.sums import booking_sql
-from store.traces.sums.rollup import DAY_KEYS, SUMS, find_day_left, number_day
+from store.traces.sums.rollup import DAY_KEYS, SUMS
 
 _PAGE = 1_000
 _TOLERANCE = 1e-6  # of a sum of doubles, in any order
@@ -104,8 +101,6 @@ def check_hours(connection: sqlite3.Connection) -> Iterator[str]:
     while (hour := _find_next_hour(connection, after)) is not None:
         after = f"{hour}~"  # sorts after every instant of the hour
         with snapshot(connection):
-            if backfill_progress.find_next(connection, HOURLY_SUMS) is not None:
-                return
             yield from list(_check_hour(connection, hour))
 
 
@@ -115,11 +110,7 @@ def check_days(connection: sqlite3.Connection) -> Iterator[str]:
     while (day := _find_next_day(connection, after)) is not None:
         after = f"{day}~"
         with snapshot(connection):
-            if backfill_progress.find_next(connection, HOURLY_SUMS) is not None:
-                return
-            left = find_day_left(connection)
-            if left is None or number_day(day) > left:
-                yield from list(_check_day(connection, day))
+            yield from list(_check_day(connection, day))
 
 
 def _check_day(connection: sqlite3.Connection, day: str) -> Iterator[str]:

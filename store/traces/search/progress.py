@@ -1,7 +1,7 @@
 """The progress of indexing: the calls that are still to be indexed.
 
 Calls are indexed as they come, up to ``search_progress``. The ids of all others that are not indexed yet
-are in ``search_gaps``: what was recorded before there was an index, or while it was turned off, or faster
+are in ``search_gaps``: what was recorded while the index was turned off, or faster
 than it could be indexed. Gaps are worked off from the newest call downwards.
 """
 

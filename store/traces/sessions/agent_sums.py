@@ -1,8 +1,7 @@
 """The sums of each day by session and agent, updated in the transaction that changes the calls.
 
 Calls that name neither are in the row of the day whose names are empty, so the rows of a day are all of its
-calls. As hourly sums they stay when retention removes the calls. Calls that were stored before there were
-these sums are added later, newest first, a few in each transaction (``backfill_progress``).
+calls. As hourly sums they stay when retention removes the calls.
 """
 
 import sqlite3
@@ -12,12 +11,8 @@ from datetime import date, timedelta
 import orjson
 
 from metering import token_counts
-from store.traces import backfill_progress
-from store.traces.backfill_progress import AGENT_SUMS
 from store.traces.sums import booking_sql
 from store.traces.sums.rollup import SUBSCRIPTION
-
-CALLS = 200  # take some 10 ms
 
 KEYS = ("day", "session_id", "agent_id")
 _BILLING = booking_sql.BILLING.format(billing="billing", overage="overage")
@@ -64,17 +59,3 @@ def forget_session(
     values = {"days": orjson.dumps(days).decode(), "session_id": session_id}
     connection.execute(_FORGET, values)
     connection.execute(f"delete from agents_daily where {_OF_SESSION}", values)  # noqa: S608 - our own text
-
-
-def is_booked(connection: sqlite3.Connection, usage_id: int) -> bool:
-    """Return whether a stored call is in the sums already."""
-    return usage_id > (backfill_progress.find_next(connection, AGENT_SUMS) or 0)
-
-
-def book_some(connection: sqlite3.Connection) -> bool:
-    """Add a few calls that were stored before there were sums. Return whether there may be more.
-
-    Raises sqlite3.Error."""
-    return backfill_progress.take_some(
-        connection, AGENT_SUMS, CALLS, lambda ids: book(connection, ids)
-    )

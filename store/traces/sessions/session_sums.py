@@ -2,9 +2,6 @@
 
 A list of sessions reads one row for each, however many calls they have. The sums of a session stay while
 retention removes some of its calls, and go with the last one.
-
-Calls that were stored before there were sums are added later, newest first, a few in each transaction
-(``backfill_progress``).
 """
 
 import sqlite3
@@ -14,14 +11,10 @@ import orjson
 
 from metering import token_counts
 from metering.token_counts import PROMPT_CLASSES
-from store.traces import backfill_progress
-from store.traces.backfill_progress import SESSION_SUMS
 from store.traces.savings import savings
 from store.traces.sessions import unnamed_sessions
 from store.traces.sums import booking_sql
 from store.traces.sums.rollup import SUBSCRIPTION
-
-CALLS = 100  # take some 10 ms
 
 _PROMPT = " + ".join(f"coalesce({each.name}, 0)" for each in PROMPT_CLASSES)
 _BILLING = booking_sql.BILLING.format(billing="billing", overage="overage")
@@ -93,15 +86,10 @@ _REMOVE = (
 def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
     """Add stored calls to the sums of their sessions; with a sign of -1, take out what was added.
 
-    With a sign of 0, only title and times are looked at again. They are never taken out: a call that is
-    taken out comes back with another cost. Wants the write lock."""
+    Title and times are never taken out: a call that is taken out comes back with another cost. Wants the
+    write lock."""
     rows = connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign}).fetchall()
     savings.mark_due(connection, {session_id for (session_id,) in rows})
-
-
-def is_booked(connection: sqlite3.Connection, usage_id: int) -> bool:
-    """Return whether a stored call is in the sums already."""
-    return usage_id > (backfill_progress.find_next(connection, SESSION_SUMS) or 0)
 
 
 def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
@@ -128,12 +116,3 @@ def find_days(connection: sqlite3.Connection, session_id: str) -> tuple[str, str
         (session_id,),
     ).fetchone()
     return None if row is None else (str(row[0]), str(row[1]))
-
-
-def book_some(connection: sqlite3.Connection) -> bool:
-    """Add a few calls that were stored before there were sums. Return whether there may be more.
-
-    Raises sqlite3.Error."""
-    return backfill_progress.take_some(
-        connection, SESSION_SUMS, CALLS, lambda ids: book(connection, ids)
-    )

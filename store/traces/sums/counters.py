@@ -2,8 +2,7 @@
 
 A program that watches counters takes a smaller one for a restart. So these are kept apart from the sums for
 people, which change when a cost is computed again or a call is removed: a call is added once, in the
-transaction that inserts it, as it was then, and never taken out. In a database of an earlier version they
-begin at 0.
+transaction that inserts it, as it was then, and never taken out.
 
 The rows are bounded, whatever clients and upstreams send: ``MAX_MODELS`` pairs of slug and model have rows
 of their own, those that came first. What comes later is counted for the model ``OTHER``, and for the slug

@@ -99,7 +99,7 @@ def _select_times(
         conditions.append(_OF_SESSION)
     group = "''" if query.by is None else columns[query.by]
     rows = db.execute(
-        f"select {group}, {timings.SELECTED} from usage as u"  # noqa: S608 - our own text
+        f"select {group}, {', '.join(timings.MEASURES)} from usage as u"  # noqa: S608 - our own text
         " where u.created_at >= :start and u.created_at < :end"
         f"{''.join(f' and {each}' for each in conditions)}",
         _bind(query, start, end),

@@ -116,8 +116,7 @@ class OverviewReader:
 
     def _read_sums(self, query: Query) -> dict[Cell, Sums]:
         cells: dict[Cell, Sums] = {}
-        left = rollup.find_day_left(self._db)
-        for is_daily, start, end in _divide(query, left):
+        for is_daily, start, end in _divide(query):
             table, at = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
             step = at if is_daily or query.hourly else "substr(hour, 1, 10)"
             add_cells(cells, self._select_sums(query, table, step, at, (start, end), COLUMNS))
@@ -203,7 +202,7 @@ def _write_filters(filters: Mapping[str, str], columns: Mapping[str, str]) -> tu
     return conditions, list(filters.values())
 
 
-def _divide(query: Query, left: int | None) -> Iterator[tuple[bool, str, str]]:
+def _divide(query: Query) -> Iterator[tuple[bool, str, str]]:
     """Yield the parts of a period: whether the sums of days have it, from where, and to where."""
     start, end = query.start, query.end
     if query.hourly:
@@ -211,9 +210,6 @@ def _divide(query: Query, left: int | None) -> Iterator[tuple[bool, str, str]]:
         return
     first = start if start.hour == 0 else start.replace(hour=0) + DAY  # the first whole day
     last = end.replace(hour=0)
-    if left is not None:
-        there = parse_hour(f"{rollup.name_day(left)}T00") + DAY
-        first = min(max(first, there), max(last, start))
     if first >= last:
         yield False, format_hour(start), format_hour(end)
         return

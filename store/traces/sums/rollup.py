@@ -9,12 +9,9 @@ more than ``MAX_CLIENTS`` of them and ``MAX_CREDENTIALS`` have rows of their own
 the hour. The rest is booked to ``OTHER``. A name that has a row in an hour keeps it, so what was booked
 can be taken out again later: when a cost changes, what was booked is taken out and the call booked anew.
 
-Sums of before they had passes are booked anew later (``store.traces.rebooking``).
-
 A batch is added up here first, so that a hundred calls of one hour and model are one upsert.
 
-``usage_daily`` has the same sums of each day, for reports about months. Days that are not yet in it, because
-their hours are older than it, are added from these (``store.traces.daily_sums``).
+``usage_daily`` has the same sums of each day, for reports about months.
 """
 
 import re
@@ -30,9 +27,6 @@ from metering import token_counts
 from metering.billed_passes import may_be_billed
 from metering.components import CACHE_WRITE_1H, TOKEN_CLASSES, WEB_SEARCH
 from metering.entry import CostItem, Outcome, UsageLogEntry, UsageSource
-from metering.token_counts import TokenCounts
-from store.traces import backfill_progress
-from store.traces.backfill_progress import DAILY_SUMS
 
 # A client that disconnects (a person pressing Esc) is not an error.
 NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
@@ -105,7 +99,6 @@ _read_call = attrgetter(*BookedCall._fields)
 _KEYS = HourKey._fields
 DAY_KEYS = ("day", *_KEYS[1:])
 _NOTHING: HourSums = dict.fromkeys(SUMS, 0)
-_read_counts = attrgetter(*token_counts.NAMES)
 
 
 def write_upsert(table: str, keys: tuple[str, ...], sums: tuple[str, ...] = SUMS) -> str:
@@ -142,47 +135,16 @@ class Tally:
             _add_item(sums, item, sign)
         return key
 
-    def add_as_before(self, call: BookedCall, tokens: TokenCounts, *, sign: int = 1) -> None:
-        """Book a call, or take it out, as it was before sums had passes: all of it with the model of
-        the call, and without client, credential and billing. Nothing was estimated then."""
-        sums = self._sums[HourKey(*make_key(call)[:4])]
-        _add_call(sums, call, sign)
-        for name, count in zip(token_counts.NAMES, _read_counts(tokens), strict=True):
-            sums[name] += sign * (count or 0)
-        sums["cost_cents"] += sign * float(call.cost_cents or 0)
-
     def write(self, connection: sqlite3.Connection) -> "Names":
         """Add what was booked to the tables, and return the names it was booked to. Wants the write
         lock."""
         names = Names(connection)
         booked = [(names.bound(key), sums) for key, sums in self._sums.items()]
         connection.executemany(_UPSERT_HOUR, [(*key, *sums.values()) for key, sums in booked])
-        newest = find_day_left(connection)
         connection.executemany(
-            _UPSERT_DAY,
-            [
-                (key.day, *key[1:], *sums.values())
-                for key, sums in booked
-                if newest is None or number_day(key.day) > newest
-            ],
+            _UPSERT_DAY, [(key.day, *key[1:], *sums.values()) for key, sums in booked]
         )
         return names
-
-
-def find_day_left(connection: sqlite3.Connection) -> int | None:
-    """Return the newest day whose hours are not yet in ``usage_daily``, None when all are."""
-    return backfill_progress.find_next(connection, DAILY_SUMS)
-
-
-def number_day(day: str) -> int:
-    """Return a day as a number: 20260131 of ``2026-01-31``."""
-    return int(day.replace("-", ""))
-
-
-def name_day(number: int) -> str:
-    """Return the day of a number."""
-    digits = f"{number:08}"
-    return f"{digits[:4]}-{digits[4:6]}-{digits[6:]}"
 
 
 class Names:

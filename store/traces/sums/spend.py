@@ -17,7 +17,6 @@ from metering.budget_periods import Span
 from runtime import clock
 from runtime.intervals import HOUR, floor_hour
 from store.database import list_columns, open_readonly, snapshot
-from store.traces.sums import rollup
 from store.traces.sums.rollup import SUBSCRIPTION
 from store.traces.sums.usage_report import READ_TIMEOUT_S
 
@@ -63,8 +62,7 @@ def read_spend(db: sqlite3.Connection, span: Span) -> SpendByEndpoint:
     """Return the spend of a period by the id of the endpoint. Raises sqlite3.Error."""
     found = defaultdict[str, Spend](Spend)
     with snapshot(db):
-        parts = _divide(span, rollup.find_day_left(db))
-        for sql, start, end in (each for each in parts if each[1] < each[2]):
+        for sql, start, end in (each for each in _divide(span) if each[1] < each[2]):
             for endpoint_id, cents, unpriced in db.execute(sql, (start, end)):
                 found[endpoint_id].add(cents, unpriced)
     return dict(found)
@@ -88,10 +86,8 @@ def find_spend(by_endpoint: SpendByEndpoint, endpoint_id: str | None) -> Spend:
     return total
 
 
-def _divide(span: Span, day_left: int | None) -> Iterator[tuple[str, str, str]]:
-    """Yield the parts of a period: the SQL that reads one, its beginning and its end as text.
-
-    ``day_left`` is the newest day whose sums are not made yet."""
+def _divide(span: Span) -> Iterator[tuple[str, str, str]]:
+    """Yield the parts of a period: the SQL that reads one, its beginning and its end as text."""
     first_hour, last_hour = _ceil_hour(span.start), floor_hour(span.end)
     if first_hour > last_hour:  # no whole hour
         yield _FROM_CALLS, clock.format_ms(span.start), clock.format_ms(span.end)
@@ -99,8 +95,6 @@ def _divide(span: Span, day_left: int | None) -> Iterator[tuple[str, str, str]]:
     yield _FROM_CALLS, clock.format_ms(span.start), clock.format_ms(first_hour)
     first_day = first_hour if first_hour.hour == 0 else first_hour.replace(hour=0) + _DAY
     last_day = last_hour.replace(hour=0)
-    while first_day < last_day and day_left is not None and _number(first_day) <= day_left:
-        first_day += _DAY
     if first_day < last_day:
         days = _FROM_SUMS.format(table="usage_daily", at="day")
         yield days, _format_hour(first_day)[:10], _format_hour(last_day)[:10]
@@ -110,10 +104,6 @@ def _divide(span: Span, day_left: int | None) -> Iterator[tuple[str, str, str]]:
     yield hours, _format_hour(first_hour), _format_hour(first_day)
     yield hours, _format_hour(last_day), _format_hour(last_hour)
     yield _FROM_CALLS, clock.format_ms(last_hour), clock.format_ms(span.end)
-
-
-def _number(day: datetime) -> int:
-    return rollup.number_day(_format_hour(day)[:10])
 
 
 def _ceil_hour(instant: datetime) -> datetime:

@@ -1,8 +1,7 @@
 """Histograms of the times and speeds of calls, by day and by what hourly sums are kept by.
 
 They are updated in the transaction that inserts, and stay when retention removes the calls. What they
-count never changes afterwards: a call gets another cost, but no other times. Calls that were stored before
-there were histograms are added later, newest first, a few in each transaction (``backfill_progress``).
+count never changes afterwards: a call gets another cost, but no other times.
 """
 
 import sqlite3
@@ -11,14 +10,8 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-import orjson
-
-from store.traces import backfill_progress
-from store.traces.backfill_progress import TIMINGS
 from store.traces.sums import histograms
-from store.traces.sums.rollup import DAY_KEYS, BookedCall, HourKey, Names, make_key
-
-CALLS = 200  # take some 10 ms
+from store.traces.sums.rollup import DAY_KEYS, HourKey, Names
 
 
 class Timed(Protocol):
@@ -56,16 +49,6 @@ _REPLACE = (
     f"insert or replace into timings_daily ({_KEYS}, {', '.join(MEASURES)})"  # noqa: S608 - our own names
     f" values ({', '.join('?' * (len(DAY_KEYS) + len(MEASURES)))})"
 )
-# The speed may not be there yet, where it is filled from the body later; it depends on these alone.
-SPEED = (
-    "case when streamed and usage_source = 'final' and output_tokens > 0"
-    " and duration_ms - ttfb_ms >= 10 then round(output_tokens * 1000 / (duration_ms - ttfb_ms), 1) end"
-)
-SELECTED = f"ttfb_ms, duration_ms, proxy_overhead_ms, {SPEED}"
-_STORED = (
-    f"select {', '.join(BookedCall._fields)}, {SELECTED} from usage"  # noqa: S608 - our own names
-    " where id in (select value from json_each(?))"
-)
 
 
 def measure_all(rows: Iterable[Sequence[float | None]]) -> Timing:
@@ -102,28 +85,7 @@ class Timings:
                 timing += unpack(stored)
             connection.execute(_REPLACE, (*day, *map(histograms.pack, timing)))
 
-    @classmethod
-    def read(cls, connection: sqlite3.Connection, ids: list[int]) -> "Timings":
-        """Return the histograms of stored calls, without those that are gone."""
-        timings = cls()
-        for row in connection.execute(_STORED, (orjson.dumps(ids).decode(),)):
-            call = BookedCall._make(row[: len(BookedCall._fields)])
-            timings._added[make_key(call)].append(row[len(BookedCall._fields) :])
-        return timings
-
 
 def unpack(stored: tuple[bytes, ...]) -> Timing:
     """Return the histograms of a row."""
     return Timing(*map(histograms.unpack, stored))
-
-
-def add_some(connection: sqlite3.Connection) -> bool:
-    """Add a few calls that were stored before there were histograms. Return whether there may be more.
-
-    Raises sqlite3.Error."""
-    return backfill_progress.take_some(
-        connection,
-        TIMINGS,
-        CALLS,
-        lambda ids: Timings.read(connection, ids).write(connection, Names(connection)),
-    )

@@ -324,14 +324,6 @@ def test_reading_calls_stops_after_a_while_and_says_so(ann, monkeypatch):
     assert "Not all calls" not in ann.get("/overview?by=session").text
 
 
-def test_days_that_are_not_in_the_sums_yet_are_read_from_their_hours(ann, calls):
-    before = overview(ann, "span=30d")
-    with closing(sqlite3.connect(ann.path)) as connection, connection:
-        connection.execute("delete from usage_daily where day <= '2026-03-05'")
-        connection.execute("insert into backfills values ('daily sums', 20260305)")
-    assert overview(ann, "span=30d") == before
-
-
 @pytest.mark.parametrize(
     "query", ["span=8d", "by=x", "span=2026-01-02..2026-01-01", f"model={'x' * 600}"]
 )

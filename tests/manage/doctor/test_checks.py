@@ -341,15 +341,6 @@ def test_a_recorder_that_is_still_at_work(look, data_dir):
     lock.release()
 
 
-def test_calls_that_lack_new_columns_are_counted_until_they_are_filled(look, traces):
-    assert look("earlier calls") == {}
-    traces.insert([make_entry(), make_entry(), make_entry()])
-    traces.connection.execute("insert into backfills values ('body fields', 2)")
-    assert "2 calls still to be read" in look("earlier calls")["note"]
-    traces.connection.execute("delete from backfills")
-    assert look("earlier calls") == {}
-
-
 def test_databases_that_are_damaged_or_of_another_version(look, data_dir, traces):
     assert "2 found" in look("databases")["ok"]
     migrations = "update _sqlite_migrations set name = 'm999_from_the_future' where id = 1"
@@ -357,6 +348,10 @@ def test_databases_that_are_damaged_or_of_another_version(look, data_dir, traces
     assert "newer Taximeter" in look("databases")["wrong"]
     traces.connection.execute("delete from _sqlite_migrations where id = 1")
     assert "older version" in look("databases")["note"]
+    earlier = "insert into _sqlite_migrations (name) values ('m002_find_the_calls_of_a_session')"
+    traces.connection.execute(earlier)
+    assert "is of an earlier version; start the program of commit" in look("databases")["wrong"]
+    traces.connection.execute("delete from _sqlite_migrations")
     for path in data_dir.glob("control.db*"):
         path.unlink()
     (data_dir / "control.db").write_bytes(b"no database" * 100)

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +13,11 @@ import pytest
 from runtime.locks import ProcessLock
 from store.backup.manifest import FORMAT, NAME, BackupError, Manifest
 from store.backup.restore import restore_backup
+from store.before_release import COMMIT
+from store.control.database import ControlDatabase
 from store.traces.database import PAGE_BYTES
 from tests.store.backup.copies import read_contents
+from tests.store.upgrades.dumps import find_dumps, load
 
 
 @pytest.fixture
@@ -99,6 +104,26 @@ def test_a_backup_of_a_newer_version_is_refused_before_anything_is_copied(
     assert list(target.iterdir()) == []
 
 
+def test_a_backup_of_the_last_commit_before_a_release_is_restored_and_an_earlier_one_refused(
+    copy, target
+):
+    path = copy.place.data_dir / "control.db"
+    (dump,) = (each for each in find_dumps("control") if each.stem.endswith(COMMIT))
+    path.unlink()
+    load(dump, path)
+    copy.make()
+    with ControlDatabase(copy.restore() / "control.db") as control:
+        assert control.set_up() is False
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("delete from _sqlite_migrations where id = 8")
+    copy.make()
+    with pytest.raises(
+        BackupError, match=f"earlier Taximeter: restore it with that of .* {COMMIT}"
+    ):
+        restore_backup(copy.folder, target)
+    assert list(target.iterdir()) == []
+
+
 def test_a_newer_format_is_refused_with_its_version(made, target):
     document = {"format": FORMAT + 1, "taximeter": "99.0", "anything": []}
     (made.folder / NAME).write_text(json.dumps(document))
@@ -159,4 +184,4 @@ def test_the_manifest_says_which_versions_made_it(made, place):
     assert isinstance(manifest, Manifest)
     assert manifest.taximeter
     assert manifest.sqlite
-    assert manifest.files["control.db"].migrations[0] == "m001_organizations_and_endpoints"
+    assert manifest.files["control.db"].migrations[0] == "m001_who_may_do_what"

@@ -95,7 +95,7 @@ class Traffic:
         with closing(make_ingester(self.data_dir)) as ingester:
             while not self._stop.is_set():
                 ingester.run_round()
-                ingester.fill_columns()
+                ingester.look_for_secrets()
 
 
 def read_calls(data_dir):

@@ -13,14 +13,12 @@ import pytest
 
 from metering.entry import CostItem
 from store import database
+from store.lean_sqlite_utils import Database as LibraryDatabase
 from store.migrations import Database, Migrations
 from store.traces import schema
-from store.traces.calls.call_reader import CallReader
-from store.traces.calls.reader import EntryFilter, TraceReader, make_entry
 from store.traces.database import SCALARS
 from store.traces.sums.rollup import SUMS, HourKey
 from tests.store.dump import dump_lines
-from tests.store.earlier import make_earlier
 
 CONTRACT = [
     "id",
@@ -165,54 +163,10 @@ def test_migrating_twice_is_a_noop(traces_path, connection):
         assert dump(again) == before
 
 
-@pytest.fixture
-def oldest_path(traces_path, monkeypatch):
-    """A database with the first shape, and an entry in it."""
-    with closing(database.open_database(traces_path, make_earlier(schema, 1))) as connection:
-        connection.execute(
-            "insert into usage (entry_id, created_at, proxy_endpoint_id, slug, streamed, outcome,"
-            " usage_source, request_body_length) values ('e', '2026', 'p', 's', 1, 'complete', 'final', 2)"
-        )
-        connection.execute("insert into pieces values (1, x'01', '{}')")
-        connection.execute("insert into segments values (1, x'02', '[1]')")
-        connection.execute("insert into request_bodies values (1, x'03', '[1]', null)")
-    return traces_path
-
-
-def test_the_oldest_schema_grows_into_the_newest_and_keeps_its_rows(tmp_path, oldest_path):
-    with closing(database.open_database(oldest_path, schema.migrations)) as grown:
-        (row,) = grown.execute(
-            "select entry_id, request_body, body_notes, path_query, api_version, betas,"
-            " max_tokens, message_count, tool_count, run_id from usage_log"
-        ).fetchall()
-        assert row == ("e", "{}", *(None,) * 8)
-        assert grown.execute("select name, next_id from backfills").fetchall() == [
-            ("agent sums", 1),
-            ("body fields", 1),
-            ("cut streams", 1),
-            ("hourly sums", 1),
-            ("judged last", 1),
-            ("judged up to", 0),
-            ("session sums", 1),
-            ("timings", 1),
-        ]
-        with closing(database.open_database(tmp_path / "new.db", schema.migrations)) as new:
-            shape = (
-                "select type, name, sql from sqlite_schema where name not like 'sqlite%' order by 2"
-            )
-            grown_shape, new_shape = (each.execute(shape).fetchall() for each in (grown, new))
-    assert grown_shape == new_shape
-
-
-def test_a_database_of_the_oldest_schema_is_read_before_it_has_grown(oldest_path):
-    """Its reader may not write it: the recorder migrates it when it next opens it."""
-    with CallReader.open(oldest_path) as reader:
-        call = reader.find_call(1)
-    assert call is not None
-    assert (call.entry.entry_id, call.entry.path_query, call.entry.max_tokens) == ("e", None, None)
-    with TraceReader(oldest_path) as reader:
-        (row,) = reader.read_page(EntryFilter(), ("", ""), 2)
-    assert make_entry(row) == call.entry
+def test_a_later_column_is_the_last_of_the_view_too(connection):
+    schema.add_to_usage(LibraryDatabase(connection), {"audio_tokens": "integer", "mood": "text"})
+    assert columns(connection, "usage")[-2:] == ["audio_tokens", "mood"]
+    assert columns(connection, "usage_log")[-3:] == ["session", "audio_tokens", "mood"]
 
 
 def test_a_second_connection_leaves_the_locks_of_the_first(traces_path, connection):

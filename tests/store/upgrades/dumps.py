@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent
 
 
 def find_dumps(kind: str) -> list[Path]:
-    """Return the stored databases of this kind (``traces`` or ``control``), the oldest first."""
+    """Return the stored databases of this kind, such as ``traces``."""
     return sorted(FOLDER.glob(f"{kind}-*.sql"))
 
 

@@ -1,11 +1,9 @@
-"""Stores the databases that a version writes, for the tests of upgrades.
+"""Stores the databases that a release writes, for the tests of upgrades.
 
-    python -m tests.store.upgrades.make            with this version, before a migration is added
-    python -m tests.store.upgrades.make TREE       with the version that is checked out there
+    python -m tests.store.upgrades.make
 
-It runs that version's service in front of a scripted upstream, makes the calls of ``calls.py``, stops it,
-and writes ``traces-NNN.sql`` and ``control-NNN.sql`` beside this file, where NNN counts migrations. What is
-there is left alone.
+It runs the service in front of a scripted upstream, makes the calls of ``calls.py``, stops it, and writes
+``traces-VERSION.sql`` and ``control-VERSION.sql`` beside this file. What is there is left alone.
 """
 
 import http.client
@@ -17,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,13 +27,6 @@ from tests.store.upgrades.dumps import FOLDER, make_dump
 PATIENCE_S = 60.0
 # The recorder works on calls in its pauses: savings ten seconds after a session's last call.
 AFTERWARDS_S = 14.0
-START = """
-try:
-    from manage.cli.main import cli
-except ImportError:
-    from manage.cli import cli
-cli()
-"""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -62,34 +54,35 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def store(tree: Path) -> None:
-    """Store the databases of the version in this folder."""
+def store() -> None:
+    """Store the databases of this version."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     with tempfile.TemporaryDirectory() as folder:
         data_dir = Path(folder) / "data"
         with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as upstream:
             threading.Thread(target=upstream.serve_forever, daemon=True).start()
-            _run_service(tree, data_dir, f"http://127.0.0.1:{upstream.server_port}")
+            _run_service(data_dir, f"http://127.0.0.1:{upstream.server_port}")
             upstream.shutdown()
         (traces,) = data_dir.glob("traces/*/traces.db")
         for kind, path in (("traces", traces), ("control", data_dir / "control.db")):
-            target = FOLDER / f"{kind}-{_count_migrations(path):03}.sql"
+            target = FOLDER / f"{kind}-{version}.sql"
             if not target.exists():
                 target.write_text(make_dump(path))
                 print(f"{target.name}: {target.stat().st_size} bytes")
 
 
-def _run_service(tree: Path, data_dir: Path, upstream_url: str) -> None:
+def _run_service(data_dir: Path, upstream_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(data_dir.parent),
-        "PYTHONPATH": str(tree),
+        "PYTHONPATH": str(ROOT),
         "TAXIMETER_DATA_DIR": str(data_dir),
         "TAXIMETER_LISTEN": f"127.0.0.1:{port}",
         "TAXIMETER_UPSTREAM_URL": upstream_url,
     }
-    command = [sys.executable, "-P", "-c", START, "up"]
+    command = [sys.executable, "-P", "-m", "manage.cli.main", "up"]
     service = subprocess.Popen(command, env=environ, cwd=data_dir.parent)  # noqa: S603 - our own program
     try:
         _wait_until_it_listens(service, port)
@@ -148,11 +141,5 @@ def _wait_until_recorded(data_dir: Path, count: int) -> None:
     raise TimeoutError(f"call {count} is not recorded")
 
 
-def _count_migrations(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as connection:
-        count: int = connection.execute("select count(*) from _sqlite_migrations").fetchone()[0]
-        return count
-
-
 if __name__ == "__main__":
-    store(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT)
+    store()

@@ -3,13 +3,10 @@ from decimal import Decimal
 
 import pytest
 
-from store.traces.database import TraceDatabase
 from store.traces.maintenance import verify_costs
-from store.traces.rebooking import rebook_some
 from store.traces.sums.rollup import SUMS
 from tests.store.traces.sums.test_rollup import make_any, make_pass
-from tests.store.traces.test_rebooking import book_as_before
-from tests.store.traffic import make_entry, make_item
+from tests.store.traffic import make_entry
 
 PASSES = (*make_pass("top"), *make_pass("advisor", index=1, rate="10"))
 CALL = {
@@ -98,18 +95,6 @@ def test_a_subscription_is_not_taken_for_another_bill(stored):
     assert any("top, overage" in text for _, text in list_problems(stored))
 
 
-def test_hours_are_checked_when_their_calls_are_booked_anew(traces_path):
-    with TraceDatabase(traces_path) as traces:
-        traces.insert([make_entry(**CALL), make_entry(cost_items=(make_item(),))])
-    book_as_before(traces_path)
-    with TraceDatabase(traces_path) as traces:
-        traces.connection.execute("update usage_hourly set timed = 7")
-        assert list_problems(traces) == []
-        while rebook_some(traces.connection):
-            pass
-        assert any("timed" in text for _, text in list_problems(traces))
-
-
 @pytest.mark.parametrize("name", SUMS)
 def test_every_daily_sum_is_compared(stored, name):
     change(stored, f"update usage_daily set {name} = {name} + 1 where model = 'advisor'")  # noqa: S608
@@ -123,9 +108,3 @@ def test_every_daily_sum_is_compared(stored, name):
 def test_a_day_that_only_one_of_both_has_is_named(stored, table):
     stored.connection.execute(f"delete from {table}")  # noqa: S608 - one of two names
     assert any(text.startswith("usage_daily has ") for _, text in list_problems(stored))
-
-
-def test_a_day_that_is_still_to_be_added_is_not_missed(stored):
-    stored.connection.execute("delete from usage_daily")
-    stored.connection.execute("insert into backfills values ('daily sums', 20260102)")
-    assert list_problems(stored) == []

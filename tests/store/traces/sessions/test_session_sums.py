@@ -1,16 +1,12 @@
 import random
-import sqlite3
-from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
 from runtime import clock
-from store.traces.backfill_progress import SESSION_SUMS, find_next
 from store.traces.calls.costs import NewCost
 from store.traces.database import TraceDatabase
-from store.traces.sessions import session_sums
 from tests.store.traffic import make_entry
 
 SUMS = (
@@ -120,26 +116,3 @@ def test_a_session_ends_with_the_last_response(traces):
     traces.insert([long, short])
     end = clock.parse_instant(long.created_at) + timedelta(seconds=90)
     assert read(traces, "ended_at, slug, client") == [(clock.format_ms(end), "long", "old/1")]
-
-
-def test_calls_of_before_are_added_newest_first_and_once(tmp_path):
-    entries = make_entries(250)
-    path = tmp_path / "traces.db"
-    with TraceDatabase(path) as traces:
-        traces.insert(entries)
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("delete from sessions")
-        connection.execute("insert into backfills values (?, 250)", (SESSION_SUMS,))
-    with TraceDatabase(path) as traces:
-        assert find_next(traces.connection, SESSION_SUMS) == 250
-        traces.insert(make_entries(5, seed=2))
-        assert session_sums.book_some(traces.connection)
-        for usage_id in (1, 249):  # one is added already, the other is not
-            cost = NewCost(usage_id=usage_id, cost_cents=Decimal(77), cost_items=())
-            traces.update_costs([cost])
-        while session_sums.book_some(traces.connection):
-            pass
-        sums, independent = both(traces.connection)
-        assert sums == independent
-        assert find_next(traces.connection, SESSION_SUMS) is None
-        assert not session_sums.book_some(traces.connection)

@@ -95,7 +95,7 @@ def test_a_transaction_that_fails_counts_nothing(traces, traces_path, monkeypatc
     assert traces.count_entries() == 0
 
 
-def test_a_database_of_an_earlier_version_has_no_counters(tmp_path):
+def test_a_database_that_is_being_made_has_no_counters(tmp_path):
     path = tmp_path / "traces.db"
     sqlite3.connect(path).close()
     assert read_counters(path) == ({}, {})

@@ -7,7 +7,7 @@ import pytest
 from metering.entry import CostItem, UsageLogEntry
 from metering.prices import PriceTable
 from metering.token_counts import TokenCounts
-from store.traces.calls.costs import NewCost, read_booked
+from store.traces.calls.costs import NewCost, read_items
 from store.traces.calls.reprice import reprice
 from store.traces.database import TraceDatabase
 from store.traces.sums import rollup
@@ -264,11 +264,10 @@ def test_sums_are_those_of_all_calls_at_their_last_cost(traces, tmp_path, seed):
         elif action == "reprice":
             reprice(traces, PriceTable(), everything=rng.random() < 0.5)
             for entry_id, (usage_id, cost_cents) in read_costs(traces).items():
-                (booked,) = read_booked(traces.connection, [usage_id])
                 last[entry_id] = replace(
                     last[entry_id],
                     cost_cents=cost_cents if cost_cents is None else Decimal(repr(cost_cents)),
-                    cost_items=booked.items,
+                    cost_items=read_items(traces.connection, usage_id),
                 )
         elif action == "prune":
             traces.prune(before=f"2026-01-0{rng.randrange(1, 4)}", pause=lambda _: None)

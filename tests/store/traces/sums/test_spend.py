@@ -6,10 +6,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from metering.budget_periods import Span
 from runtime import clock
-from store.traces import backfill_progress
 from store.traces.calls.costs import NewCost
 from store.traces.database import TraceDatabase
-from store.traces.sums import rollup
 from store.traces.sums.spend import Spend, find_spend, read_spend, read_spend_of
 from tests.store.traffic import make_entry
 
@@ -67,31 +65,15 @@ def busy(tmp_path_factory):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    start=st.integers(-200, 1000),
-    length=st.integers(1, 1100),
-    day_left=st.sampled_from([None, 20260226, 20260301, 20260331]),
-)
+@given(start=st.integers(-200, 1000), length=st.integers(1, 1100))
 @pytest.mark.slow
-def test_the_parts_of_a_period_add_up_to_its_calls(busy, monkeypatch, start, length, day_left):
+def test_the_parts_of_a_period_add_up_to_its_calls(busy, start, length):
     """Periods begin and end at quarters of an hour, as days do in every time zone."""
     connection, calls = busy
-    monkeypatch.setattr(rollup, "find_day_left", lambda _connection: day_left)
     begins_at = datetime(2026, 2, 27, tzinfo=UTC) + timedelta(minutes=15 * start)
     span = Span(begins_at, begins_at + timedelta(minutes=15 * length))
     expected = sum(cents for at, cents in calls.items() if span.has(at))
     assert find_spend(read_spend(connection, span), None).cents == expected
-
-
-def test_days_that_are_not_added_up_yet_are_read_from_their_hours(traces):
-    traces.insert([make_call(START, "5")])
-    connection = traces.connection
-    connection.execute("delete from usage_daily")
-    connection.execute(
-        "insert into backfills values (?, 20260227)", (backfill_progress.DAILY_SUMS,)
-    )
-    span = Span(START.replace(day=1, hour=0, minute=0), START + timedelta(days=2))
-    assert find_spend(read_spend(connection, span), None).cents == 5
 
 
 def test_nothing_is_spent_before_there_is_a_database(tmp_path):

@@ -8,21 +8,26 @@ CREATE TABLE "_sqlite_migrations" (
    "name" TEXT,
    "applied_at" TEXT
 );
-insert into "_sqlite_migrations" values (1, 'traces', 'm001_usage_bodies_and_rollups', '2026-11-22 09:52:36.824466+00:00');
-insert into "_sqlite_migrations" values (2, 'traces', 'm002_find_the_calls_of_a_session', '2026-11-22 09:52:36.824729+00:00');
-insert into "_sqlite_migrations" values (3, 'traces', 'm003_how_the_request_was_sent_and_what_is_kept', '2026-11-22 09:52:36.826789+00:00');
-insert into "_sqlite_migrations" values (4, 'traces', 'm004_order_the_calls_of_an_agent_by_arrival', '2026-11-22 09:52:36.827022+00:00');
-insert into "_sqlite_migrations" values (5, 'traces', 'm005_group_the_calls_of_a_run', '2026-11-22 09:52:36.827479+00:00');
-insert into "_sqlite_migrations" values (6, 'traces', 'm006_who_pays_and_what_the_request_was_for', '2026-11-22 09:52:36.835478+00:00');
-insert into "_sqlite_migrations" values (7, 'traces', 'm007_say_why_a_line_of_a_cost_is_not_billed', '2026-11-22 09:52:36.836349+00:00');
-insert into "_sqlite_migrations" values (8, 'traces', 'm008_mark_what_is_estimated', '2026-11-22 09:52:36.837436+00:00');
-insert into "_sqlite_migrations" values (9, 'traces', 'm009_book_each_pass_to_the_model_that_ran_it', '2026-11-22 09:52:36.847629+00:00');
-insert into "_sqlite_migrations" values (10, 'traces', 'm010_estimate_the_streams_that_were_cut_before', '2026-11-22 09:52:36.847884+00:00');
-insert into "_sqlite_migrations" values (11, 'traces', 'm011_sum_up_sessions', '2026-11-22 09:52:36.848115+00:00');
-insert into "_sqlite_migrations" values (12, 'traces', 'm012_sum_up_days', '2026-11-22 09:52:36.848607+00:00');
-insert into "_sqlite_migrations" values (13, 'traces', 'm013_keep_predecessors_and_cache_breaks', '2026-11-22 09:52:36.849704+00:00');
-insert into "_sqlite_migrations" values (14, 'traces', 'm014_name_the_tools_that_failed', '2026-11-22 09:52:36.854301+00:00');
-insert into "_sqlite_migrations" values (15, 'traces', 'm015_index_what_was_said', '2026-11-22 09:52:36.855431+00:00');
+insert into "_sqlite_migrations" values (1, 'traces', 'm001_usage_bodies_and_rollups', '2026-11-23 06:50:44.272731+00:00');
+insert into "_sqlite_migrations" values (2, 'traces', 'm002_find_the_calls_of_a_session', '2026-11-23 06:50:44.273008+00:00');
+insert into "_sqlite_migrations" values (3, 'traces', 'm003_how_the_request_was_sent_and_what_is_kept', '2026-11-23 06:50:44.278921+00:00');
+insert into "_sqlite_migrations" values (4, 'traces', 'm004_order_the_calls_of_an_agent_by_arrival', '2026-11-23 06:50:44.279295+00:00');
+insert into "_sqlite_migrations" values (5, 'traces', 'm005_group_the_calls_of_a_run', '2026-11-23 06:50:44.279873+00:00');
+insert into "_sqlite_migrations" values (6, 'traces', 'm006_who_pays_and_what_the_request_was_for', '2026-11-23 06:50:44.288193+00:00');
+insert into "_sqlite_migrations" values (7, 'traces', 'm007_say_why_a_line_of_a_cost_is_not_billed', '2026-11-23 06:50:44.289155+00:00');
+insert into "_sqlite_migrations" values (8, 'traces', 'm008_mark_what_is_estimated', '2026-11-23 06:50:44.290445+00:00');
+insert into "_sqlite_migrations" values (9, 'traces', 'm009_book_each_pass_to_the_model_that_ran_it', '2026-11-23 06:50:44.299507+00:00');
+insert into "_sqlite_migrations" values (10, 'traces', 'm010_estimate_the_streams_that_were_cut_before', '2026-11-23 06:50:44.299784+00:00');
+insert into "_sqlite_migrations" values (11, 'traces', 'm011_sum_up_sessions', '2026-11-23 06:50:44.300076+00:00');
+insert into "_sqlite_migrations" values (12, 'traces', 'm012_sum_up_days', '2026-11-23 06:50:44.300474+00:00');
+insert into "_sqlite_migrations" values (13, 'traces', 'm013_keep_predecessors_and_cache_breaks', '2026-11-23 06:50:44.301876+00:00');
+insert into "_sqlite_migrations" values (14, 'traces', 'm014_name_the_tools_that_failed', '2026-11-23 06:50:44.302634+00:00');
+insert into "_sqlite_migrations" values (15, 'traces', 'm015_index_what_was_said', '2026-11-23 06:50:44.308327+00:00');
+insert into "_sqlite_migrations" values (16, 'traces', 'm016_keep_what_sessions_could_have_saved', '2026-11-23 06:50:44.308931+00:00');
+insert into "_sqlite_migrations" values (17, 'traces', 'm017_sum_up_savings_by_day', '2026-11-23 06:50:44.310666+00:00');
+insert into "_sqlite_migrations" values (18, 'traces', 'm018_show_sums_of_days', '2026-11-23 06:50:44.315314+00:00');
+insert into "_sqlite_migrations" values (19, 'traces', 'm019_note_what_retention_and_erasing_have_done', '2026-11-23 06:50:44.315636+00:00');
+insert into "_sqlite_migrations" values (20, 'traces', 'm020_count_calls_since_the_beginning', '2026-11-23 06:50:44.315934+00:00');
 CREATE UNIQUE INDEX "idx__sqlite_migrations_migration_set_name"
     ON "_sqlite_migrations" ("migration_set", "name");
 CREATE TABLE usage (
@@ -60,14 +65,14 @@ CREATE TABLE usage (
             request_body_length integer,    -- bytes after decoding; null: the body was not kept
             response_body_length integer
         , body_notes text, path_query text, api_version text, betas text, max_tokens integer, message_count integer, tool_count integer, run_id text, stop_reason text, refusal_category text, thinking_tokens integer, cache_write_1h_tokens integer, web_search_requests integer, output_tokens_per_s real, effort text, thinking_budget integer, cache_ttl text, title_text text, parent_agent_id text, request_class text, prompt_id text, client_hints text, billing text, overage integer, upstream_organization_id text, workspace_id text, estimated_cents real);
-insert into "usage" values (1, '01a202ac-0163-75f2-bed0-56d921e84eac', '2026-11-22T09:52:36.707Z', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'claude-sonnet-4-5', 12, 31, 9000, 0, 3.4251, 9.1, 200, 1, 'complete', 'final', 8.4, 0.9, 'claude-sonnet-4-5', 'req_011CUpgrade', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 258, 1187, NULL, '4a84614fb40a1dc479d9a345c489a3fb', 258, 1187, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Why does the tower clock stop at “noon”?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-insert into "usage" values (2, '01a202ac-023e-7a95-8388-7126c628b3ed', '2026-11-22T09:52:36.926Z', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'claude-sonnet-4-5', 12, 17, 1200, 9000, 0.7491, 7.6, 200, 1, 'complete', 'final', 3.9, 0.8, 'claude-sonnet-4-5', 'req_011CUpgrade', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 474, 1061, NULL, '4a84614fb40a1dc479d9a345c489a3fb', 474, 1061, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 3, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Why does the tower clock stop at “noon”?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-insert into "usage" values (3, '01a202ac-02b2-7eed-b43c-572b31fe3de0', '2026-11-22T09:52:37.042Z', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'claude-sonnet-4-5', 12, 23, 11000, 0, 4.1631, 3.3, 200, 1, 'complete', 'final', 2.1, 0.8, 'claude-sonnet-4-5', 'req_011CUpgrade', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 575, 1072, NULL, '4a84614fb40a1dc479d9a345c489a3fb', 575, 1072, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 5, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'And at midnight?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-insert into "usage" values (4, '01a202ac-0322-7fb7-97f0-39d182b17c90', '2026-11-22T09:52:37.154Z', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'claude-sonnet-4-5', 12, 8, 0, 0, 0.0156, 4.8, 200, 0, 'complete', 'final', 2.7, 1.0, 'claude-sonnet-4-5', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 210, 448, NULL, '4a84614fb40a1dc479d9a345c489a3fb', 210, 448, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Which oil?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-insert into "usage" values (5, '01a202ac-0390-7130-9ab7-8a5313b6a4f6', '2026-11-22T09:52:37.263Z', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'clock-model-0', 12, 5, 0, 0, NULL, 4.5, 200, 0, 'complete', 'final', 2.9, 0.9, 'clock-model-0', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 209, 392, NULL, '4a84614fb40a1dc479d9a345c489a3fb', 209, 392, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Which spring?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-insert into "usage" values (6, '01a202ac-0400-7e8a-bf11-bfa19979387d', '2026-11-22T09:52:37.376Z', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', NULL, NULL, NULL, NULL, NULL, 0.0, 3.2, 529, 0, 'upstream_error', 'none', 2.8, 0.9, 'claude-sonnet-4-5', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', NULL, NULL, NULL, NULL, 211, 75, 'overloaded_error', '4a84614fb40a1dc479d9a345c489a3fb', 211, 75, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '5m', 'Which bell?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-insert into "usage" values (7, '01a202ac-0472-7e40-b417-2baa5bd921d3', '2026-11-22T09:52:37.490Z', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', NULL, NULL, NULL, NULL, NULL, 0.0, 2.7, 400, 0, 'upstream_error', 'none', 2.4, 0.7, NULL, 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', NULL, NULL, NULL, NULL, 22, 17, NULL, '4a84614fb40a1dc479d9a345c489a3fb', 22, 17, NULL, '/v1/messages', '2023-06-01', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-insert into "usage" values (8, '01a202ac-04de-743d-b1e8-f5608f7a284b', '2026-11-22T09:52:37.598Z', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'claude-sonnet-4-5', 12, 7, 0, 0, 0.0141, 2.5, 200, 1, 'upstream_interrupted', 'estimated', 2.3, 0.7, 'claude-sonnet-4-5', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 232, 814, 'upstream_interrupted', '4a84614fb40a1dc479d9a345c489a3fb', 232, 814, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Count the strokes.', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.0105);
+insert into "usage" values (1, '01a2072b-d9b7-7d6b-94d4-a6398ce1c65c', '2026-11-23T06:50:44.023Z', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'claude-sonnet-4-5', 12, 31, 9000, 0, 3.4251, 12.9, 200, 1, 'complete', 'final', 12.7, 0.8, 'claude-sonnet-4-5', 'req_011CUpgrade', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 258, 1187, NULL, 'caec2fc18374e4d63eea7144984a8e87', 258, 1187, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Why does the tower clock stop at “noon”?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+insert into "usage" values (2, '01a2072b-db1b-7eac-918d-ae2ee39036ed', '2026-11-23T06:50:44.379Z', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'claude-sonnet-4-5', 12, 17, 1200, 9000, 0.7491, 7.5, 200, 1, 'complete', 'final', 7.2, 0.5, 'claude-sonnet-4-5', 'req_011CUpgrade', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 474, 1061, NULL, 'caec2fc18374e4d63eea7144984a8e87', 474, 1061, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 3, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Why does the tower clock stop at “noon”?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+insert into "usage" values (3, '01a2072b-db8c-7dc1-8690-ca52e4a34d7c', '2026-11-23T06:50:44.492Z', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'claude-sonnet-4-5', 12, 23, 11000, 0, 4.1631, 5.3, 200, 1, 'complete', 'final', 5.1, 0.4, 'claude-sonnet-4-5', 'req_011CUpgrade', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 575, 1072, NULL, 'caec2fc18374e4d63eea7144984a8e87', 575, 1072, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 5, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'And at midnight?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+insert into "usage" values (4, '01a2072b-dbff-7a0c-9557-e43d2cd19100', '2026-11-23T06:50:44.607Z', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'claude-sonnet-4-5', 12, 8, 0, 0, 0.0156, 4.2, 200, 0, 'complete', 'final', 4.0, 0.3, 'claude-sonnet-4-5', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 210, 448, NULL, 'caec2fc18374e4d63eea7144984a8e87', 210, 448, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Which oil?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+insert into "usage" values (5, '01a2072b-dc6e-7f1d-8a41-ad526f321b07', '2026-11-23T06:50:44.718Z', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'clock-model-0', 12, 5, 0, 0, NULL, 4.8, 200, 0, 'complete', 'final', 4.6, 0.3, 'clock-model-0', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 209, 392, NULL, 'caec2fc18374e4d63eea7144984a8e87', 209, 392, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, 'end_turn', NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Which spring?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+insert into "usage" values (6, '01a2072b-dd42-731e-ae07-e78e368e2be1', '2026-11-23T06:50:44.930Z', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', NULL, NULL, NULL, NULL, NULL, 0.0, 1.8, 529, 0, 'upstream_error', 'none', 1.4, 0.3, 'claude-sonnet-4-5', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', NULL, NULL, NULL, NULL, 211, 75, 'overloaded_error', 'caec2fc18374e4d63eea7144984a8e87', 211, 75, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '5m', 'Which bell?', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+insert into "usage" values (7, '01a2072b-ddab-7f30-a64a-d0e807e40223', '2026-11-23T06:50:45.035Z', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', NULL, NULL, NULL, NULL, NULL, 0.0, 1.4, 400, 0, 'upstream_error', 'none', 1.3, 0.2, NULL, 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', NULL, NULL, NULL, NULL, 22, 17, NULL, 'caec2fc18374e4d63eea7144984a8e87', 22, 17, NULL, '/v1/messages', '2023-06-01', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+insert into "usage" values (8, '01a2072b-de15-78dc-8c8b-4ad69c92d9f6', '2026-11-23T06:50:45.141Z', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'claude-sonnet-4-5', 12, 7, 0, 0, 0.0141, 1.9, 200, 1, 'upstream_interrupted', 'estimated', 1.7, 0.3, 'claude-sonnet-4-5', 'req_011CUpgrade', NULL, NULL, 'claude-cli/2.1.0', 'standard', NULL, NULL, NULL, 232, 814, 'upstream_interrupted', 'caec2fc18374e4d63eea7144984a8e87', 232, 814, NULL, '/v1/messages', '2023-06-01', NULL, 1024, 1, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL, '5m', 'Count the strokes.', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0.0105);
 CREATE INDEX usage_created_at on usage (created_at);
 CREATE INDEX usage_proxy_endpoint on usage (proxy_endpoint_id, created_at);
 CREATE INDEX usage_status_code on usage (status_code, created_at);
@@ -275,11 +280,14 @@ CREATE TABLE rejections (
             primary key (flush_id, hour, proxy_endpoint_id, slug, bucket)
         ) without rowid
         ;
+insert into "rejections" values ('some flush id', '2026-11-20T12', 'some proxy endpoint id', 'some slug', 'some bucket', 1);
 CREATE VIEW rejections_hourly as
         select hour, proxy_endpoint_id, slug, bucket, sum(count) as count
         from rejections group by hour, proxy_endpoint_id, slug, bucket;
 CREATE TABLE loose_segments (id integer primary key);
+insert into "loose_segments" values (9999);
 CREATE TABLE loose_pieces (id integer primary key);
+insert into "loose_pieces" values (9999);
 CREATE INDEX usage_model on usage (model, created_at);
 CREATE INDEX usage_session on usage (session_id, agent_id, created_at) where session_id is not null;
 CREATE INDEX usage_run on usage (run_id) where run_id is not null;
@@ -312,6 +320,7 @@ CREATE TABLE rate_limits (
             retry_after_s real,
             other text                      -- JSON object: the rest of the family
         );
+insert into "rate_limits" values (4, 1, 1, '2026-11-20T12:00:00.000Z', 1, 1, '2026-11-20T12:00:00.000Z', 1, 1, '2026-11-20T12:00:00.000Z', 1, 1, '2026-11-20T12:00:00.000Z', 'some unified status', 'some unified claim', '2026-11-20T12:00:00.000Z', 'some unified 5h status', 0.5, '2026-11-20T12:00:00.000Z', 'some unified 7d status', 0.5, '2026-11-20T12:00:00.000Z', 'some overage status', 0.5, 1, 0.5, '{}');
 CREATE TABLE rate_limits_hourly (
             hour text not null,             -- YYYY-MM-DDTHH, UTC
             credential_hmac text not null,  -- '': none
@@ -329,7 +338,7 @@ CREATE TABLE rate_limits_hourly (
             primary key (hour, credential_hmac)
         ) without rowid
         ;
-insert into "rate_limits_hourly" values ('2026-11-22T09', '4a84614fb40a1dc479d9a345c489a3fb', 8, 0, 1, 0, 0.0, NULL, NULL, NULL, NULL, NULL, NULL);
+insert into "rate_limits_hourly" values ('2026-11-23T06', 'caec2fc18374e4d63eea7144984a8e87', 8, 0, 1, 0, 0.0, NULL, NULL, NULL, NULL, NULL, NULL);
 CREATE TABLE backfills (name text primary key, next_id integer not null) without rowid;
 CREATE TABLE output_sizes (
             model text primary key,
@@ -369,9 +378,9 @@ CREATE TABLE usage_hourly (
             primary key (hour, proxy_endpoint_id, slug, model, client, credential_hmac, billing)
         ) without rowid
         ;
-insert into "usage_hourly" values ('2026-11-22T09', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', '', 'claude-cli', '4a84614fb40a1dc479d9a345c489a3fb', '', 2, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 5.9);
-insert into "usage_hourly" values ('2026-11-22T09', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'claude-sonnet-4-5', 'claude-cli', '4a84614fb40a1dc479d9a345c489a3fb', '', 5, 1, 0, 0, 5, 60, 86, 21200, 9000, 0, 0, 0, 0, 8.36699999999999732835e+00, 0.0105, 27.3);
-insert into "usage_hourly" values ('2026-11-22T09', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'clock-model-0', 'claude-cli', '4a84614fb40a1dc479d9a345c489a3fb', '', 1, 0, 1, 0, 1, 12, 5, 0, 0, 0, 0, 0, 17, 0.0, 0.0, 4.5);
+insert into "usage_hourly" values ('2026-11-23T06', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', '', 'claude-cli', 'caec2fc18374e4d63eea7144984a8e87', '', 2, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 3.2);
+insert into "usage_hourly" values ('2026-11-23T06', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'claude-sonnet-4-5', 'claude-cli', 'caec2fc18374e4d63eea7144984a8e87', '', 5, 1, 0, 0, 5, 60, 86, 21200, 9000, 0, 0, 0, 0, 8.36699999999999732835e+00, 0.0105, 3.17999999999999971578e+01);
+insert into "usage_hourly" values ('2026-11-23T06', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'clock-model-0', 'claude-cli', 'caec2fc18374e4d63eea7144984a8e87', '', 1, 0, 1, 0, 1, 12, 5, 0, 0, 0, 0, 0, 17, 0.0, 0.0, 4.8);
 CREATE TABLE sessions (
             session_id text primary key,
             title text,                     -- first thing that was said; null: not known
@@ -393,7 +402,7 @@ CREATE TABLE sessions (
             value_cents real not null       -- of calls that a subscription covers
         , cache_breaks integer not null default 0) without rowid
         ;
-insert into "sessions" values ('5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', 'Why does the tower clock stop at “noon”?', '22026-11-22T09:52:36.707Z', '2026-11-22T09:52:36.707Z', '2026-11-22T09:52:37.045Z', 'default', 'claude-cli/2.1.0', 11012, 3, 0, 0, 36, 71, 21200, 9000, 8.33729999999999904503e+00, 0.0, 0.0, 1);
+insert into "sessions" values ('5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', 'Why does the tower clock stop at “noon”?', '22026-11-23T06:50:44.023Z', '2026-11-23T06:50:44.023Z', '2026-11-23T06:50:44.497Z', 'default', 'claude-cli/2.1.0', 11012, 3, 0, 0, 36, 71, 21200, 9000, 8.33729999999999904503e+00, 0.0, 0.0, 1);
 CREATE INDEX sessions_ended_at on sessions (ended_at, session_id);
 CREATE TABLE usage_daily (
             day text not null, proxy_endpoint_id text not null, slug text not null, model text not null, client text not null, credential_hmac text not null, billing text not null,                         -- as in usage_hourly
@@ -416,9 +425,9 @@ CREATE TABLE usage_daily (
             primary key (day, proxy_endpoint_id, slug, model, client, credential_hmac, billing)
         ) without rowid
         ;
-insert into "usage_daily" values ('2026-11-22', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', '', 'claude-cli', '4a84614fb40a1dc479d9a345c489a3fb', '', 2, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 5.9);
-insert into "usage_daily" values ('2026-11-22', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'claude-sonnet-4-5', 'claude-cli', '4a84614fb40a1dc479d9a345c489a3fb', '', 5, 1, 0, 0, 5, 60, 86, 21200, 9000, 0, 0, 0, 0, 8.36699999999999732835e+00, 0.0105, 27.3);
-insert into "usage_daily" values ('2026-11-22', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'clock-model-0', 'claude-cli', '4a84614fb40a1dc479d9a345c489a3fb', '', 1, 0, 1, 0, 1, 12, 5, 0, 0, 0, 0, 0, 17, 0.0, 0.0, 4.5);
+insert into "usage_daily" values ('2026-11-23', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', '', 'claude-cli', 'caec2fc18374e4d63eea7144984a8e87', '', 2, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 3.2);
+insert into "usage_daily" values ('2026-11-23', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'claude-sonnet-4-5', 'claude-cli', 'caec2fc18374e4d63eea7144984a8e87', '', 5, 1, 0, 0, 5, 60, 86, 21200, 9000, 0, 0, 0, 0, 8.36699999999999732835e+00, 0.0105, 3.17999999999999971578e+01);
+insert into "usage_daily" values ('2026-11-23', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'clock-model-0', 'claude-cli', 'caec2fc18374e4d63eea7144984a8e87', '', 1, 0, 1, 0, 1, 12, 5, 0, 0, 0, 0, 0, 17, 0.0, 0.0, 4.8);
 CREATE TABLE timings_daily (
             day text not null, proxy_endpoint_id text not null, slug text not null, model text not null, client text not null, credential_hmac text not null, billing text not null,
             ttfb_ms blob not null,
@@ -427,9 +436,9 @@ CREATE TABLE timings_daily (
             output_tokens_per_s blob not null,
             primary key (day, proxy_endpoint_id, slug, model, client, credential_hmac, billing)
         );
-insert into "timings_daily" values ('2026-11-22', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'clock-model-0', 'claude-cli', '4a84614fb40a1dc479d9a345c489a3fb', '', X'3C01000000', X'4101000000', X'2E01000000', X'');
-insert into "timings_daily" values ('2026-11-22', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', '', 'claude-cli', '4a84614fb40a1dc479d9a345c489a3fb', '', X'3A0100000001000000', X'3B010000000000000001000000', X'2B01000000000000000000000001000000', X'');
-insert into "timings_daily" values ('2026-11-22', '01a202ab-e8f7-74d0-8099-ca179eb122b2', 'default', 'claude-sonnet-4-5', 'claude-cli', '4a84614fb40a1dc479d9a345c489a3fb', '', X'380100000001000000000000000100000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000001000000', X'3A01000000000000000000000001000000000000000000000000000000000000000100000000000000000000000000000000000000010000000000000001000000', X'2B010000000000000002000000010000000000000001000000', X'');
+insert into "timings_daily" values ('2026-11-23', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'clock-model-0', 'claude-cli', 'caec2fc18374e4d63eea7144984a8e87', '', X'4101000000', X'4201000000', X'2201000000', X'');
+insert into "timings_daily" values ('2026-11-23', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', '', 'claude-cli', 'caec2fc18374e4d63eea7144984a8e87', '', X'3302000000', X'3301000000000000000000000001000000', X'1D010000000000000000000000000000000000000001000000', X'');
+insert into "timings_daily" values ('2026-11-23', '01a2072b-b968-7a79-ba15-c2a3a3c9a4f5', 'default', 'claude-sonnet-4-5', 'claude-cli', 'caec2fc18374e4d63eea7144984a8e87', '', X'36010000000000000000000000000000000000000000000000000000000000000000000000000000000100000000000000010000000000000000000000000000000100000000000000000000000000000000000000000000000000000001000000', X'370100000000000000000000000000000000000000000000000000000000000000000000000100000000000000000000000100000000000000000000000000000001000000000000000000000000000000000000000000000001000000', X'22020000000000000000000000010000000000000000000000010000000000000000000000000000000000000001000000', X'');
 CREATE TABLE agents_daily (
             day text not null,
             session_id text not null,       -- '': none
@@ -448,8 +457,8 @@ CREATE TABLE agents_daily (
             primary key (day, session_id, agent_id)
         ) without rowid
         ;
-insert into "agents_daily" values ('2026-11-22', '', '', 5, 3, 1, 0, 36, 20, 0, 0, 2.96999999999999972355e-02, 0.0105, 0.0);
-insert into "agents_daily" values ('2026-11-22', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', '', 3, 0, 0, 0, 36, 71, 21200, 9000, 8.33729999999999904503e+00, 0.0, 0.0);
+insert into "agents_daily" values ('2026-11-23', '', '', 5, 3, 1, 0, 36, 20, 0, 0, 2.96999999999999972355e-02, 0.0105, 0.0);
+insert into "agents_daily" values ('2026-11-23', '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', '', 3, 0, 0, 0, 36, 71, 21200, 9000, 8.33729999999999904503e+00, 0.0, 0.0);
 CREATE TABLE predecessors (
             usage_id integer primary key references usage(id),
             previous_id integer not null    -- may be gone: ids are never used again
@@ -460,6 +469,7 @@ CREATE TABLE unnamed_calls (
             usage_id integer primary key references usage(id),
             first_id integer not null       -- of the session's first call, which may be gone
         );
+insert into "unnamed_calls" values (4, 4);
 CREATE INDEX unnamed_calls_first_id on unnamed_calls (first_id);
 CREATE TABLE cache_breaks (
             usage_id integer primary key references usage(id),
@@ -477,7 +487,7 @@ CREATE TABLE cache_breaks (
             upstream_reason text,
             upstream_tokens integer
         );
-insert into "cache_breaks" values (3, '01a202ac-023e-7a95-8388-7126c628b3ed', 1, 10200, 0, 10200, 116, 3.519, 0, 'chain', 'system', 'The cache broke at system block 1: “Be kind.” was added.', NULL, NULL);
+insert into "cache_breaks" values (3, '01a2072b-db1b-7eac-918d-ae2ee39036ed', 1, 10200, 0, 10200, 113, 3.519, 0, 'chain', 'system', 'The cache broke at system block 1: “Be kind.” was added.', NULL, NULL);
 CREATE VIEW usage_log as
         select
             u.id, u.entry_id, u.created_at, u.proxy_endpoint_id, u.slug, u.model,
@@ -511,24 +521,22 @@ CREATE VIEW usage_log as
 CREATE VIRTUAL TABLE search_text using fts5(tool_result, user, assistant, system, tool, content='', columnsize=0, tokenize='unicode61 remove_diacritics 2');
 delete from "search_text_data";
 insert into "search_text_data" values (1, X'0A0214021000');
-insert into "search_text_data" values (10, X'000000000102020002010101020101');
-insert into "search_text_data" values (137438953473, X'000001330430616E640C060101020304737765720206010305070601030502017404060101080806010103010462617368060601020202016509060103090105636C6F636B0406010106060173020601030407060103040104646F657304060101030103666577020601030707060103070102696E0206010306070601030601046B696E64090601030A01046D656E6402060103030706010303020769646E696768740C0601010401046E6F6F6E040601010901036F696C0D060101030106737072696E6710060101030203746F70040601010701037468650406010104020369636B060601020302036F636B0704020303037765720406010105010577686963680D060101020306010102030179040601010202046F726473020601030807060103080103796F7502060103020706010302040A100D0B080C0D0B0F0E0B100E0B0A0D0A0A0A090A110810');
-insert into "search_text_data" values (274877906945, X'0000003F053062656C6C11060101030105636F756E74120601010201077374726F6B6573120601010401037468651206010103010577686963681106010102040B0C0E0A');
+insert into "search_text_data" values (10, X'000000010101010001010101');
+insert into "search_text_data" values (137438953473, X'0000015D0430616E640C0601010203047377657202060103050706010305020174040601010808060101030104626173680606010202020165090601030903026C6C11060101030105636C6F636B04060101060601730206010304070601030402046F756E7412060101020104646F657304060101030103666577020601030707060103070102696E0206010306070601030601046B696E64090601030A01046D656E6402060103030706010303020769646E696768740C0601010401046E6F6F6E040601010901036F696C0D060101030106737072696E6710060101030203746F7004060101070305726F6B65731206010104010374686504060101040E06010103020369636B060601020302036F636B0704020303037765720406010105010577686963680D0601010203060101020106010102030179040601010202046F726473020601030807060103080103796F7502060103020706010302040A100D0B08090C0D0B0B0F0E0B100E0B0A0D0A0C0F0A090A160810');
 delete from "search_text_idx";
 insert into "search_text_idx" values (1, X'', 2);
-insert into "search_text_idx" values (2, X'', 2);
 delete from "search_text_config";
+insert into "search_text_config" values ('automerge', 8);
 insert into "search_text_config" values ('version', 4);
 CREATE VIRTUAL TABLE search_response using fts5(tool_result, user, assistant, system, tool, content='', columnsize=0, tokenize='unicode61 remove_diacritics 2');
 delete from "search_response_data";
 insert into "search_response_data" values (1, X'060000140000');
-insert into "search_response_data" values (10, X'000000000102020002010101020101');
-insert into "search_response_data" values (137438953473, X'0000009902306105060102020201740306010202010269740306010204010A6D61696E737072696E670506010203020769646E69676874030601020301036F696C040601020302036E63650406010204010870656E64756C756D01060102030106010203010572657374730106010204020601020501037468650106010202010601020202026F6F030601020601057768616C65040601020204080809110E0A0A14110F09');
-insert into "search_response_data" values (274877906945, X'00000038053066697665080601020602036F7572080601020501036F6E6508060102020105746872656508060102040202776F0806010203040B0A0A0C');
+insert into "search_response_data" values (10, X'000000010101010001010101');
+insert into "search_response_data" values (137438953473, X'000000C902306105060102020201740306010202010466697665080601020602036F75720806010205010269740306010204010A6D61696E737072696E670506010203020769646E69676874030601020301036F696C040601020302036E636504060102040301650806010202010870656E64756C756D0106010203010601020301057265737473010601020402060102050103746865010601020201060102020303726565080601020402026F6F03060102060202776F080601020301057768616C6504060102020408080B0A09110E0A0A0814110F0A0909');
 delete from "search_response_idx";
 insert into "search_response_idx" values (1, X'', 2);
-insert into "search_response_idx" values (2, X'', 2);
 delete from "search_response_config";
+insert into "search_response_config" values ('automerge', 8);
 insert into "search_response_config" values ('version', 4);
 CREATE TABLE search_pieces (
         piece_id integer primary key references pieces(id),
@@ -536,27 +544,27 @@ CREATE TABLE search_pieces (
         recipe_id integer not null references search_recipes(id),
         copy_of integer                 -- what has the same texts; below zero: a response
     );
-insert into "search_pieces" values (2, 1, 1, NULL);
-insert into "search_pieces" values (4, 1, 2, NULL);
-insert into "search_pieces" values (5, 2, 2, 4);
-insert into "search_pieces" values (6, 2, 3, NULL);
-insert into "search_pieces" values (7, 2, 4, NULL);
-insert into "search_pieces" values (9, 3, 1, NULL);
-insert into "search_pieces" values (11, 3, 5, -2);
-insert into "search_pieces" values (12, 3, 6, NULL);
-insert into "search_pieces" values (13, 4, 2, NULL);
-insert into "search_pieces" values (16, 5, 2, NULL);
-insert into "search_pieces" values (17, 6, 2, NULL);
-insert into "search_pieces" values (18, 8, 2, NULL);
+insert into "search_pieces" values (2, 1, 2, NULL);
+insert into "search_pieces" values (4, 1, 5, NULL);
+insert into "search_pieces" values (5, 2, 5, 4);
+insert into "search_pieces" values (6, 2, 6, NULL);
+insert into "search_pieces" values (7, 2, 3, NULL);
+insert into "search_pieces" values (9, 3, 2, NULL);
+insert into "search_pieces" values (11, 3, 1, -2);
+insert into "search_pieces" values (12, 3, 4, NULL);
+insert into "search_pieces" values (13, 4, 5, NULL);
+insert into "search_pieces" values (16, 5, 5, NULL);
+insert into "search_pieces" values (17, 6, 5, NULL);
+insert into "search_pieces" values (18, 8, 5, NULL);
 CREATE INDEX search_pieces_usage on search_pieces (usage_id);
 CREATE INDEX search_pieces_copy on search_pieces (copy_of) where copy_of is not null;
 CREATE TABLE search_recipes (id integer primary key, recipe text not null unique);
-insert into "search_recipes" values (1, '{|||||k|||>|');
-insert into "search_recipes" values (2, '{[||m||||||>user|');
-insert into "search_recipes" values (3, '{[||m|||||user|>assistant|tool_use');
-insert into "search_recipes" values (4, '{[||m|||||assistant|tool_use>user|tool_result');
-insert into "search_recipes" values (5, '{[||m|||||user|tool_result>assistant|');
-insert into "search_recipes" values (6, '{[||m|||||assistant|>user|');
+insert into "search_recipes" values (1, '{[||m|||||user|tool_result>assistant|');
+insert into "search_recipes" values (2, '{|||||k|||>|');
+insert into "search_recipes" values (3, '{[||m|||||assistant|tool_use>user|tool_result');
+insert into "search_recipes" values (4, '{[||m|||||assistant|>user|');
+insert into "search_recipes" values (5, '{[||m||||||>user|');
+insert into "search_recipes" values (6, '{[||m|||||user|>assistant|tool_use');
 CREATE TABLE search_responses (usage_id integer primary key references usage(id));
 insert into "search_responses" values (1);
 insert into "search_responses" values (2);
@@ -565,9 +573,103 @@ insert into "search_responses" values (4);
 insert into "search_responses" values (5);
 insert into "search_responses" values (8);
 CREATE TABLE search_moves (piece_id integer primary key);
+insert into "search_moves" values (1);
 CREATE TABLE search_progress (indexed_to_id integer not null);
 insert into "search_progress" values (8);
 CREATE TABLE search_gaps (to_id integer primary key, from_id integer not null);
+insert into "search_gaps" values (8, 8);
+CREATE TABLE savings (
+            session_id text not null,
+            day text not null,              -- of the calls, UTC
+            finding text not null,
+            subject text not null,          -- '': none
+            calls integer not null,
+            tokens integer not null,
+            cents real not null,            -- of tokens with a known price
+            unpriced_tokens integer not null,
+            top text not null,              -- JSON array of [usage id, cents], most expensive first
+            primary key (session_id, day, finding, subject)
+        ) without rowid
+        ;
+insert into "savings" values ('5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', '2026-11-23', 'cache_break', 'system', 1, 10200, 3.519, 0, '[[3,3.519]]');
+CREATE TABLE session_savings (
+            session_id text primary key,
+            method integer not null,        -- version of the rules
+            computed_at text not null,
+            calls integer not null,
+            conversations integer not null,
+            opened integer not null         -- conversations of which a body was read
+        , cents real not null default 0, tokens integer not null default 0, last_day text) without rowid
+        ;
+insert into "session_savings" values ('5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', 1, '2026-11-23T06:50:54.625Z', 3, 1, 1, 3.519, 10200, '2026-11-23');
+CREATE TABLE savings_due (
+            session_id text primary key,
+            due_at real not null,           -- seconds since 1970
+            changes integer not null        -- tells whether it changes while it is looked at
+        ) without rowid
+        ;
+insert into "savings_due" values ('some session id', 1790000000.0, 1);
+CREATE INDEX savings_due_due_at on savings_due (due_at);
+CREATE TABLE savings_daily (
+            day text not null,
+            finding text not null,
+            subject text not null,
+            calls integer not null,
+            tokens integer not null,
+            cents real not null,
+            unpriced_tokens integer not null,
+            largest_session text not null,  -- of the day, with its cents
+            largest_cents real not null,
+            primary key (day, finding, subject)
+        ) without rowid
+        ;
+insert into "savings_daily" values ('2026-11-23', 'cache_break', 'system', 1, 10200, 3.519, 0, '5f0c3a52-9a53-4d0e-8f9e-5a2b7c1d0e42', 3.519);
+CREATE INDEX savings_day on savings (day, finding, subject);
+CREATE INDEX session_savings_last_day on session_savings (last_day, cents, session_id, tokens);
+CREATE VIEW usage_days as
+        select day, proxy_endpoint_id, slug, model, client, credential_hmac, billing, entries, errors, unpriced, maybe_billed, timed, input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, cache_write_1h_tokens, web_search_requests, unbilled_tokens, unpriced_tokens, cost_cents, estimated_cents, duration_ms from usage_daily
+        union all
+        select substr(hour, 1, 10) as day, proxy_endpoint_id, slug, model, client, credential_hmac, billing, entries, errors, unpriced, maybe_billed, timed, input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, cache_write_1h_tokens, web_search_requests, unbilled_tokens, unpriced_tokens, cost_cents, estimated_cents, duration_ms from usage_hourly
+        where hour < coalesce(
+            -- The days up to this one are not in usage_daily yet: 20260131.
+            (select printf('%04d-%02d-%02d~', next_id / 10000, next_id / 100 % 100, next_id % 100)
+             from backfills where name = 'daily sums'),
+            ''
+        );
+CREATE TABLE retention_texts (proxy_endpoint_id text primary key, texts_before text not null) without rowid;
+insert into "retention_texts" values ('some proxy endpoint id', '2026-01-01T00:00:00.000Z');
+CREATE TABLE erasures (id text primary key, entries integer not null) without rowid;
+insert into "erasures" values ('some id', 1);
+CREATE TABLE call_counters (
+            slug text not null,
+            model text not null,            -- '': none was named
+            outcome text not null,
+            calls integer not null,
+            input_tokens integer not null,
+            output_tokens integer not null,
+            cache_creation_input_tokens integer not null,
+            cache_read_input_tokens integer not null,
+            cost_cents real not null,       -- as they were when they were recorded
+            primary key (slug, model, outcome)
+        ) without rowid
+        ;
+insert into "call_counters" values ('default', '', 'upstream_error', 2, 0, 0, 0, 0, 0.0);
+insert into "call_counters" values ('default', 'claude-sonnet-4-5', 'complete', 4, 48, 79, 21200, 9000, 8.35289999999999821511e+00);
+insert into "call_counters" values ('default', 'claude-sonnet-4-5', 'upstream_interrupted', 1, 12, 7, 0, 0, 0.0141);
+insert into "call_counters" values ('default', 'clock-model-0', 'complete', 1, 12, 5, 0, 0, 0.0);
+CREATE TABLE time_counters (
+            slug text not null,
+            measure text not null,          -- a column of usage
+            up_to_s real not null,          -- upper bound of the bucket; infinity for the last one
+            calls integer not null,
+            seconds real not null,
+            primary key (slug, measure, up_to_s)
+        ) without rowid
+        ;
+insert into "time_counters" values ('default', 'duration_ms', 0.25, 8, 0.0398);
+insert into "time_counters" values ('default', 'proxy_overhead_ms', 0.0005, 7, 2.29999999999999952746e-03);
+insert into "time_counters" values ('default', 'proxy_overhead_ms', 0.001, 1, 0.0008);
+insert into "time_counters" values ('default', 'ttfb_ms', 0.1, 8, 3.80000000000000059952e-02);
 delete from sqlite_sequence;
 insert into "sqlite_sequence" values ('usage', 8);
 insert into "sqlite_sequence" values ('pieces', 18);

@@ -2,21 +2,15 @@
 
 import math
 import random
-import sqlite3
-from contextlib import closing
 from decimal import Decimal
 
 import pytest
 
 from recorder.body_fields import calculate_speed
-from store.traces import daily_sums
-from store.traces.backfill_progress import count_left
 from store.traces.calls.costs import NewCost
 from store.traces.database import TraceDatabase
-from store.traces.sessions import agent_sums
-from store.traces.sums import timings
 from store.traces.sums.histograms import RESOLUTION, count, find_percentile
-from store.traces.sums.rollup import DAY_KEYS, SUMS, find_day_left
+from store.traces.sums.rollup import DAY_KEYS, SUMS
 from store.traces.sums.timings import MEASURES, NOTHING, Timing, unpack
 from tests.store.traffic import make_entry, make_item
 
@@ -151,50 +145,6 @@ def test_names_that_share_a_row_of_the_hour_share_that_of_the_day(traces):
             traces, "select client, duration_ms from timings_daily order by 1"
         )
     ]
-
-
-def forget(path):
-    """Make the database one of before there were sums of days."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for table in ("usage_daily", "agents_daily", "timings_daily"):
-            connection.execute(f"drop table {table}")
-        connection.execute("delete from backfills")
-        connection.execute("delete from _sqlite_migrations where name like '%sum_up_days'")
-
-
-def test_what_was_there_before_is_added_once_while_calls_come_and_change(path):
-    with TraceDatabase(path) as traces:
-        traces.insert(make_entries(450))
-    forget(path)
-    assert count_left(path) == 0
-    with TraceDatabase(path) as traces:
-        assert count_left(path) == 450
-        assert find_day_left(traces.connection) == 20260104
-        assert read(traces, VIEW) == read(traces, HOURLY)
-        steps = (daily_sums.add_day, agent_sums.book_some, timings.add_some)
-        assert all(step(traces.connection) for step in steps)
-        assert find_day_left(traces.connection) == 20260103
-        traces.insert(make_entries(40, seed=2))
-        for usage_id in (1, 449):
-            item = make_item(model="other", cents=Decimal(77))
-            cost = NewCost(usage_id=usage_id, cost_cents=Decimal(77), cost_items=(item,))
-            traces.update_costs([cost])
-        assert len(read(traces, DAILY)) < len(read(traces, VIEW))
-        assert read(traces, VIEW) == read(traces, HOURLY)
-        for step in steps:
-            while step(traces.connection):
-                pass
-            assert not step(traces.connection)
-        check(traces)
-        assert read(traces, "select * from backfills") == []
-
-
-def test_the_speed_is_that_which_the_recorder_works_out(traces):
-    """It is worked out in SQL where it is filled from the bodies later."""
-    traces.insert(make_entries())
-    rows = read(traces, f"select output_tokens_per_s, {timings.SPEED} from usage")  # noqa: S608
-    assert sum(stored is not None for stored, _ in rows) > 10
-    assert [stored for stored, _ in rows] == [found for _, found in rows]
 
 
 def test_a_call_without_times_is_counted_nowhere(traces):

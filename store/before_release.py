@@ -1,0 +1,102 @@
+"""The databases of the last commit before the first release, and older ones, which are refused.
+
+That commit's migrations made the schema of 0.1.0, and a table ``backfills`` with what was left to be done for
+calls of still earlier versions. Where nothing is left, their record is replaced by that of today's
+migration. No row is changed. This module goes once nobody has such a database.
+"""
+
+import sqlite3
+from collections.abc import Collection
+from typing import Literal
+
+COMMIT = "2f0c828"
+ADVICE = (
+    f"start the program of commit {COMMIT} with this data directory, let it run until its"
+    " `taximeter doctor` says nothing of earlier calls, and then start this one"
+)
+_CONTROL = (
+    "m001_organizations_and_endpoints",
+    "m002_sign_in",
+    "m003_keys_and_audit_log",
+    "m004_sign_in_by_address_and_invitations",
+    "m005_index_of_all_endpoints",
+    "m006_budgets",
+    "m007_retention_and_erasures",
+    "m008_erasures_of_copies",
+)
+_TRACES = (
+    "m001_usage_bodies_and_rollups",
+    "m002_find_the_calls_of_a_session",
+    "m003_how_the_request_was_sent_and_what_is_kept",
+    "m004_order_the_calls_of_an_agent_by_arrival",
+    "m005_group_the_calls_of_a_run",
+    "m006_who_pays_and_what_the_request_was_for",
+    "m007_say_why_a_line_of_a_cost_is_not_billed",
+    "m008_mark_what_is_estimated",
+    "m009_book_each_pass_to_the_model_that_ran_it",
+    "m010_estimate_the_streams_that_were_cut_before",
+    "m011_sum_up_sessions",
+    "m012_sum_up_days",
+    "m013_keep_predecessors_and_cache_breaks",
+    "m014_name_the_tools_that_failed",
+    "m015_index_what_was_said",
+    "m016_keep_what_sessions_could_have_saved",
+    "m017_sum_up_savings_by_day",
+    "m018_show_sums_of_days",
+    "m019_note_what_retention_and_erasing_have_done",
+    "m020_count_calls_since_the_beginning",
+)
+
+type Origin = Literal["a release", "the last commit", "an earlier one"]
+
+
+class EarlierVersionError(sqlite3.DatabaseError):
+    """A database is of an earlier version than those that are taken over. It was not changed."""
+
+
+def find_origin(applied: Collection[str]) -> Origin:
+    """Return what made a database that has had these migrations."""
+    names = set(applied)
+    for earlier in (_CONTROL, _TRACES):
+        if not names.isdisjoint(earlier):
+            return "the last commit" if names.issuperset(earlier) else "an earlier one"
+    return "a release"
+
+
+def read_origin(connection: sqlite3.Connection) -> Origin:
+    """Return what made a database. One whose earlier calls are not dealt with counts as an earlier one."""
+    if not _has_table(connection, "_sqlite_migrations"):
+        return "a release"  # which is about to make it
+    applied = connection.execute("select name from _sqlite_migrations").fetchall()
+    origin = find_origin([name for (name,) in applied])
+    if origin == "the last commit" and _has_table(connection, "backfills"):
+        is_left = connection.execute("select 1 from backfills").fetchone() is not None
+        return "an earlier one" if is_left else origin
+    return origin
+
+
+def check(connection: sqlite3.Connection) -> bool:
+    """Return whether a database is to be taken over. Raises EarlierVersionError."""
+    origin = read_origin(connection)
+    if origin == "an earlier one":
+        (_, _, path) = connection.execute("pragma database_list").fetchone()
+        raise EarlierVersionError(f"{path} is of an earlier version and was not changed: {ADVICE}")
+    return origin == "the last commit"
+
+
+def take_over(connection: sqlite3.Connection, first: str) -> None:
+    """Replace the record of the migrations by that of the first one of today, given by its name. The
+    caller holds the write lock."""
+    connection.execute(
+        "delete from _sqlite_migrations where id > (select min(id) from _sqlite_migrations)"
+    )
+    connection.execute("update _sqlite_migrations set name = ?", (first,))
+    if _has_table(connection, "backfills"):
+        connection.execute("drop view usage_days")
+        connection.execute("drop table backfills")
+        connection.execute("create view usage_days as select * from usage_daily")
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    sql = "select 1 from sqlite_schema where type = 'table' and name = ?"
+    return connection.execute(sql, (name,)).fetchone() is not None
