@@ -18,6 +18,7 @@ from tests.docs import (
     render_settings,
     walk_commands,
 )
+from tests.packaging.notes import find_notes
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")]
 
@@ -55,6 +56,13 @@ def test_the_changelog_has_a_section_for_what_comes_and_one_for_each_version():
     first, newest, *_ = re.findall(r"^## (.+)$", text, re.M)
     assert first == "Unreleased"
     assert re.fullmatch(re.escape(project["version"]) + r" - \d{4}-\d\d-\d\d", newest)
+
+
+def test_what_the_first_release_can_do_is_told_in_short():
+    notes = find_notes("v0.1.0", "0.1.0", (ROOT / "CHANGELOG.md").read_text())
+    lines = notes.splitlines()
+    assert len(lines) <= 50  # more come of a merge with the changelog of before it
+    assert all(len(line) <= 300 for line in lines)
 
 
 def test_every_command_has_a_help_with_examples_and_every_option_a_help():
