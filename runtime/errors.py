@@ -1,4 +1,4 @@
-"""Errors whose messages say what to do. Those caused by the caller, with the HTTP status of each:
+"""Errors whose messages say what to do. Each caused by the caller has a status of HTTP.
 
 ControlError
 ├── InvalidInputError       400  an input is not valid

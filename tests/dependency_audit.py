@@ -1,4 +1,4 @@
-"""``python -m tests.dependency_audit``: are there known vulnerabilities in what the locks pin?
+"""``python -m tests.dependency_audit``: known vulnerabilities in what the locks pin.
 
 pip-audit asks the OSV service about each package of ``requirements-dev.lock``, which has those of
 ``requirements.lock`` too. A machine that cannot reach the service is told so in a line, and nothing fails.

@@ -1,6 +1,8 @@
-"""The first line of a docstring says what its function does, or what its class or module is.
+"""The first sentence of a docstring says what its function does, or what its class or module is.
 
-For a function that is an imperative: "Return …", "Read …". Widths of other lines are ruff's (W505).
+That it is there, ends with a period and has no verb in the third person is ruff's (``D`` in
+``pyproject.toml``), and so are widths (W505). Here is what those rules do not say: the first line has the
+first sentence, and it is no fragment, no question and, of a module, no fact about the world.
 """
 
 import ast
@@ -25,7 +27,6 @@ FRAGMENTS = re.compile(
     "|more|none|nothing|of|oldest|on|one|only|several|so|strictly|text|that|the|these|this|those|to"
     "|what|when|where|whether|which|who|whose|with|without"
 )
-THIRD_PERSON = re.compile(r"[a-z]+[^s]s")  # "Returns", and not "Pass"
 QUESTIONS = re.compile(r"(?:How|Is|What|When|Where|Which|Who|With)\b")
 # What begins questions and other fragments in docstrings of the tests, also in those of variables.
 # To look for them takes a moment, and to parse all tests takes seconds.
@@ -81,8 +82,6 @@ def find_fault(docstring: str, kind: type[Documented]) -> str | None:
     sentence = re.sub(r"^``[^`]+``: ", "", first)  # what a page or program is called stands before
     if not re.search(r"[.:](?:\s|$)", sentence):
         return "its first sentence does not end on the first line"
-    if docstring.partition("\n\n")[0][-1] not in ".:":
-        return "its first paragraph does not end with a period"
     if QUESTIONS.match(first):
         return "it begins as a question"
     if kind is ast.Module:
@@ -92,7 +91,7 @@ def find_fault(docstring: str, kind: type[Documented]) -> str | None:
     if kind is ast.ClassDef:
         return None
     word = re.split(r"\W", first, maxsplit=1)[0].lower()
-    if FRAGMENTS.fullmatch(word) or THIRD_PERSON.fullmatch(word):
+    if FRAGMENTS.fullmatch(word):
         return "it does not begin with an imperative"
     return None
 
@@ -107,9 +106,7 @@ def find_fault_of_module(first: str) -> str | None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_module_has_a_docstring_that_says_what_it_is(package):
-    modules = [each for each in read_docstrings(package) if each.kind is ast.Module]
-    assert [each.path for each in modules if not each.text and each.path.stat().st_size] == []
+def test_docstrings_of_modules_begin_with_what_they_are(package):
     assert list(find_faults(package, ast.Module)) == []
 
 
@@ -158,15 +155,12 @@ def test_a_fragment_is_found_in_docstrings_of_variables_too(text, found):
         ("Return the proxy endpoint for a slug, or None.", True),
         ("Process one request. Raises OSError.", True),
         ("Return the columns: one for each\nfield.", True),
-        ("Returns the proxy endpoint.", False),
         ("None for what is not ours.", False),
         ("Where to go after a form.", False),
         ("Several reads of one state.", False),
         ("Is there something to price?", False),
         ("``status`` is that of HTTP.", False),
-        ("Raises OSError.", False),
         ("Return the proxy endpoint", False),
-        ("Update the fields that are not None;\n\nothers stay.", False),
         ("Return the endpoint that has this slug\nor None.", False),
         (f"Return {'a very ' * 15}long sentence.", False),
     ],

@@ -1,5 +1,4 @@
-"""The schema of a trace database, as migrations. It has the calls of one organisation, by four
-rules:
+"""The schema of a trace database, as migrations. It has the calls of one organisation, by these rules.
 
 - **Bodies apart from entries.** ``usage`` has every scalar of an entry and no body, so facets and sums
   read few pages. Bodies are in tables of their own, keyed by the same id.

@@ -83,7 +83,7 @@ def config(board, windows):
 
 @pytest.fixture
 def proxyserver():
-    """mitmproxy's addon that knows the connections, which are none."""
+    """The addon of mitmproxy that knows the connections, which are none."""
     addon = Proxyserver()
     with taddons.context(addon):
         yield addon

@@ -23,7 +23,7 @@ SETTINGS = {
 
 
 class MissingError(Exception):
-    """This machine does not have what a case needs. The message says how to get it."""
+    """The lack of what a case needs on this machine. The message says how to get it."""
 
 
 class FaultService(Service):

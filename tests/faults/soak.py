@@ -1,4 +1,4 @@
-"""``python -m tests.faults.soak --minutes 60 --rate 50``: does anything grow while nothing is broken?
+"""``python -m tests.faults.soak --minutes 60 --rate 50``: what grows while nothing is broken.
 
 Memory and descriptors of each process, and the disk, are noted between stretches of load, when no call is
 in flight; the rows of each stretch are compared as after a fault.

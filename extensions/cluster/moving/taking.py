@@ -40,7 +40,6 @@ class Arrival:
     @classmethod
     def read(cls, folder: Path) -> "Arrival":
         """Read what is left of an earlier process. Raises OSError, RecordError."""
-
         make = partial(cls, folder)
         return checks.build(make, checks.parse_json((folder / STATE).read_bytes()), _STATE)
 

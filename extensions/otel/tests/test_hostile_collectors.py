@@ -106,7 +106,6 @@ def test_calls_wait_for_a_collector_that_does_not_acknowledge_them(collector, ma
 
 def test_a_response_that_drips_is_given_up(collector, make_sender):
     """Each byte comes in time, so that no timeout of a single read ever passes."""
-
     dripped = 0
 
     def drip(_request):

@@ -40,7 +40,7 @@ def barrier(service: Service) -> None:
 
 
 def is_cut(endpoint: Endpoint) -> bool:
-    """Did the client hear that its answer is not whole, and nothing that looks like another?"""
+    """Return whether the client hears that its answer is not whole, and nothing that looks like another."""
     try:
         response = endpoint.send()
     except Cut:
