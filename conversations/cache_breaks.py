@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from conversations.cache_rules import CacheRules, read_own_rules
+from conversations.cache_rules import read_own_rules
 from conversations.causes import Cause, Situation, explain
 from conversations.diagnosis import NO_REPORT, CacheReport
-from conversations.predecessor import FoundBy, Predecessor, find_predecessor, is_same_group
+from conversations.predecessor import FoundBy, Predecessor, is_same_group
 from conversations.summaries import CallSummary
 from conversations.units import Prompt
 from metering.billed_passes import Call
@@ -70,25 +70,10 @@ class CacheBreak:
     upstream_tokens: int | None
 
 
-def detect_break(
-    call: CallSummary,
-    prompt: Prompt | None,
-    candidates: Sequence[CallSummary],
-    rules: CacheRules | None = None,
-) -> Measured | None:
-    """Return the arithmetic of a break, None where there is none. ``prompt`` is that of the call;
-    ``candidates`` are the latest calls of its session, of all agents."""
-    if call.is_side_call:
-        return None
-    before = find_predecessor(call, prompt, candidates)
-    return None if before is None else measure_break(call, before, candidates, rules)
-
-
 def measure_break(
     call: CallSummary,
     before: Predecessor,
     candidates: Sequence[CallSummary],
-    rules: CacheRules | None = None,
 ) -> Measured | None:
     """Return the arithmetic of a break between a call and its predecessor, None where there is none."""
     if not call.tokens.total or _is_expected(call, before.call, candidates):
@@ -102,7 +87,7 @@ def measure_break(
     missed = min(prefix, call.tokens.total) - call.tokens.read
     if missed < MIN_MISSED_TOKENS or missed <= MIN_MISSED_SHARE * prefix:
         return None
-    if call.tokens.total < _find_minimum(call, rules or read_own_rules()):
+    if call.tokens.total < _find_minimum(call):
         return None
     return Measured(
         predecessor=before.call,
@@ -125,7 +110,6 @@ def explain_break(
     before: Prompt | None = None,
     requests: tuple[Mapping[str, object], Mapping[str, object]] | None = None,
     report: CacheReport = NO_REPORT,
-    rules: CacheRules | None = None,
 ) -> CacheBreak:
     """Return a break with its cost and its cause.
 
@@ -142,7 +126,7 @@ def explain_break(
             prompt_before=before,
             requests=requests,
             report=report,
-            rules=rules or read_own_rules(),
+            rules=read_own_rules(),
         )
     )
     billed = (call.tokens.written_1h, call.tokens.written_5m, call.tokens.uncached)
@@ -200,9 +184,9 @@ def _convert_prefix(before: CallSummary, call: CallSummary) -> int:
     return min(call.tokens.total * size // call.prompt.size, call.tokens.total)
 
 
-def _find_minimum(call: CallSummary, rules: CacheRules) -> int:
+def _find_minimum(call: CallSummary) -> int:
     day = datetime.fromtimestamp(call.began_at, UTC).date()
-    return rules.find(call.model, day).minimum_tokens or 0
+    return read_own_rules().find(call.model, day).minimum_tokens or 0
 
 
 def _find_last_use(

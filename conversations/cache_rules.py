@@ -1,10 +1,10 @@
-"""Rules of upstream's prompt cache by model and day, from ``cache_rules.toml`` and an operator's file.
+"""Rules of upstream's prompt cache by model and day, from ``cache_rules.toml``.
 
 What is not known is None: no model is judged by the rule of another one.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
@@ -48,14 +48,6 @@ class CacheRules:
             if each.starts <= day and any(fnmatchcase(model or "", name) for name in each.match):
                 return each
         return _UNKNOWN
-
-    def override(self, models: Iterable[ModelRules]) -> "CacheRules":
-        """Return these rules with an operator's entries, which hold before the built-in ones."""
-        return CacheRules(
-            models=(*self.models, *models),
-            lifetimes_s=self.lifetimes_s,
-            lookback_positions=self.lookback_positions,
-        )
 
 
 @cache

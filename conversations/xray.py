@@ -9,7 +9,6 @@ a category takes is another question.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -78,14 +77,6 @@ class Span(NamedTuple):
         return found[1] if found else None
 
 
-class CategorySize(NamedTuple):
-    """The bytes of one category, or of one name within it."""
-
-    category: Category
-    name: str | None
-    size: int
-
-
 def list_spans(body: bytes) -> list[Span]:
     """Return the spans of a request body in order, without gaps. Never raises.
 
@@ -106,15 +97,6 @@ def list_spans(body: bytes) -> list[Span]:
     if end < len(body):
         spans.append(Span(end, len(body), "envelope"))
     return spans
-
-
-def sum_sizes(spans: list[Span]) -> list[CategorySize]:
-    """Return the bytes of each category and name, largest first."""
-    sizes: defaultdict[tuple[Category, str | None], int] = defaultdict(int)
-    for span in spans:
-        sizes[span.category, span.name] += span.size
-    rows = [CategorySize(*key, size) for key, size in sizes.items()]
-    return sorted(rows, key=lambda row: -row.size)
 
 
 def _is_object(body: bytes) -> bool:

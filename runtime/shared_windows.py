@@ -49,7 +49,7 @@ class SharedWindows:
             _KEY_BYTES + (2 + MOST_PLACES) * _CELL_BYTES
         )
         memory = memoryview(self._map)
-        self._keys_end = end = capacity * _KEY_BYTES
+        end = capacity * _KEY_BYTES
         size = capacity * _CELL_BYTES
         self._busy_until_s = memory[end : end + size].cast("d")
         self._turns = memory[end + size : end + 2 * size].cast("q")

@@ -234,15 +234,6 @@ def test_there_are_no_import_cycles():
     assert list(TopologicalSorter(graph).static_order())
 
 
-def test_no_function_imports_inside_its_body():
-    for name, path in MODULES.items():
-        for function in walk_statements(parse(path)):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                within = walk_statements(function)
-                late = [n for n in within if isinstance(n, ast.Import | ast.ImportFrom)]
-                assert not late, f"{name}.{function.name} imports inside its body"
-
-
 def test_database_files_are_opened_in_one_place():
     opening = [
         name

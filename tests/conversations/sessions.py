@@ -2,15 +2,16 @@
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
 
-from conversations.cache_breaks import CacheBreak, detect_break, explain_break
+from conversations.cache_breaks import CacheBreak, Measured, explain_break, measure_break
 from conversations.diagnosis import NO_REPORT, CacheReport
+from conversations.predecessor import find_predecessor
 from conversations.summaries import CallSummary, summarize_call
 from conversations.units import Prompt, read_prompt
 from metering.billed_passes import Call, make_call
@@ -94,6 +95,14 @@ class Recorded:
     found: CacheBreak | None = None
 
 
+def measure_next(
+    call: CallSummary, prompt: Prompt | None, candidates: Sequence[CallSummary]
+) -> Measured | None:
+    """Return the arithmetic of a break between a call and the one it continues, or None."""
+    before = None if call.is_side_call else find_predecessor(call, prompt, candidates)
+    return None if before is None else measure_break(call, before, candidates)
+
+
 @dataclass
 class Session:
     """Sends requests, one after the other, and looks for a break in each."""
@@ -173,7 +182,8 @@ class Session:
 
     def judge(self, call: Recorded, report: CacheReport = NO_REPORT) -> Any:
         """Return the break of a call among those that were sent, or None."""
-        measured = detect_break(call.summary, call.prompt, [each.summary for each in self.calls])
+        calls = [each.summary for each in self.calls]
+        measured = measure_next(call.summary, call.prompt, calls)
         if measured is None:
             return None
         [before] = [c for c in self.calls if c.entry.entry_id == measured.predecessor.entry_id]

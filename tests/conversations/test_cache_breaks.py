@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from conversations.cache_breaks import METHOD, detect_break
-from conversations.cache_rules import ModelRules, read_own_rules
+from conversations.cache_breaks import METHOD
 from conversations.diagnosis import CacheReport
 from conversations.summaries import summarize_call, summarize_prompt
 from conversations.units import read_prompt
@@ -468,16 +467,6 @@ def test_a_prefix_that_was_never_cached_cannot_break():
     bare = {"model": MODEL, "system": LONG, "tools": []}
     for turns in range(1, 4):
         assert session.send({**bare, "messages": conversation(turns)}) is None
-
-
-def test_an_operators_rules_hold_before_the_built_in_ones():
-    session = Session()
-    session.send(request(*conversation(2)), counts=counts(written=20_000))
-    call = session.record(request(*conversation(3)), 20, counts(written=21_000))
-    before = [session.calls[0].summary]
-    assert detect_break(call.summary, call.prompt, before) is not None
-    rules = read_own_rules().override([ModelRules(match=(MODEL,), minimum_tokens=50_000)])
-    assert detect_break(call.summary, call.prompt, before, rules) is None
 
 
 def _step(kind, turns, opening):

@@ -1,4 +1,5 @@
 import tomllib
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -60,7 +61,8 @@ def test_an_entry_holds_from_its_day_on_and_a_later_one_before_an_earlier():
         starts = 2026-12-01
         minimum_tokens = 4096
     """
-    rules = read_own_rules().override(parse_model_rules(text, "rules.toml"))
+    own = read_own_rules()
+    rules = replace(own, models=(*own.models, *parse_model_rules(text, "rules.toml")))
     assert rules.find("claude-opus-5", date(2026, 11, 30)).minimum_tokens == 512
     assert rules.find("claude-opus-5", date(2026, 12, 1)).minimum_tokens == 4096
 

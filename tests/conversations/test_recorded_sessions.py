@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conversations.cache_breaks import CacheBreak, detect_break, explain_break
+from conversations.cache_breaks import CacheBreak, explain_break
 from conversations.diagnosis import read_cache_report
 from conversations.prompt_reader import PromptReader
 from conversations.summaries import CallSummary, summarize_call
@@ -15,6 +15,7 @@ from metering.entry import UsageLogEntry
 from metering.json_reading import parse_object
 from metering.prices import PriceTable
 from metering.usage import read_usage
+from tests.conversations.sessions import measure_next
 from tests.recorded import CASES, RECORDED, needs_recorded
 
 pytestmark = needs_recorded
@@ -47,7 +48,7 @@ class Replay:
         prompt = self.prompts.read(request, "s")
         report = read_cache_report(usage)
         call = summarize_call(entry, usage, prompt, report)
-        measured = detect_break(call, prompt, self.calls)
+        measured = measure_next(call, prompt, self.calls)
         self.calls.append(call)
         if measured is None:
             return None
