@@ -8,7 +8,8 @@ its processes, and an error there is an error of the program. Those of others im
 first of these hooks, and so cannot be named here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pluggy
@@ -69,4 +70,13 @@ def private_variables() -> Sequence[str]:
     """Return beginnings of variables that no process gets to which ``processes`` does not give them.
 
     Called in ``taximeter up``: what authenticates an extension elsewhere is not for all processes."""
+    raise NotImplementedError
+
+
+@hookspec
+def metrics(data_dir: Path) -> Iterable[Any]:
+    """Return metrics of the whole service, as metric families of ``prometheus_client``.
+
+    Called in a thread of the web process for each scrape by the operator. What cannot be read is left out and
+    logged by the extension; an error fails the scrape."""
     raise NotImplementedError

@@ -14,20 +14,19 @@ from importlib.metadata import version
 from types import FrameType
 
 from extensions.otel.collector import explain, find_collector, find_timeout_s, list_secrets
-from extensions.otel.deadline import deadline
-from extensions.otel.exporter import (
-    Batch,
-    BatchRefusedError,
-    CollectorAwayError,
-    Exporter,
-    begin,
-)
 from extensions.otel.plugin import OTEL
+from extensions.otel.positions import begin, open_positions
 from runtime import logs, parent_watch, readiness
+from runtime.deadline import deadline
 from runtime.installing import explain_missing
 from runtime.settings import Settings, SettingsError
 from runtime.trouble_log import TroubleLog
-from store.export_positions import ExportPositions
+from store.following.follower import (
+    Batch,
+    BatchRefusedError,
+    Follower,
+    ReceiverAwayError,
+)
 
 try:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -80,7 +79,7 @@ class Sender:
     def send(self, organization_id: str, batch: Batch) -> int:
         """Return once the collector has acknowledged the calls, how many of them it has left out.
 
-        Raises CollectorAwayError where it may do so later, BatchRefusedError where it is not going to."""
+        Raises ReceiverAwayError where it may do so later, BatchRefusedError where it is not going to."""
         self._log.text = ""
         self._session.forget()
         spans = [self._spans.make(organization_id, call, bodies) for call, bodies in batch]
@@ -89,13 +88,13 @@ class Sender:
                 result = self._exporter.export(spans)
         # Also what the library makes of a response that it did not expect.
         except Exception as error:
-            raise CollectorAwayError(explain(str(error), self._secrets)) from None
+            raise ReceiverAwayError(explain(str(error), self._secrets)) from None
         if result is SpanExportResult.SUCCESS:
             return self._session.left_out
         reason = explain(self._log.text or "no reason was given", self._secrets)
         if self._session.is_final(MAY_PASS) and not self._is_closed:
             raise BatchRefusedError(reason)
-        raise CollectorAwayError(reason)
+        raise ReceiverAwayError(reason)
 
     def close(self) -> None:
         """End an export that waits."""
@@ -103,14 +102,14 @@ class Sender:
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
-def run(exporter: Exporter, stop: threading.Event) -> None:
+def run(follower: Follower, stop: threading.Event) -> None:
     """Export until told to stop, with growing pauses while the collector is away."""
     trouble = TroubleLog(logger, "Calls cannot be exported and wait: %s")
     pause_s = ROUND_S
     while not stop.is_set():
         try:
-            exporter.run_round(stop.is_set)
-        except (CollectorAwayError, sqlite3.Error, OSError) as error:
+            follower.run_round(stop.is_set)
+        except (ReceiverAwayError, sqlite3.Error, OSError) as error:
             if not stop.is_set():
                 trouble.report(str(error))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -126,10 +125,10 @@ def main() -> None:
     os.nice(NICENESS)
     try:
         settings = Settings.from_env()
+        sender = Sender(settings)
     except SettingsError as error:
         sys.exit(f"taximeter: {error}")
     stop = threading.Event()
-    sender = Sender(settings)
 
     def end(*_: int | FrameType | None) -> None:
         stop.set()
@@ -137,18 +136,18 @@ def main() -> None:
 
     collector = find_collector(os.environ)
     begin(settings.data_dir, collector)
-    with ExportPositions(settings.data_dir) as positions:
+    with open_positions(settings.data_dir) as positions:
         signal.signal(signal.SIGTERM, end)
         parent_watch.watch(end)
         readiness.announce()
-        exporter = Exporter(
+        follower = Follower(
             settings.data_dir,
             positions,
             collector,
             sender.send,
             with_bodies=settings.of(OTEL) == "bodies",
         )
-        run(exporter, stop)
+        run(follower, stop)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from runtime.safe_text import terminal_line
+from runtime.setting import SettingsError
 
 DEFAULT = "http://localhost:4318"
 DEFAULT_TIMEOUT_S = 10.0
+MAX_TIMEOUT_S = 24 * 60 * 60.0
 MAX_REASON = 300
 _HEADERS = ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -34,12 +36,19 @@ def _find_endpoint(environ: Mapping[str, str]) -> str:
 
 
 def find_timeout_s(environ: Mapping[str, str]) -> float:
-    """Return the seconds that an export may take, as the library reads them."""
-    text = next((environ[name] for name in _TIMEOUTS if environ.get(name)), "")
+    """Return the seconds that an export may take, as the library reads them.
+
+    Raises SettingsError for those that no timer takes."""
+    name = next((name for name in _TIMEOUTS if environ.get(name)), "")
     try:
-        return float(text)
+        seconds = float(environ[name]) if name else DEFAULT_TIMEOUT_S
     except ValueError:
         return DEFAULT_TIMEOUT_S
+    if not 0 < seconds <= MAX_TIMEOUT_S:
+        raise SettingsError(
+            f"{name} is {environ[name]!r}: write a number of seconds above 0, of a day at most"
+        )
+    return seconds
 
 
 def list_secrets(environ: Mapping[str, str]) -> Sequence[str]:

@@ -1,8 +1,9 @@
 """The hooks of the export to OpenTelemetry."""
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal
 
 from runtime.hooks import hookimpl
@@ -44,7 +45,7 @@ def before_start(
         return
     collector = import_module("extensions.otel.collector").find_collector(environ)
     try:
-        import_module("extensions.otel.exporter").begin(settings.data_dir, collector)
+        import_module("extensions.otel.positions").begin(settings.data_dir, collector)
     except (sqlite3.Error, OSError) as error:
         # The exporting process does it too, later, and says what is wrong.
         warn(f"otel.db cannot be written: {error}")
@@ -61,3 +62,9 @@ def processes(settings: Settings, environ: Mapping[str, str]) -> Sequence[Proces
 @hookimpl
 def private_variables() -> Sequence[str]:
     return (_VARIABLES,)
+
+
+@hookimpl
+def metrics(data_dir: Path) -> Iterable[Any]:
+    found: Iterable[Any] = import_module("extensions.otel.metrics").make_metrics(data_dir)
+    return found

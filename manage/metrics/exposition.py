@@ -18,7 +18,6 @@ from extensions.cluster.state import ClusterState
 from manage.metrics.figures import Figures, Spool
 from manage.metrics.processes import Process
 from metering import token_counts
-from store.export_positions import ExportTotals
 from store.traces.sums.counters import CALL_SUMS, TIMES, Counters
 
 _CALL_LABELS = ("endpoint", "model", "outcome")
@@ -53,7 +52,7 @@ class _Scrape(Collector):
         yield from _make_gauges(self._figures.spool)
         yield from self._make_service_gauges()
         yield from _make_refusal_counters(self._figures.refused)
-        yield from _make_export_counters(self._figures.exports)
+        yield from self._figures.of_extensions
         yield from _make_cluster_gauges(self._figures.cluster)
         yield from _make_process_metrics(self._processes)
 
@@ -168,19 +167,6 @@ def _make_refusal_counters(refused: Mapping[str, int]) -> Iterator[Metric]:
         for reason, count in refused.items():
             metric.add_metric([reason], count)
         yield metric
-
-
-def _make_export_counters(exports: Iterable[ExportTotals]) -> Iterator[Metric]:
-    exported = CounterMetricFamily(
-        "taximeter_otel_exported", "Calls that a collector has acknowledged.", labels=["collector"]
-    )
-    dropped = CounterMetricFamily(
-        "taximeter_otel_dropped", "Calls that a collector will not get.", labels=["collector"]
-    )
-    for each in exports:
-        exported.add_metric([each.collector], each.exported)
-        dropped.add_metric([each.collector], each.dropped)
-    yield from (exported, dropped)
 
 
 def _make_cluster_gauges(cluster: ClusterState | None) -> Iterator[Metric]:

@@ -9,11 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from prometheus_client.core import Metric
+
 from extensions.cluster.state import ClusterState
+from runtime import extensions
 from runtime.heartbeat import Heartbeat
 from runtime.trouble_log import TroubleLog
 from runtime.worker_board import Shared, read_total
-from store.export_positions import ExportTotals, read_totals
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
@@ -49,10 +51,10 @@ class Figures:
     spool: Spool
     recorder_is_up: bool | None = None
     unreadable_databases: int | None = None
-    exports: Sequence[ExportTotals] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
     cluster: ClusterState | None = None
     group: str | None = None
+    of_extensions: Sequence[Metric] = ()
 
 
 @dataclass(slots=True)
@@ -99,23 +101,20 @@ class FigureReader:
             spool=self._read_spool(None),
             recorder_is_up=heartbeat is not None and heartbeat.is_fresh,
             unreadable_databases=unreadable,
-            exports=self._read_exports(),
             refused=self._read_refused(),
             cluster=ClusterState.read(self.data_dir),
             group=self.group,
+            of_extensions=[
+                each
+                for found in extensions.call().metrics(data_dir=self.data_dir)
+                for each in found
+            ],
         )
 
     def _read_refused(self) -> dict[str, int]:
         if self.board_fd is None:
             return {}
         return {reason: read_total(self.board_fd, each) for reason, each in REFUSALS.items()}
-
-    def _read_exports(self) -> list[ExportTotals]:
-        try:
-            return read_totals(self.data_dir)
-        except sqlite3.Error as error:  # a gap in these figures is better than none at all
-            logger.warning("/metrics lacks the figures of exports: %s", error)
-            return []
 
     def _read_spool(self, organization_id: str | None) -> Spool:
         in_flight = _of(organization_id, reader.find_in_flight(self.proxy_spool_path))

@@ -13,9 +13,8 @@ _MODULES = {
     "recorder": "recorder",
     "manage.server": "web",
     "dashboard.queries": "queries",
-    "extensions.cluster": "cluster",
-    "extensions.otel": "otel",
 }
+_EXTENSIONS = "extensions."  # a process of one has its name
 
 
 class Process(NamedTuple):
@@ -47,6 +46,8 @@ def find_name(command: Sequence[str]) -> str | None:
     """Return the name of a process by its command, or None for one that is not of the service."""
     for option, module in pairwise(command):
         if option == "-m":
+            if module.startswith(_EXTENSIONS):
+                return module.removeprefix(_EXTENSIONS)
             name = _MODULES.get(module)
             if module == "addon" and "--name" in command:
                 return command[command.index("--name") + 1]

@@ -1,7 +1,8 @@
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-from extensions.otel.collector import find_collector
+from extensions.otel.collector import find_collector, find_timeout_s
+from runtime.setting import SettingsError
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,14 @@ def test_a_collector_is_known_by_the_address_that_opentelemetry_sends_to(environ
 def test_a_secret_in_the_address_is_not_part_of_its_name():
     environ = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://me:secret@c.example:1/t?key=secret"}
     assert find_collector(environ) == "https://c.example:1/t"
+
+
+@pytest.mark.parametrize("text", ["inf", "nan", "-1", "0", "1e300"])
+def test_a_timeout_that_no_timer_takes_says_what_to_write(text):
+    with pytest.raises(SettingsError, match=r"OTEL_EXPORTER_OTLP_TIMEOUT is .*: write a number"):
+        find_timeout_s({"OTEL_EXPORTER_OTLP_TIMEOUT": text})
+
+
+def test_a_timeout_is_read_as_the_library_does():
+    assert find_timeout_s({"OTEL_EXPORTER_OTLP_TIMEOUT": "2.5"}) == 2.5
+    assert find_timeout_s({"OTEL_EXPORTER_OTLP_TIMEOUT": "soon"}) == 10

@@ -12,9 +12,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from extensions.otel.__main__ import Sender
 from extensions.otel.collector import explain, list_secrets
-from extensions.otel.exporter import BatchRefusedError, CollectorAwayError
 from extensions.otel.spans import MAX_TEXT, SpanMaker
 from runtime.settings import Settings
+from store.following.follower import BatchRefusedError, ReceiverAwayError
 from store.traces.calls.finished_calls import FinishedCall
 from tests.upstream import CLOSE, RESET, STALL, Script, Upstream, answer
 
@@ -97,7 +97,7 @@ AWAY = {
 @pytest.mark.parametrize("name", AWAY)
 def test_calls_wait_for_a_collector_that_does_not_acknowledge_them(collector, make_sender, name):
     collector.otherwise = AWAY[name]
-    with pytest.raises(CollectorAwayError) as raised:
+    with pytest.raises(ReceiverAwayError) as raised:
         send(make_sender())
     assert SECRET not in str(raised.value)
     assert str(raised.value).isprintable()
@@ -116,7 +116,7 @@ def test_a_response_that_drips_is_given_up(collector, make_sender):
 
     head = b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n"
     collector.otherwise = Script((head, *([drip] * 100), STALL))
-    with pytest.raises(CollectorAwayError, match="timed out"):
+    with pytest.raises(ReceiverAwayError, match="timed out"):
         send(make_sender())
     assert dripped < 100
 
@@ -128,7 +128,7 @@ def test_what_a_collector_refuses_for_good_is_told_without_its_secrets(
     words = f"no \x1b[2J {SECRET}".encode()
     head = b"HTTP/1.1 %d %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % (status, words)
     collector.otherwise = Script((head, CLOSE))
-    expected = CollectorAwayError if status == 403 else BatchRefusedError
+    expected = ReceiverAwayError if status == 403 else BatchRefusedError
     with pytest.raises(expected) as raised:
         send(make_sender())
     assert str(status) in str(raised.value)
@@ -192,7 +192,7 @@ def test_credentials_are_in_no_line_wherever_they_were_written(
     collector.otherwise = answer(401, b"")
     caplog.set_level(logging.DEBUG, "manage")
     caplog.set_level(logging.DEBUG, "opentelemetry")
-    with pytest.raises((CollectorAwayError, BatchRefusedError)) as raised:
+    with pytest.raises((ReceiverAwayError, BatchRefusedError)) as raised:
         send(make_sender(**variables))
     assert SECRET not in str(raised.value)
     assert SECRET not in "\n".join(

@@ -9,10 +9,10 @@ from importlib import import_module
 
 import pytest
 
-from extensions.otel.exporter import begin
+from extensions.otel.positions import NAME, begin
 from extensions.otel.tests.collector import Collector, read_attributes
 from runtime.installing import command_for_extra
-from store.export_positions import read_totals
+from store.following.positions import read_totals
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests import ROOT
@@ -119,7 +119,8 @@ def test_exactly_the_finished_calls_arrive_over_kills_and_restarts(
     assert set(counts.values()) == {1}, "each was acknowledged once"
     wait_until(
         lambda: (
-            [(each.exported, each.dropped) for each in read_totals(tmp_path)] == [(len(ids), 1)]
+            [(each.exported, each.dropped) for each in read_totals(tmp_path / NAME)]
+            == [(len(ids), 1)]
         ),
         "the count of the call that was refused",
     )

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from extensions.cluster.state import ClusterState
+from extensions.otel.positions import open_positions
 from manage.metrics import figures
 from manage.metrics.exposition import render
 from manage.metrics.processes import Process
@@ -16,7 +17,7 @@ from runtime.heartbeat import Heartbeat
 from runtime.local_requests import is_local_request
 from runtime.settings import Settings
 from runtime.worker_board import Shared, WorkerBoard
-from store.export_positions import ExportPositions, Position
+from store.following.positions import Position
 from store.spool.writer import SpoolRun
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -212,20 +213,6 @@ def test_openmetrics_is_written_for_who_accepts_it(client):
     assert client.get("/metrics").headers["content-type"].startswith("text/plain")
 
 
-def test_the_operator_sees_what_collectors_have_and_lack(scrape, site):
-    assert "taximeter_otel_exported_total" not in {name for name, _ in scrape()}
-    with ExportPositions(site.data_dir) as positions:
-        for organization, exported, dropped in (("a", 5, 0), ("b", 2, 3)):
-            position = Position(exported=exported, dropped=dropped)
-            positions.write("http://c:1/v1/traces", organization, position)
-    samples = scrape()
-    labels = {"collector": "http://c:1/v1/traces"}
-    assert find(samples, "taximeter_otel_exported_total", **labels) == 7
-    assert find(samples, "taximeter_otel_dropped_total", **labels) == 3
-    ours = scrape(authorization=f"Bearer {site.our_key}")
-    assert not [name for name, _ in ours if "otel" in name]
-
-
 def test_what_the_proxy_refused_is_counted_by_reason(site):
     board_fd = worker_board.create(1)
     WorkerBoard(board_fd, 0).add(Shared.CONNECTIONS_REFUSED, 3)
@@ -244,7 +231,7 @@ def test_what_the_proxy_refused_is_counted_by_reason(site):
 @pytest.fixture
 def service_samples(site):
     """The samples of the operator of a cluster, with processes and a collector."""
-    with ExportPositions(site.data_dir) as positions:
+    with open_positions(site.data_dir) as positions:
         positions.write("http://c:1/v1/traces", "a", Position(exported=1))
     reader = figures.FigureReader(
         site.data_dir,

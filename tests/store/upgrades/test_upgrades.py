@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from extensions.credentials_in_calls.findings import migrations as secrets_migrations
+from extensions.otel.positions import migrations as otel_migrations
 from store.before_release import COMMIT, EarlierVersionError
 from store.control import schema as control_schema
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.users import Users
 from store.database import open_database
-from store.export_positions import migrations as otel_migrations
 from store.migration_status import MigrationStatus, check_all, read_migration_status
 from store.migrations import Migrations
 from store.traces import schema as traces_schema

@@ -3,14 +3,14 @@ from contextlib import closing
 
 import pytest
 
-from extensions.otel import exporter as exporter_module
-from extensions.otel.exporter import BatchRefusedError, CollectorAwayError, Exporter, begin
-from store.export_positions import ExportPositions
+from store.following import follower as follower_module
+from store.following.follower import BatchRefusedError, Follower, ReceiverAwayError, begin
+from store.following.positions import Positions, make_migrations
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
 
-COLLECTOR = "http://127.0.0.1:4318/v1/traces"
+RECEIVER = "a receiver"
 
 
 class Sent(list[str]):
@@ -28,7 +28,7 @@ class Sent(list[str]):
 
     def send(self, _organization_id, batch):
         if self.trouble is not None:
-            raise CollectorAwayError(self.trouble)
+            raise ReceiverAwayError(self.trouble)
         ids = [call.entry_id for call, _ in batch]
         self.sizes.append(len(ids))
         if self.refused & set(ids):
@@ -44,14 +44,14 @@ def sent():
 
 @pytest.fixture
 def positions(tmp_path):
-    with ExportPositions(tmp_path) as positions:
+    with Positions(tmp_path / "positions.db", make_migrations("positions")) as positions:
         yield positions
 
 
 @pytest.fixture
 def make(tmp_path, positions, sent):
-    def make(collector=COLLECTOR):
-        return Exporter(tmp_path, positions, collector, sent.send)
+    def make(receiver=RECEIVER):
+        return Follower(tmp_path, positions, receiver, sent.send)
 
     return make
 
@@ -72,45 +72,47 @@ def record(tmp_path):
 def test_each_call_is_sent_once_in_the_order_in_which_it_was_stored(
     make, record, sent, monkeypatch
 ):
-    monkeypatch.setattr(exporter_module, "BATCH", 3)
-    exporter = make()
-    exporter.run_round()
+    monkeypatch.setattr(follower_module, "BATCH", 3)
+    follower = make()
+    follower.run_round()
     first = record(7)
-    exporter.run_round()
-    exporter.run_round()
+    follower.run_round()
+    follower.run_round()
     assert sent == first
     second = record(2)
     make().run_round()  # a new process
-    exporter.run_round()
+    follower.run_round()
     assert sent == first + second
 
 
-def test_calls_wait_while_the_collector_is_away(make, record, sent):
-    exporter = make()
+def test_calls_wait_while_the_receiver_is_away(make, record, sent):
+    follower = make()
     sent.trouble = "connection refused"
     ids = record(2)
     for _ in range(3):
-        with pytest.raises(CollectorAwayError, match="connection refused"):
-            exporter.run_round()
+        with pytest.raises(ReceiverAwayError, match="connection refused"):
+            follower.run_round()
     sent.trouble = None
     ids += record(1)
-    exporter.run_round()
+    follower.run_round()
     assert sent == ids
 
 
-def test_a_collector_gets_what_is_recorded_after_its_first_start(tmp_path, make, record, sent):
+def test_a_receiver_gets_what_is_recorded_after_its_first_start(
+    tmp_path, make, record, sent, positions
+):
     record(2)
-    begin(tmp_path, COLLECTOR)
+    begin(tmp_path, positions, RECEIVER)
     later = record(1) + record(2, "org_2")
-    begin(tmp_path, COLLECTOR)  # of a later start
+    begin(tmp_path, positions, RECEIVER)  # of a later start
     make().run_round()
     assert sorted(sent) == sorted(later)
 
 
-def test_each_collector_has_a_position_of_its_own(make, record, sent):
+def test_each_receiver_has_a_position_of_its_own(make, record, sent):
     ids = record(1)
     make().run_round()
-    make("https://elsewhere.example/v1/traces").run_round()
+    make("another receiver").run_round()
     assert sent == ids * 2
 
 
@@ -133,9 +135,9 @@ def test_an_organisation_whose_database_is_corrupt_holds_up_no_other(
     record(1, "org_1")
     trace_path(tmp_path, "org_1").write_bytes(b"no database" * 100)
     ids = record(1, "org_2")
-    exporter = make()
-    exporter.run_round()
-    exporter.run_round()
+    follower = make()
+    follower.run_round()
+    follower.run_round()
     assert sent == ids
     assert caplog.text.count("org_1") == 1
 
@@ -143,23 +145,23 @@ def test_an_organisation_whose_database_is_corrupt_holds_up_no_other(
 def test_only_what_is_too_much_to_wait_is_dropped_and_counted(
     make, record, sent, positions, monkeypatch, caplog
 ):
-    monkeypatch.setattr(exporter_module, "MAX_WAITING", 3)
-    exporter = make()
+    monkeypatch.setattr(follower_module, "MAX_WAITING", 3)
+    follower = make()
     sent.trouble = "away"
     ids = record(3)
-    with pytest.raises(CollectorAwayError):
-        exporter.run_round()
-    assert positions.find(COLLECTOR, "org_1").dropped == 0
+    with pytest.raises(ReceiverAwayError):
+        follower.run_round()
+    assert positions.find(RECEIVER, "org_1").dropped == 0
     ids += record(2)
     for _ in range(2):
-        with pytest.raises(CollectorAwayError):
-            exporter.run_round()
-    assert positions.find(COLLECTOR, "org_1").dropped == 2
+        with pytest.raises(ReceiverAwayError):
+            follower.run_round()
+    assert positions.find(RECEIVER, "org_1").dropped == 2
     assert "oldest are dropped" in caplog.text
     sent.trouble = None
-    exporter.run_round()
+    follower.run_round()
     assert sent == ids[2:]
-    assert positions.find(COLLECTOR, "org_1").exported == 3
+    assert positions.find(RECEIVER, "org_1").exported == 3
 
 
 def test_calls_after_a_restored_backup_are_sent_though_their_ids_were_used_before(
@@ -191,32 +193,32 @@ def test_calls_that_were_removed_meanwhile_make_no_difference(tmp_path, make, re
     assert sent == ids
 
 
-def test_a_call_that_the_collector_refuses_is_dropped_alone_and_holds_up_no_other(
+def test_a_call_that_the_receiver_refuses_is_dropped_alone_and_holds_up_no_other(
     make, record, sent, positions, monkeypatch, caplog
 ):
-    monkeypatch.setattr(exporter_module, "BATCH", 16)
+    monkeypatch.setattr(follower_module, "BATCH", 16)
     ids = record(40)
     sent.refused = {ids[20]}
     make().run_round()
     assert sent == ids[:20] + ids[21:]
-    position = positions.find(COLLECTOR, "org_1")
+    position = positions.find(RECEIVER, "org_1")
     assert (position.exported, position.dropped) == (39, 1)
     assert caplog.text.count("refuses calls, which are dropped") == 1
     assert "code: 400" in caplog.text
     assert sent.sizes[-1] > 1, "batches grow again"
 
 
-def test_a_collector_that_refuses_everything_gets_each_call_alone_once_and_nothing_waits(
+def test_a_receiver_that_refuses_everything_gets_each_call_alone_once_and_nothing_waits(
     make, record, sent, positions, monkeypatch
 ):
-    monkeypatch.setattr(exporter_module, "BATCH", 8)
+    monkeypatch.setattr(follower_module, "BATCH", 8)
     ids = record(20)
     sent.refused = set(ids)
-    exporter = make()
-    exporter.run_round()
+    follower = make()
+    follower.run_round()
     assert (sent, sent.sizes) == ([], [8, 4, 2, *[1] * 20])
-    assert positions.find(COLLECTOR, "org_1").dropped == 20
+    assert positions.find(RECEIVER, "org_1").dropped == 20
     later = record(3)
-    exporter.run_round()
-    exporter.run_round()
+    follower.run_round()
+    follower.run_round()
     assert sent == later

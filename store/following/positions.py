@@ -1,8 +1,8 @@
-"""``otel.db``: up to which call each collector has acknowledged the calls of each organisation.
+"""Up to which call each receiver has acknowledged the calls of each organisation.
 
-It is a file of its own, which the exporting process alone writes to while it runs. So the recorder never
-waits for it, and a trace database that is replaced does not take it along: a position has the entry id of
-its call too, which tells.
+It is a database of its own, which the process that hands calls on alone writes to while it runs. So the
+recorder never waits for it, and a trace database that is replaced does not take it along: a position has the
+entry id of its call too, which tells.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,19 @@ from typing import Self
 from store import database
 from store.migrations import Database, Migrations
 
-migrations = Migrations("otel")
 BUSY_TIMEOUT_MS = 5000
 READ_TIMEOUT_S = 1.0
 
 
-@migrations()
+def make_migrations(name: str) -> Migrations:
+    """Return the migrations of a database of positions, under the name that its record has."""
+    migrations = Migrations(name)
+    migrations()(m001_keep_positions)
+    return migrations
+
+
 def m001_keep_positions(db: Database) -> None:
-    """Add collectors and positions."""
+    """Add collectors, as the tables call the receivers, and positions."""
     for statement in (
         "create table collectors (collector text primary key) without rowid",
         """
@@ -39,13 +44,9 @@ def m001_keep_positions(db: Database) -> None:
         db.execute(statement)
 
 
-def positions_path(data_dir: Path) -> Path:
-    return data_dir / "otel.db"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The last call of an organisation that a collector has, and how many were exported and dropped."""
+    """The last call of an organisation that a receiver has, and how many it got and how many were dropped."""
 
     last_id: int = 0
     last_entry_id: str | None = None
@@ -54,17 +55,16 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportTotals:
-    """The calls that a collector has acknowledged, and those that were dropped before."""
+class Totals:
+    """The calls that a receiver has acknowledged, and those that were dropped before."""
 
-    collector: str
+    receiver: str
     exported: int
     dropped: int
 
 
-def read_totals(data_dir: Path) -> list[ExportTotals]:
-    """Return the totals of each collector, without making the file. Raises sqlite3.Error."""
-    path = positions_path(data_dir)
+def read_totals(path: Path) -> list[Totals]:
+    """Return the totals of each receiver, without making the file. Raises sqlite3.Error."""
     if not path.exists():
         return []
     with closing(database.open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
@@ -73,17 +73,15 @@ def read_totals(data_dir: Path) -> list[ExportTotals]:
         rows = db.execute(
             "select collector, sum(exported), sum(dropped) from positions group by collector"
         )
-        return [ExportTotals(*row) for row in rows]
+        return [Totals(*row) for row in rows]
 
 
-class ExportPositions:
-    """The positions of all collectors. Every method may raise sqlite3.Error."""
+class Positions:
+    """The positions of all receivers of one database. Every method may raise sqlite3.Error."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, path: Path, migrations: Migrations) -> None:
         """Open the file, made if need be. Raises sqlite3.Error and OSError."""
-        self._db = database.open_database(
-            positions_path(data_dir), migrations, busy_timeout_ms=BUSY_TIMEOUT_MS
-        )
+        self._db = database.open_database(path, migrations, busy_timeout_ms=BUSY_TIMEOUT_MS)
 
     def close(self) -> None:
         self._db.close()
@@ -94,21 +92,21 @@ class ExportPositions:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def begin(self, collector: str, newest: Mapping[str, Position]) -> None:
-        """Note the newest calls as the positions of a collector that is not known yet: it gets what is
+    def begin(self, receiver: str, newest: Mapping[str, Position]) -> None:
+        """Note the newest calls as the positions of a receiver that is not known yet: it gets what is
         recorded from now on. Organisations that are not among them begin with their first call."""
         with database.immediate(self._db):
-            cursor = self._db.execute("insert or ignore into collectors values (?)", (collector,))
+            cursor = self._db.execute("insert or ignore into collectors values (?)", (receiver,))
             if cursor.rowcount:
                 for organization_id, position in newest.items():
-                    self._write(collector, organization_id, position)
+                    self._write(receiver, organization_id, position)
 
-    def find(self, collector: str, organization_id: str) -> Position:
-        """Return the position of a collector in the calls of an organisation."""
+    def find(self, receiver: str, organization_id: str) -> Position:
+        """Return the position of a receiver in the calls of an organisation."""
         row = self._db.execute(
             "select last_id, last_entry_id, exported, dropped from positions"
             " where collector = ? and organization_id = ?",
-            (collector, organization_id),
+            (receiver, organization_id),
         ).fetchone()
         if row is None:
             return Position()
@@ -117,16 +115,16 @@ class ExportPositions:
             last_id=last_id, last_entry_id=last_entry_id, exported=exported, dropped=dropped
         )
 
-    def write(self, collector: str, organization_id: str, position: Position) -> None:
+    def write(self, receiver: str, organization_id: str, position: Position) -> None:
         """Replace a position, durably."""
         with database.immediate(self._db):
-            self._write(collector, organization_id, position)
+            self._write(receiver, organization_id, position)
 
-    def _write(self, collector: str, organization_id: str, position: Position) -> None:
+    def _write(self, receiver: str, organization_id: str, position: Position) -> None:
         self._db.execute(
             "insert or replace into positions values (?, ?, ?, ?, ?, ?)",
             (
-                collector,
+                receiver,
                 organization_id,
                 position.last_id,
                 position.last_entry_id,

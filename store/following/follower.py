@@ -1,11 +1,11 @@
-"""Handing finished calls on to a collector, in the order in which they were stored.
+"""Handing finished calls on to a receiver, in the order in which they were stored.
 
-A batch is sent, and its position is written once the collector has acknowledged it. So each call is sent
+A batch is sent, and its position is written once the receiver has acknowledged it. So each call is sent
 once; only what a process that is killed had sent without having written the position is sent again, with
-the same ids. While the collector is away calls wait where they are, in the trace databases. More than
+the same ids. While the receiver is away calls wait where they are, in the trace databases. More than
 ``MAX_WAITING`` of an organisation do not wait: the oldest are dropped and counted.
 
-A batch that the collector refuses for what is in it is sent again in smaller ones, so that a call that is
+A batch that the receiver refuses for what is in it is sent again in smaller ones, so that a call that is
 refused alone is dropped alone, and counted too. What follows does not wait for it.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from runtime.trouble_log import TroubleLog
-from store.export_positions import ExportPositions, Position
+from store.following.positions import Position, Positions
 from store.traces.bodies.bodies import StoredBodies
 from store.traces.calls.finished_calls import FinishedCall, FinishedCalls
 from store.traces.paths import Stamp, find_stamp, find_trace_files
@@ -30,63 +30,63 @@ BATCH_WITH_BODIES = 10
 MAX_WAITING = 100_000
 
 type Batch = Sequence[tuple[FinishedCall, StoredBodies | None]]
-# Sends the calls of an organisation, and returns how many the collector has left out. Raises
-# CollectorAwayError, BatchRefusedError.
+# Sends the calls of an organisation, and returns how many the receiver has left out. Raises
+# ReceiverAwayError, BatchRefusedError.
 type Send = Callable[[str, Batch], int]
 
 
-class CollectorAwayError(Exception):
-    """The collector did not acknowledge a batch, and may do so later. The message says why."""
+class ReceiverAwayError(Exception):
+    """The receiver did not acknowledge a batch, and may do so later. The message says why."""
 
 
 class BatchRefusedError(Exception):
-    """The collector is never going to acknowledge this batch. The message says why."""
+    """The receiver is never going to acknowledge this batch. The message says why."""
 
 
-class Exporter:
-    """Exports the calls of all organisations to one collector."""
+class Follower:
+    """Hands the calls of all organisations on to one receiver."""
 
     def __init__(
         self,
         data_dir: Path,
-        positions: ExportPositions,
-        collector: str,
+        positions: Positions,
+        receiver: str,
         send: Send,
         *,
         with_bodies: bool = False,
     ) -> None:
         self._data_dir = data_dir
         self._positions = positions
-        self._collector = collector
+        self._receiver = receiver
         self._send = send
         self._with_bodies = with_bodies
         self._done: dict[str, Stamp] = {}
         self._troubles = defaultdict[str, TroubleLog](
-            lambda: TroubleLog(logger, "Calls of an organisation cannot be exported: %s")
+            lambda: TroubleLog(logger, "Calls of an organisation cannot be read: %s")
         )
         self._drops = defaultdict[str, TroubleLog](
-            lambda: TroubleLog(logger, "Too many calls wait for the collector: %s")
+            lambda: TroubleLog(logger, "Too many calls wait to be handed on: %s")
         )
         self._refusals = defaultdict[str, TroubleLog](
-            lambda: TroubleLog(logger, "The collector refuses calls, which are dropped: %s")
+            lambda: TroubleLog(logger, "The receiver refuses calls, which are dropped: %s")
         )
         self._most = BATCH_WITH_BODIES if with_bodies else BATCH
         self._sizes = defaultdict[str, int](lambda: self._most)
 
     def run_round(self, is_stopping: Callable[[], bool] = lambda: False) -> None:
-        """Export what is there, in turns of one batch each.
+        """Hand on what is there, in turns of one batch each.
 
-        Raises CollectorAwayError, and sqlite3.Error when the position cannot be written."""
+        Raises ReceiverAwayError, and sqlite3.Error when the position cannot be written."""
         waiting = find_trace_files(self._data_dir)
         while waiting and not is_stopping():
-            waiting = [path for path in waiting if self._export_batch(path)]
+            waiting = [path for path in waiting if self._hand_on_batch(path)]
 
-    def _export_batch(self, path: Path) -> bool:
-        """Export one batch of an organisation. Return whether there may be more."""
+    def _hand_on_batch(self, path: Path) -> bool:
+        """Hand on one batch of an organisation. Return whether there may be more."""
         organization_id, stamp = path.parent.name, find_stamp(path)
         if self._done.get(organization_id) == stamp:
             return False
-        position = self._positions.find(self._collector, organization_id)
+        position = self._positions.find(self._receiver, organization_id)
         try:
             position, batch = self._read(path, organization_id, position)
         except sqlite3.Error as error:  # of this organisation alone; it is tried again
@@ -119,7 +119,7 @@ class Exporter:
             )
         last = batch[-1][0]
         position = replace(position, last_id=last.id, last_entry_id=last.entry_id)
-        self._positions.write(self._collector, organization_id, position)
+        self._positions.write(self._receiver, organization_id, position)
         return True
 
     def _read(self, path: Path, organization_id: str, position: Position) -> tuple[Position, Batch]:
@@ -157,13 +157,13 @@ class Exporter:
             last_entry_id=calls.find_entry_id(until) or position.last_entry_id,
             dropped=position.dropped + dropped,
         )
-        self._positions.write(self._collector, organization_id, position)
+        self._positions.write(self._receiver, organization_id, position)
         self._drops[organization_id].report(f"of {organization_id} the oldest are dropped")
         return position
 
 
-def begin(data_dir: Path, collector: str) -> None:
-    """Note what is recorded before a collector is used for the first time, which it does not get.
+def begin(data_dir: Path, positions: Positions, receiver: str) -> None:
+    """Note what is recorded before a receiver is used for the first time, which it does not get.
 
     Raises sqlite3.Error, OSError."""
     newest = {}
@@ -172,5 +172,4 @@ def begin(data_dir: Path, collector: str) -> None:
             if calls is not None:
                 last_id, entry_id = calls.find_newest()
                 newest[path.parent.name] = Position(last_id=last_id, last_entry_id=entry_id)
-    with ExportPositions(data_dir) as positions:
-        positions.begin(collector, newest)
+    positions.begin(receiver, newest)

@@ -1,0 +1,20 @@
+"""``otel.db``: up to which call each collector has acknowledged the calls of each organisation."""
+
+from pathlib import Path
+
+from store.following import follower
+from store.following.positions import Positions, make_migrations
+
+NAME = "otel.db"
+migrations = make_migrations("otel")
+
+
+def open_positions(data_dir: Path) -> Positions:
+    """Return the positions of all collectors. Raises sqlite3.Error and OSError."""
+    return Positions(data_dir / NAME, migrations)
+
+
+def begin(data_dir: Path, collector: str) -> None:
+    """Note what is recorded before a collector is used for the first time. Raises sqlite3.Error, OSError."""
+    with open_positions(data_dir) as positions:
+        follower.begin(data_dir, positions, collector)
