@@ -20,7 +20,10 @@ from tests.docs import (
 )
 from tests.packaging.notes import find_notes
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")]
+INTERNALS = sorted(ROOT.glob("docs/internals/*.md"))
+
+FILE = re.compile(r"`([\w./-]+\.(?:py|toml|js|sh))`")
 
 
 def test_every_setting_is_listed_as_the_code_has_it():
@@ -106,6 +109,20 @@ def list_anchors(text):
     """Return what a link to a heading of a page may name, as hosts of repositories make it."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", INTERNALS, ids=lambda page: page.stem)
+def test_files_that_a_page_on_internals_names_exist(page):
+    rooms = [ROOT, ROOT / page.stem, ROOT / "extensions" / page.stem]
+    named = FILE.findall(page.read_text())
+    assert named
+    assert [name for name in named if not any((room / name).exists() for room in rooms)] == []
+
+
+def test_the_introduction_is_read_in_ten_minutes_and_names_files_that_exist():
+    text = (ROOT / "docs" / "design.md").read_text()
+    assert len(text.encode()) <= 20_000
+    assert [name for name in FILE.findall(text) if not (ROOT / name).exists()] == []
 
 
 def test_settings_named_in_the_documentation_exist():
