@@ -28,25 +28,13 @@ class CutError(Exception):
     """A response cannot be finished."""
 
 
-class PacedResponse:
-    """A response that is sent part by part: the next when the client has taken the last.
+class CuttableResponse:
+    """A response of which the rate is known, and which can be cut while ``_sending`` is waited for."""
 
-    ``address`` is that of the client."""
-
-    def __init__(
-        self,
-        send: Send,
-        unread: "UnreadResponses",
-        address: str = "",
-        clock_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._send = send
-        self._unread = unread
-        self.address = address
+    def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
         self._sent_bytes = 0
         self._begun_s = clock_s()
-        self._waited_s = 0.0  # for the client
         self._sending: asyncio.Timeout | None = None
         self.is_cut = False
 
@@ -60,6 +48,25 @@ class PacedResponse:
             self.is_cut = True
             if self._sending is not None:
                 self._sending.reschedule(asyncio.get_running_loop().time())
+
+
+class PacedResponse(CuttableResponse):
+    """A response that is sent part by part: the next when the client has taken the last.
+
+    ``address`` is that of the client."""
+
+    def __init__(
+        self,
+        send: Send,
+        unread: "UnreadResponses",
+        address: str = "",
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(clock_s)
+        self._send = send
+        self._unread = unread
+        self.address = address
+        self._waited_s = 0.0  # for the client
 
     async def send(self, message: Message) -> None:
         """Send a message once the client has taken what was sent before. Raises CutError when that takes

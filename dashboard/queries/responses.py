@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dashboard.queries.client import Connection, Head, ProcessGoneError
 from dashboard.queries.protocol import MAX_READING
 from dashboard.queries.query import Request
-from dashboard.slow_readers import CutError
+from dashboard.slow_readers import CuttableResponse, CutError
 
 PAGE_S = 6.0  # from one part of a body to the next, by the process
 
@@ -16,40 +16,26 @@ class ProcessFaultError(CutError):
     """A response cannot be finished because of what its process does."""
 
 
-class Body:
+class Body(CuttableResponse):
     """The body of a response, forwarded part by part: the next is read when the client has taken the last."""
 
     def __init__(
         self, request: Request, connection: Connection, clock_s: Callable[[], float]
     ) -> None:
+        super().__init__(clock_s)
         self._request = request
         self._query = request.query
         self._connection = connection
-        self._clock_s = clock_s
-        self._sent_bytes = 0
-        self._begun_s = clock_s()
-        self._cutting = asyncio.timeout(None)
-        self.is_cut = False
 
     @property
     def organization_id(self) -> str:
         return self._query.organization_id
 
-    @property
-    def bytes_per_s(self) -> float:
-        return self._sent_bytes / (self._clock_s() - self._begun_s + 0.001)
-
-    def cut(self) -> None:
-        """Cut the response now. A second call does nothing."""
-        if not self.is_cut:
-            self.is_cut = True
-            self._cutting.reschedule(asyncio.get_running_loop().time())
-
     async def forward(self, head: Head) -> None:
         """Send the head and the whole body. Raises CutError."""
         start = {"type": "http.response.start", "status": head.status, "headers": head.headers}
         try:
-            async with self._cutting:
+            async with asyncio.timeout(None) as self._sending:
                 await self._request.send(start)
                 while (part := await self._read()) is not None:
                     await self._send_part(part)
