@@ -12,7 +12,7 @@ from metering.token_counts import PROMPT_CLASSES, TokenCounts
 UNKNOWN = "—"
 
 
-def format_cents(cents: float | None, unknown: str = UNKNOWN) -> str:
+def format_cents(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
     """Return cents as dollars: four digits below a dollar, where a call's cost is; two from there on."""
     if cents is None:
         return unknown

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dashboard.queries.client import Connection, Head, ProcessGoneError
 from dashboard.queries.protocol import MAX_READING
 from dashboard.queries.query import Request
-from dashboard.slow_readers import CuttableResponse, CutError
+from dashboard.slow_readers import CutError, CuttableResponse
 
 PAGE_S = 6.0  # from one part of a body to the next, by the process
 

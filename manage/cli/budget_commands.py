@@ -123,6 +123,7 @@ def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> N
             for item in page.items
         ],
         right=("SPENT", "USED"),
+        empty="There are no budgets. `taximeter budgets set` adds one.",
     )
     unpriced = max((item.unpriced_calls for item in page.items), default=0)
     if unpriced:

@@ -57,6 +57,7 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
             )
             for item in page.items
         ],
+        empty="There are no endpoints. `taximeter endpoints create` adds one.",
     )
 
 

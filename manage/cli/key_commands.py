@@ -60,6 +60,7 @@ def list_keys(user: str | None, base_url: str | None, data_dir: str | None, as_j
             )
             for item in page.items
         ],
+        empty="There are no keys. `taximeter keys create` adds one.",
     )
 
 

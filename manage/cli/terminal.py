@@ -43,9 +43,19 @@ def measure(text: str) -> int:
 
 
 def print_table(
-    header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+    header: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Iterable[str] = (),
+    empty: str | None = None,
 ) -> None:
-    """Print a table. ``right`` names the columns that are aligned to the right, as numbers are."""
+    """Print a table. ``right`` names the columns that are aligned to the right, as numbers are.
+
+    ``empty`` is printed in place of a table without rows."""
+    rows = list(rows)
+    if not rows and empty is not None:
+        click.echo(empty)
+        return
     for line in make_table(header, rows, right=right):
         click.echo(line)
 

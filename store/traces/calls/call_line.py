@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 from metering.entry import UsageLogEntry
-from metering.formats import format_cents_for_column, format_count, format_milliseconds
+from metering.formats import format_cents, format_count, format_milliseconds
 from metering.refusals import STOP_REASON as REFUSAL
 from metering.token_counts import TokenCounts
 from runtime import clock
@@ -31,7 +31,7 @@ def format_entry(entry: UsageLogEntry) -> str:
         _format_name(entry.model or entry.request_model),
         _tokens_in(entry.tokens),
         f"{format_count(entry.tokens.output_tokens, _UNKNOWN)} out{_mark(entry)}",
-        format_cents_for_column(entry.cost_cents, _UNKNOWN),
+        format_cents(entry.cost_cents, _UNKNOWN),
         _UNKNOWN if entry.status_code is None else str(entry.status_code),
         format_milliseconds(entry.duration_ms, _UNKNOWN),
     ]

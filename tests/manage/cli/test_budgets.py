@@ -30,6 +30,7 @@ def test_budgets_are_set_listed_and_deleted(run, traces):
     assert "Deleted the budget of default." in run("budgets", "delete", "default").stdout
     run("budgets", "delete", "--organization")
     assert json.loads(run("budgets", "list", "--json").stdout)["items"] == []
+    assert run("budgets", "list").stdout.startswith("There are no budgets. ")
 
 
 def test_the_list_says_how_many_calls_have_no_price(run, traces):

@@ -187,6 +187,7 @@ def test_a_key_is_printed_once_alone_on_standard_output(run):
     assert set(item) == {"id", "name", "key_prefix", "last_used_at", "created_at"}
     assert run("keys", "delete", item["id"]).exit_code == 0
     assert json.loads(run("keys", "list", "--json").stdout)["items"] == []
+    assert run("keys", "list").stdout.startswith("There are no keys. ")
 
 
 def test_a_created_key_as_json_is_the_api_s_object(run):

@@ -67,7 +67,7 @@ def test_what_is_not_known_is_a_dash_and_what_went_wrong_is_named():
 
 def test_a_refusal_is_named_with_its_category():
     entry = make_entry(status_code=200, stop_reason="refusal", cost_cents=Decimal(0))
-    assert format_entry(entry).endswith("$0.0000  200  -  refused")
+    assert format_entry(entry).endswith("$0  200  -  refused")
     entry = replace(entry, refusal_category="cyber")
     assert format_entry(entry).endswith("200  -  refused cyber")
 
