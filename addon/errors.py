@@ -225,7 +225,7 @@ def not_a_proxy_node() -> Refusal:
         404,
         "not_found_error",
         "not_a_proxy_node",
-        "This node of the cluster forwards no calls; use the address of one with the role proxy.",
+        "This node forwards no calls; use the address of one with the role proxy.",
     )
 
 

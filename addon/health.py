@@ -16,15 +16,17 @@ from addon.errors import Refusal
 from addon.own_responses import make_json_response
 from addon.process_config import ProcessConfig
 from addon.spool_troubles import SpoolTroubles
-from extensions.cluster.state import ClusterState
+from runtime import extensions
 from runtime.authority import parse_host
 from runtime.child_troubles import read_troubles
+from runtime.health import Gauge
 from runtime.heartbeat import Heartbeat
+from runtime.node import Node
 from runtime.settings import Settings, is_loopback
 from runtime.worker_board import Shared
 
 WEB_TIMEOUT_S = 2.0
-NO_SLUGS = "this node has not got the endpoints from the server of the cluster yet"
+NO_SLUGS = "this node has not got the endpoints yet"
 
 
 class HealthChecks:
@@ -45,8 +47,8 @@ class HealthChecks:
             settings.data_dir,
             config,
             troubles,
+            settings.node,
             has_web=settings.has_pages,
-            is_in_cluster=settings.node.copy is not None,
         )
 
     def respond_live(self) -> http.Response:
@@ -76,9 +78,9 @@ class HealthChecks:
         return self._respond_with_metrics()
 
     async def _respond_with_metrics(self) -> http.Response:
-        document = await self._report.describe(with_lines=False)
+        document, gauges = await self._report.describe(with_lines=False)
         fields = ((b"content-type", node_metrics.CONTENT_TYPE), (b"cache-control", b"no-store"))
-        return http.Response.make(200, node_metrics.render(document), http.Headers(fields))
+        return http.Response.make(200, node_metrics.render(document, gauges), http.Headers(fields))
 
     async def _respond_with_report(self, request: http.Request) -> http.Response:
         with_lines = self._is_local and is_loopback_name(request.host_header)
@@ -93,11 +95,11 @@ class HealthReport:
         data_dir: Path,
         config: ProcessConfig,
         troubles: SpoolTroubles,
+        node: Node,
         *,
         has_web: bool,
-        is_in_cluster: bool,
     ) -> None:
-        self._is_in_cluster = is_in_cluster
+        self._node = node
         self._data_dir = data_dir
         self._has_web = has_web
         self._web_port = config.web_port
@@ -106,11 +108,11 @@ class HealthReport:
 
     async def make(self, *, with_lines: bool) -> tuple[int, bytes]:
         """Return status and JSON body: 200 when all is well, 503 with the reasons else."""
-        document = await self.describe(with_lines=with_lines)
+        document, _ = await self.describe(with_lines=with_lines)
         return (503 if document["reasons"] else 200), orjson.dumps(document)
 
-    async def describe(self, *, with_lines: bool) -> dict[str, Any]:
-        """Return what is to be said of the node.
+    async def describe(self, *, with_lines: bool) -> tuple[dict[str, Any], list[Gauge]]:
+        """Return the document of the node, and the figures of its extensions.
 
         With ``with_lines`` it has also the last lines of processes that are down, which name paths."""
         heartbeat = Heartbeat.read(self._data_dir)
@@ -122,7 +124,8 @@ class HealthReport:
             reasons.append("the web process does not respond")
         if heartbeat is not None and heartbeat.stuck_organizations:
             reasons.append("a trace database cannot be written; its calls wait in the spool")
-        reasons += self._find_cluster_reasons(cluster := self._read_cluster())
+        of_extensions = extensions.call().health(node=self._node, data_dir=self._data_dir)
+        reasons += [reason for each in of_extensions for reason in each.reasons]
         if self._troubles.current is not None:
             reasons.append(self._troubles.current)
         self._troubles.publish(self._board)
@@ -146,26 +149,9 @@ class HealthReport:
                 "stuck_organizations": heartbeat.stuck_organizations,
                 "unreadable_files": heartbeat.unreadable,
             }
-        if cluster is not None:
-            document["cluster"] = {
-                "failing": cluster.failing,
-                "unshipped": cluster.unshipped,
-                "in_flight": cluster.in_flight,
-                "lag": cluster.lag,
-            }
-        return document
-
-    def _read_cluster(self) -> ClusterState | None:
-        return ClusterState.read(self._data_dir) if self._is_in_cluster else None
-
-    def _find_cluster_reasons(self, state: ClusterState | None) -> list[str]:
-        if state is None:
-            return ["the cluster process is not running"] if self._is_in_cluster else []
-        reasons = [f"the {each} of the cluster fails: see the server log" for each in state.failing]
-        if state.unserved:
-            noun = "organisation" if state.unserved == 1 else "organisations"
-            reasons.append(f"no live node has the calls of {state.unserved} {noun}")
-        return reasons
+        for each in of_extensions:
+            document |= each.document
+        return document, [gauge for each in of_extensions for gauge in each.gauges]
 
     async def _is_web_up(self) -> bool:
         if self._web_port is None:

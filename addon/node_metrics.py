@@ -3,18 +3,20 @@
 Whoever may ask for one may ask for the other. The pages have more, and their names are the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from runtime.health import Gauge
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 
-def render(document: Mapping[str, Any]) -> bytes:
-    """Return the metrics in what ``/healthz`` says."""
-    return "".join(_make_lines(document)).encode()
+def render(document: Mapping[str, Any], gauges: Sequence[Gauge]) -> bytes:
+    """Return the metrics in what ``/healthz`` says, and those of extensions."""
+    return "".join(_make_lines(document, gauges)).encode()
 
 
-def _make_lines(document: Mapping[str, Any]) -> Iterator[str]:
+def _make_lines(document: Mapping[str, Any], gauges: Sequence[Gauge]) -> Iterator[str]:
     yield (
         _declare("taximeter_healthy", "gauge")
         + f"taximeter_healthy {int(not document['reasons'])}\n"
@@ -22,14 +24,8 @@ def _make_lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield _declare("taximeter_not_kept_total", "counter")
     for kind, count in document["not_kept"].items():
         yield f'taximeter_not_kept_total{{kind="{kind}"}} {count}\n'
-    if cluster := document.get("cluster"):
-        for metric, value in (
-            ("taximeter_cluster_failing_parts", len(cluster["failing"])),
-            ("taximeter_cluster_unshipped_files", cluster["unshipped"]),
-            ("taximeter_in_flight", cluster["in_flight"]),
-        ):
-            if value is not None:
-                yield _declare(metric, "gauge") + f"{metric} {value}\n"
+    for name, _, value in gauges:
+        yield _declare(name, "gauge") + f"{name} {value}\n"
 
 
 def _declare(metric: str, kind: str) -> str:

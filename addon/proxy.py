@@ -5,8 +5,6 @@ import logging
 import os
 import time
 from collections.abc import Awaitable
-from importlib import import_module
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mitmproxy import addonmanager, ctx, http
@@ -40,14 +38,10 @@ from addon.spooler import Spooler
 from addon.timeouts import Timeouts, compute_longest_silence_s
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
 from addon.web_forwarding import WebForwarder
-from extensions.cluster.settings import CLUSTER
-from runtime import readiness
+from runtime import extensions, readiness
 from runtime.descriptors import AcceptErrors
 from runtime.settings import Settings
 from store.budget_file import BudgetFile
-
-if TYPE_CHECKING:
-    from extensions.cluster.proxy_limits import ClusterLimits
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +78,11 @@ class UsageProxy:
             memory,
             rate_limits,
             budgets,
-            _make_cluster_limits(settings, rate_limits, self._spooler),
+            extensions.call().call_limits(
+                settings=settings,
+                own=rate_limits,
+                count_rejection=self._spooler.rejections.count,
+            ),
         )
         self._web = WebForwarder(settings, config, self._exchanges)
         self._dispatcher = Dispatcher(
@@ -171,7 +169,7 @@ class UsageProxy:
     # -- hooks of a flow --------------------------------------------------------------------------
 
     def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
-        """Return an awaitable for ``/healthz``, and for calls in a cluster, otherwise None."""
+        """Return an awaitable for ``/healthz``, and for calls with ``CallLimits``, otherwise None."""
         if flow.error:  # the core has refused it: CONNECT, smuggling attempts, broken headers
             return None
         fault = headers.find_fault(flow.request.headers.fields)
@@ -313,16 +311,3 @@ class UsageProxy:
 
     def tls_established_server(self, data: TlsData) -> None:
         self._exchanges.enter(data.context.client.id, Phase.FIRST_BYTE)
-
-
-def _make_cluster_limits(
-    settings: Settings, own: RateLimits, spooler: Spooler
-) -> "ClusterLimits | None":
-    url = settings.of(CLUSTER)
-    if url is None:
-        return None
-    # Only here: its libraries take time to load, and one machine needs none of them.
-    limits: ClusterLimits = import_module("extensions.cluster.proxy_limits").make(
-        url, own, spooler.rejections.count
-    )
-    return limits

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 from addon import errors
 from addon.destination import Destination
@@ -14,12 +15,18 @@ OTHER_PER_MINUTE = 600
 
 type RejectionCounter = Callable[[ProxyEndpoint, Destination], None]
 
-
 LIMITS = {
     Destination.MESSAGES: MESSAGES_PER_MINUTE,
     Destination.COUNT_TOKENS: OTHER_PER_MINUTE,
     Destination.OTHER: OTHER_PER_MINUTE,
 }
+
+
+class CallLimits(Protocol):
+    """Limits that take a moment to find out, since they hold for other machines too."""
+
+    async def admit(self, destination: Destination, endpoint: ProxyEndpoint) -> Refusal | None:
+        """Count a request; return why it is refused, or None."""
 
 
 class RateLimits:

@@ -3,7 +3,6 @@
 import logging
 import sqlite3
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from mitmproxy import http
 
@@ -17,16 +16,13 @@ from addon.destination import Destination
 from addon.errors import Refusal
 from addon.exchange import Exchange
 from addon.exchanges import Exchanges
-from addon.rate_limits import RateLimits
+from addon.rate_limits import CallLimits, RateLimits
 from addon.responder import ORIGIN
 from addon.routing import Route
 from runtime.attempts import client_network
 from runtime.settings import Settings
 from runtime.trouble_log import TroubleLog
 from store.control.database import ProxyEndpoint, SlugDirectory
-
-if TYPE_CHECKING:  # only a cluster loads it
-    from extensions.cluster.proxy_limits import ClusterLimits
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +40,9 @@ class UpstreamForwarder:
         memory: BodyMemory,
         rate_limits: RateLimits,
         budgets: Budgets,
-        cluster_limits: "ClusterLimits | None" = None,
+        call_limits: CallLimits | None = None,
     ) -> None:
+        """Forward what ``rate_limits`` admit, or ``call_limits`` in their place."""
         self._upstream = settings.upstream_url
         self._upstream_host = settings.upstream_url.authority.encode()
         self._streaming = settings.streaming
@@ -54,7 +51,7 @@ class UpstreamForwarder:
         self._memory = memory
         self._budgets = budgets
         self._rate_limits = rate_limits
-        self._cluster_limits = cluster_limits
+        self._call_limits = call_limits
         self._is_proxy = "proxy" in settings.node.parts
         self._must_learn_slugs = self._is_proxy and "web" not in settings.node.parts
         self._slugs = SlugDirectory(settings.control_path)
@@ -68,7 +65,7 @@ class UpstreamForwarder:
     ) -> Refusal | http.Response | Awaitable[Refusal | None] | None:
         """Send a request on its way and return None, or return the response to send instead.
 
-        In a cluster it takes a moment to know which: then the result is to be awaited."""
+        Where ``CallLimits`` decide, the result is to be awaited."""
         if not self._is_proxy:
             return errors.not_a_proxy_node()
         endpoint = self._find_endpoint(flow.request, route.slug)
@@ -80,8 +77,8 @@ class UpstreamForwarder:
         refusal = self._judge(flow.request, route, endpoint, client)
         if refusal is not None:
             return refusal
-        if self._cluster_limits is not None:
-            return self._forward_if_admitted(flow, route, endpoint, client, self._cluster_limits)
+        if self._call_limits is not None:
+            return self._forward_if_admitted(flow, route, endpoint, client, self._call_limits)
         refusal = self._rate_limits.admit(route.destination, endpoint)
         if refusal is None:
             self._send_on(flow, route, endpoint, client)
@@ -93,7 +90,7 @@ class UpstreamForwarder:
         route: Route,
         endpoint: ProxyEndpoint,
         client: str,
-        limits: "ClusterLimits",
+        limits: CallLimits,
     ) -> Refusal | None:
         client_id = flow.client_conn.id
         self._exchanges.undecided.add(client_id)
@@ -110,8 +107,8 @@ class UpstreamForwarder:
         self._slugs.notice_replacement()
 
     def knows_slugs(self) -> bool:
-        """Return whether the slugs are known. A new node of a cluster learns them from the server, which
-        may be away when it first starts."""
+        """Return whether the slugs are known. A new node learns them from another one, which may be away
+        when it first starts."""
         if not self._must_learn_slugs:
             return True
         try:

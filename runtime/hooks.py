@@ -14,6 +14,7 @@ from typing import Any
 
 import pluggy
 
+from runtime.health import Health
 from runtime.node import Node
 from runtime.process_spec import ProcessSpec
 from runtime.setting import Setting
@@ -70,6 +71,24 @@ def private_variables() -> Sequence[str]:
     """Return beginnings of variables that no process gets to which ``processes`` does not give them.
 
     Called in ``taximeter up``: what authenticates an extension elsewhere is not for all processes."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def call_limits(settings: Any, own: Any, count_rejection: Any) -> Any:
+    """Return limits that hold for more than this machine (``addon.rate_limits.CallLimits``), or None.
+
+    Called once, when a process of the proxy starts, which ends if it raises. ``own`` are the limits of this
+    machine, and ``count_rejection`` is told of each call that is refused."""
+    raise NotImplementedError
+
+
+@hookspec
+def health(node: Node, data_dir: Path) -> Health | None:
+    """Return how the extension does on this machine, None where it does nothing there.
+
+    Called in the proxy for each ``/healthz``, and where that has ``/metrics`` for each of these, otherwise in
+    the web process. It reads a small file at most; what it raises fails the response."""
     raise NotImplementedError
 
 

@@ -1,11 +1,14 @@
 """The hooks of a cluster: several nodes that are one service."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from extensions.cluster.settings import CLUSTER, GROUP, ROLE
 from runtime.errors import StartError
+from runtime.health import Health
 from runtime.hooks import hookimpl
 from runtime.installing import explain_missing
 from runtime.node import PARTS, Node
@@ -60,6 +63,22 @@ def processes(settings: Settings, environ: Mapping[str, str]) -> Sequence[Proces
             is_before_recorder=True,
         ),
     )
+
+
+@hookimpl
+def call_limits(settings: Settings, own: Any, count_rejection: Any) -> Any:
+    url = settings.of(CLUSTER)
+    if url is None:
+        return None
+    return import_module("extensions.cluster.proxy_limits").make(url, own, count_rejection)
+
+
+@hookimpl
+def health(node: Node, data_dir: Path) -> Health | None:
+    if node.copy is None:
+        return None
+    found: Health | None = import_module("extensions.cluster.state").read_health(node, data_dir)
+    return found
 
 
 def check_installed() -> None:

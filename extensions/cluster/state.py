@@ -5,14 +5,16 @@ recorder's heartbeat.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
 import orjson
 
+from runtime.health import Gauge, Health
 from runtime.heartbeat import FRESH_FOR_S
+from runtime.node import Node
 from runtime.private_file import replace_private
 
 
@@ -44,3 +46,52 @@ class ClusterState:
         except (OSError, ValueError, TypeError):
             return None
         return state if 0 <= time.monotonic() - state.beat_s <= FRESH_FOR_S else None
+
+
+def read_health(node: Node, data_dir: Path) -> Health | None:
+    """Return how this machine does in its cluster, None where it is in none."""
+    if node.copy is None:
+        return None
+    state = ClusterState.read(data_dir)
+    if state is None:
+        return Health(reasons=["the cluster process is not running"])
+    reasons = [f"the {each} of the cluster fails: see the server log" for each in state.failing]
+    if state.unserved:
+        noun = "organisation" if state.unserved == 1 else "organisations"
+        reasons.append(f"no live node has the calls of {state.unserved} {noun}")
+    document = {
+        "failing": state.failing,
+        "unshipped": state.unshipped,
+        "in_flight": state.in_flight,
+        "lag": state.lag,
+    }
+    gauges = list(_make_gauges(state, has_pages=node.parts != {"proxy"}))
+    return Health(reasons=reasons, document={"cluster": document}, gauges=gauges)
+
+
+def _make_gauges(state: ClusterState, *, has_pages: bool) -> Iterator[Gauge]:
+    """Yield what is known of a node. Where it has pages, these count the calls in flight."""
+    yield Gauge(
+        "taximeter_cluster_failing_parts",
+        "Parts of the node's work for its cluster that fail, 0 when all is well.",
+        len(state.failing),
+    )
+    for name, help_text, value in (
+        (
+            "taximeter_cluster_unshipped_files",
+            "Calls in the spool that the cluster's server does not have.",
+            state.unshipped,
+        ),
+        (
+            "taximeter_cluster_lag_entries",
+            "Entries of the log that the copy of this node does not have.",
+            state.lag,
+        ),
+        (
+            "taximeter_in_flight",
+            "Calls that have not ended.",
+            None if has_pages else state.in_flight,
+        ),
+    ):
+        if value is not None:
+            yield Gauge(name, help_text, value)

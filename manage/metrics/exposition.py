@@ -14,7 +14,6 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from extensions.cluster.state import ClusterState
 from manage.metrics.figures import Figures, Spool
 from manage.metrics.processes import Process
 from metering import token_counts
@@ -47,13 +46,12 @@ class _Scrape(Collector):
         self._version = version
 
     def collect(self) -> Iterator[Metric]:
-        yield from _make_counters(self._figures.counters, self._figures.group)
-        yield from _make_histograms(self._figures.counters, self._figures.group)
+        yield from _make_counters(self._figures.counters, self._figures.copy)
+        yield from _make_histograms(self._figures.counters, self._figures.copy)
         yield from _make_gauges(self._figures.spool)
         yield from self._make_service_gauges()
         yield from _make_refusal_counters(self._figures.refused)
         yield from self._figures.of_extensions
-        yield from _make_cluster_gauges(self._figures.cluster)
         yield from _make_process_metrics(self._processes)
 
     def _make_service_gauges(self) -> Iterator[Metric]:
@@ -88,14 +86,14 @@ def render(
     return encode(registry), content_type
 
 
-def _of_copy(group: str | None) -> dict[str, str]:
+def _of_copy(copy: str | None) -> dict[str, str]:
     """Return the labels by which the same calls in two copies are told apart."""
-    return {} if group is None else {"copy": group}
+    return {} if copy is None else {"copy": copy}
 
 
-def _make_counters(counters: Counters, group: str | None) -> Iterator[Metric]:
-    copy = _of_copy(group)
-    labels = (*_CALL_LABELS, *copy)
+def _make_counters(counters: Counters, copy: str | None) -> Iterator[Metric]:
+    of_copy = _of_copy(copy)
+    labels = (*_CALL_LABELS, *of_copy)
     calls = CounterMetricFamily(
         "taximeter_calls", "Calls that have ended and are recorded.", labels=labels
     )
@@ -108,7 +106,7 @@ def _make_counters(counters: Counters, group: str | None) -> Iterator[Metric]:
         labels=labels,
     )
     for call, values in sorted(counters.calls.items()):
-        key = (*call, *copy.values())
+        key = (*call, *of_copy.values())
         sums = dict(zip(CALL_SUMS, values, strict=True))
         calls.add_metric(key, sums["calls"])
         cost.add_metric(key, sums["cost_cents"] / 100)
@@ -117,21 +115,21 @@ def _make_counters(counters: Counters, group: str | None) -> Iterator[Metric]:
     yield from (calls, tokens, cost)
 
 
-def _make_histograms(counters: Counters, group: str | None) -> Iterator[Metric]:
-    copy = _of_copy(group)
+def _make_histograms(counters: Counters, copy: str | None) -> Iterator[Metric]:
+    of_copy = _of_copy(copy)
     found: dict[str, dict[str, dict[float, tuple[float, ...]]]] = defaultdict(
         lambda: defaultdict(dict)
     )
     for key, sums in counters.times.items():
         found[key.measure][key.slug][key.up_to_s] = sums
     for measure, (name, help_text) in _TIMES.items():
-        metric = HistogramMetricFamily(f"{name}_seconds", help_text, labels=["endpoint", *copy])
+        metric = HistogramMetricFamily(f"{name}_seconds", help_text, labels=["endpoint", *of_copy])
         for slug, buckets in sorted(found[measure].items()):
             # Stored bounds that are none any more stay, so that the sums are right.
             bounds = sorted({*TIMES[measure], *buckets})
             counts = accumulate(buckets.get(bound, (0,))[0] for bound in bounds)
             metric.add_metric(
-                [slug, *copy.values()],
+                [slug, *of_copy.values()],
                 [
                     (_format_bound(bound), count)
                     for bound, count in zip(bounds, counts, strict=True)
@@ -167,28 +165,6 @@ def _make_refusal_counters(refused: Mapping[str, int]) -> Iterator[Metric]:
         for reason, count in refused.items():
             metric.add_metric([reason], count)
         yield metric
-
-
-def _make_cluster_gauges(cluster: ClusterState | None) -> Iterator[Metric]:
-    if cluster is None:
-        return
-    yield GaugeMetricFamily(
-        "taximeter_cluster_failing_parts",
-        "Parts of the node's work for its cluster that fail, 0 when all is well.",
-        value=len(cluster.failing),
-    )
-    if cluster.unshipped is not None:
-        yield GaugeMetricFamily(
-            "taximeter_cluster_unshipped_files",
-            "Calls in the spool that the cluster's server does not have.",
-            value=cluster.unshipped,
-        )
-    if cluster.lag is not None:
-        yield GaugeMetricFamily(
-            "taximeter_cluster_lag_entries",
-            "Entries of the log that the copy of this node does not have.",
-            value=cluster.lag,
-        )
 
 
 def _make_process_metrics(processes: Iterable[Process]) -> Iterator[Metric]:

@@ -4,16 +4,16 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prometheus_client.core import Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 
-from extensions.cluster.state import ClusterState
 from runtime import extensions
 from runtime.heartbeat import Heartbeat
+from runtime.node import Node
 from runtime.trouble_log import TroubleLog
 from runtime.worker_board import Shared, read_total
 from store.spool import reader
@@ -44,30 +44,28 @@ class Spool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """The figures of a scrape. ``recorder_is_up`` and ``unreadable_databases`` are None where they are
-    not the reader's business. ``refused`` is what the proxy refused before it read a request. ``group`` is
-    that of a node of a cluster: the copy that its counters are of."""
+    not the reader's business. ``refused`` is what the proxy refused before it read a request, and
+    ``copy`` is the copy of all calls that the counters are of, if there are several."""
 
     counters: Counters
     spool: Spool
     recorder_is_up: bool | None = None
     unreadable_databases: int | None = None
     refused: Mapping[str, int] = field(default_factory=dict)
-    cluster: ClusterState | None = None
-    group: str | None = None
+    copy: str | None = None
     of_extensions: Sequence[Metric] = ()
 
 
 @dataclass(slots=True)
 class FigureReader:
     """Reads figures. It blocks: use it in a thread. ``proxy_spool_path`` is where calls in flight are,
-    ``spool_path`` where others wait, and ``board_fd`` the board of the proxy's workers. ``group`` is that of
-    a node of a cluster."""
+    ``spool_path`` where others wait, and ``board_fd`` the board of the proxy's workers."""
 
     data_dir: Path
     proxy_spool_path: Path
     spool_path: Path
     board_fd: int | None = None
-    group: str | None = None
+    node: Node = field(default_factory=Node)
     _trouble: TroubleLog = field(
         default_factory=lambda: TroubleLog(logger, "/metrics lacks a trace database: %s")
     )
@@ -76,7 +74,8 @@ class FigureReader:
         """Return the figures of one organisation. Raises sqlite3.Error."""
         path = trace_path(self.data_dir, organization_id)
         counters = read_counters(path) if path.exists() else Counters({}, {})
-        return Figures(counters=counters, spool=self._read_spool(organization_id), group=self.group)
+        spool = self._read_spool(organization_id)
+        return Figures(counters=counters, spool=spool, copy=self.node.copy)
 
     def read_all(self) -> Figures:
         """Return the figures of all organisations. A database that cannot be read is left out, with
@@ -102,14 +101,17 @@ class FigureReader:
             recorder_is_up=heartbeat is not None and heartbeat.is_fresh,
             unreadable_databases=unreadable,
             refused=self._read_refused(),
-            cluster=ClusterState.read(self.data_dir),
-            group=self.group,
-            of_extensions=[
-                each
-                for found in extensions.call().metrics(data_dir=self.data_dir)
-                for each in found
-            ],
+            copy=self.node.copy,
+            of_extensions=list(self._read_extensions()),
         )
+
+    def _read_extensions(self) -> Iterator[Metric]:
+        hooks = extensions.call()
+        for health in hooks.health(node=self.node, data_dir=self.data_dir):
+            for name, help_text, value in health.gauges:
+                yield GaugeMetricFamily(name, help_text, value=value)
+        for found in hooks.metrics(data_dir=self.data_dir):
+            yield from found
 
     def _read_refused(self) -> dict[str, int]:
         if self.board_fd is None:

@@ -64,7 +64,7 @@ class Metrics:
             settings.proxy_spool_path,
             settings.spool_path,
             board_fd,
-            group=settings.node.copy,
+            node=settings.node,
         )
         self._version = version("taximeter")
         # One at a time, so that scrapes take one of the threads that the API needs too.

@@ -1,5 +1,4 @@
 import json
-import time
 from dataclasses import replace
 
 import pytest
@@ -8,8 +7,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from addon.errors import Refusal
 from addon.health import HealthChecks, is_loopback_name
 from addon.spool_troubles import SpoolTroubles
-from extensions.cluster.state import ClusterState
+from runtime.health import Gauge, Health
+from runtime.hooks import hookimpl
 from runtime.node import Node
+from tests.extensions import registered
 
 
 @pytest.mark.parametrize(
@@ -77,66 +78,47 @@ async def test_healthz_names_all_that_is_wrong(settings, config, make_flow):
     ]
 
 
-@pytest.fixture
-def cluster_checks(settings, config):
-    return HealthChecks(
-        replace(settings, node=Node(copy="main")),
-        config,
-        SpoolTroubles(),
-        knows_slugs=lambda: True,
-    )
+class Failing:
+    """An extension that is not well."""
+
+    @hookimpl
+    def health(self):
+        return Health(
+            reasons=["its server is away"],
+            document={"backlog": {"files": 3}},
+            gauges=[Gauge("taximeter_backlog_files", "Files that wait.", 3)],
+        )
 
 
-async def test_healthz_of_a_node_says_what_fails_of_its_cluster(
-    settings, cluster_checks, make_flow
-):
-    async def read():
-        response = cluster_checks.respond(make_flow("GET", "/healthz").request)
-        return json.loads((await response).content or b"")
-
-    assert "the cluster process is not running" in (await read())["reasons"]
-    state = ClusterState(beat_s=time.monotonic(), failing=["shipper"], unshipped=3, unserved=2)
-    state.write(settings.data_dir)
-    document = await read()
-    assert "the shipper of the cluster fails: see the server log" in document["reasons"]
-    assert "no live node has the calls of 2 organisations" in document["reasons"]
-    assert document["cluster"] == {
-        "failing": ["shipper"],
-        "unshipped": 3,
-        "in_flight": None,
-        "lag": None,
-    }
+async def test_healthz_says_what_is_wrong_with_an_extension(checks, make_flow):
+    with registered(Failing()):
+        found = await checks.respond(make_flow("GET", "/healthz").request)
+    document = json.loads(found.content or b"")
+    assert (found.status_code, document["backlog"]) == (503, {"files": 3})
+    assert "its server is away" in document["reasons"]
 
 
 async def test_a_node_without_pages_tells_prometheus_what_it_says_on_healthz(
     settings, config, make_flow
 ):
-    proxy = replace(settings, node=Node(parts=frozenset({"proxy"}), copy="main"))
+    proxy = replace(settings, node=Node(parts=frozenset({"proxy"})))
     checks = HealthChecks(proxy, config, SpoolTroubles(), knows_slugs=lambda: True)
     assert checks.has_metrics
     refusal = checks.respond_with_metrics(
         make_flow("GET", "/metrics", [("content-length", "5")]).request
     )
     assert isinstance(refusal, Refusal)
-
-    async def read():
-        waiting = checks.respond_with_metrics(make_flow("GET", "/metrics").request)
-        assert not isinstance(waiting, Refusal)
+    waiting = checks.respond_with_metrics(make_flow("GET", "/metrics").request)
+    assert not isinstance(waiting, Refusal)
+    with registered(Failing()):
         response = await waiting
-        assert response.headers["content-type"].startswith("text/plain; version=")
-        families = text_string_to_metric_families(response.text or "")
-        samples = [sample for family in families for sample in family.samples]
-        return {(each.name, each.labels.get("kind")): each.value for each in samples}
-
-    assert ("taximeter_cluster_unshipped_files", None) not in await read()
-    state = ClusterState(beat_s=time.monotonic(), failing=["shipper"], unshipped=3, in_flight=2)
-    state.write(settings.data_dir)
-    assert await read() == {
+    assert response.headers["content-type"].startswith("text/plain; version=")
+    families = text_string_to_metric_families(response.text or "")
+    samples = [sample for family in families for sample in family.samples]
+    assert {(each.name, each.labels.get("kind")): each.value for each in samples} == {
         ("taximeter_healthy", None): 0,
         ("taximeter_not_kept_total", "calls"): 0,
         ("taximeter_not_kept_total", "responses"): 0,
         ("taximeter_not_kept_total", "request_bodies"): 0,
-        ("taximeter_cluster_failing_parts", None): 1,
-        ("taximeter_cluster_unshipped_files", None): 3,
-        ("taximeter_in_flight", None): 2,
+        ("taximeter_backlog_files", None): 3,
     }

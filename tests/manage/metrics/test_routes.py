@@ -7,14 +7,16 @@ import time
 
 import pytest
 
-from extensions.cluster.state import ClusterState
 from extensions.otel.positions import open_positions
 from manage.metrics import figures
 from manage.metrics.exposition import render
 from manage.metrics.processes import Process
 from runtime import worker_board
+from runtime.health import Gauge, Health
 from runtime.heartbeat import Heartbeat
+from runtime.hooks import hookimpl
 from runtime.local_requests import is_local_request
+from runtime.node import Node
 from runtime.settings import Settings
 from runtime.worker_board import Shared, WorkerBoard
 from store.following.positions import Position
@@ -22,6 +24,7 @@ from store.spool.writer import SpoolRun
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests import ROOT
+from tests.extensions import registered
 from tests.manage.metrics.conftest import TOKEN, find, parse
 from tests.store.traffic import make_entry
 
@@ -230,7 +233,7 @@ def test_what_the_proxy_refused_is_counted_by_reason(site):
 
 @pytest.fixture
 def service_samples(site):
-    """The samples of the operator of a cluster, with processes and a collector."""
+    """The samples of the operator of one of several copies, with processes and a collector."""
     with open_positions(site.data_dir) as positions:
         positions.write("http://c:1/v1/traces", "a", Position(exported=1))
     reader = figures.FigureReader(
@@ -238,7 +241,7 @@ def service_samples(site):
         site.data_dir / "spool",
         site.data_dir / "spool",
         worker_board.create(1),
-        group="main",
+        node=Node(copy="main"),
     )
     processes = [Process("web", cpu_s=1.5, resident_bytes=1000, descriptors=10)]
     return parse(render(reader.read_all(), processes, "1.0", "")[0].decode())
@@ -297,9 +300,9 @@ def test_the_dashboard_adds_up_the_calls_of_one_copy_alone(service_samples):
     assert [name for name, labels in found if '{copy=~"|$copy"' not in labels] == []
 
 
-def test_counters_of_a_node_of_a_cluster_say_of_which_copy_they_are(site):
+def test_counters_of_a_copy_say_of_which_one_they_are(site):
     spool = site.data_dir / "spool"
-    reader = figures.FigureReader(site.data_dir, spool, spool, group="second")
+    reader = figures.FigureReader(site.data_dir, spool, spool, node=Node(copy="second"))
     for read in (reader.read_all(), reader.read_organization(site.ours.organization_id)):
         samples = parse(render(read, [], "1", "text/plain")[0].decode())
         assert find(samples, "taximeter_calls_total", **CALL, endpoint="ours", copy="second") == 1
@@ -310,12 +313,15 @@ def test_counters_of_a_node_of_a_cluster_say_of_which_copy_they_are(site):
         } == {"second"}
 
 
-def test_a_node_of_a_cluster_tells_what_waits_and_what_fails(scrape, site):
-    assert "taximeter_cluster" not in str(scrape())
-    ClusterState(beat_s=time.monotonic(), failing=["receiver"], lag=7).write(site.data_dir)
-    names = {"taximeter_cluster_failing_parts": 1, "taximeter_cluster_lag_entries": 7}
-    reader = figures.FigureReader(site.data_dir, site.data_dir / "spool", site.data_dir / "spool")
-    text = render(reader.read_all(), [], "1", "text/plain")[0].decode()
-    for name, value in names.items():
-        assert f"{name} {value}.0" in text
-    assert "unshipped" not in text
+class WithGauge:
+    """An extension with a figure."""
+
+    @hookimpl
+    def health(self):
+        return Health(gauges=[Gauge("taximeter_backlog_files", "Files that wait.", 3)])
+
+
+def test_figures_of_extensions_are_for_the_operator_alone(scrape, site):
+    with registered(WithGauge()):
+        assert find(scrape(), "taximeter_backlog_files") == 3
+        assert "backlog" not in str(scrape(authorization=f"Bearer {site.our_key}"))
