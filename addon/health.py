@@ -19,6 +19,7 @@ from addon.spool_troubles import SpoolTroubles
 from runtime import extensions
 from runtime.authority import parse_host
 from runtime.child_troubles import read_troubles
+from runtime.extension_states import ExtensionState, ExtensionStates
 from runtime.health import Gauge
 from runtime.heartbeat import Heartbeat
 from runtime.node import Node
@@ -141,6 +142,9 @@ class HealthReport:
                 "request_bodies": self._board.total(Shared.REQUEST_BODIES_NOT_KEPT),
             },
         }
+        others = ExtensionStates.read(self._data_dir).extensions
+        if others:
+            document["extensions"] = {each.name: _describe(each, with_lines) for each in others}
         if troubles and with_lines:
             document["last_lines"] = {each.name: each.last_lines for each in troubles}
         if heartbeat is not None:
@@ -167,6 +171,14 @@ class HealthReport:
         except OSError:  # TimeoutError is one
             return False
         return status_line.split(b" ")[1:2] == [b"200"]
+
+
+def _describe(extension: ExtensionState, with_problem: bool) -> str:
+    """Return how an extension of others does. What failed may quote a path or an address of its own."""
+    if extension.problem is None:
+        return "ok"
+    reason = extension.problem if with_problem else "see the server log"
+    return f"left out: {reason}"
 
 
 def is_loopback_name(host_header: str | None) -> bool:

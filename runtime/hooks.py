@@ -42,11 +42,11 @@ def node(values: Mapping[str, Any]) -> Node | None:
 
 
 @hookspec
-def commands() -> Mapping[str, str]:
-    """Return the modules of commands by the names of these. In its module the Click command has its name.
+def commands() -> Mapping[str, Any]:
+    """Return Click commands by their names, or the names of the modules that have them.
 
-    Called on the command line where a command is looked for or listed. Of an extension that raises, the
-    commands are left out, with a line on standard error."""
+    Called on the command line, of an extension of others where a command is unknown or all are listed. One
+    that raises is left out, with a line on standard error."""
     raise NotImplementedError
 
 
@@ -98,4 +98,15 @@ def metrics(data_dir: Path) -> Iterable[Any]:
 
     Called in a thread of the web process for each scrape by the operator. What cannot be read is left out and
     logged by the extension; an error fails the scrape."""
+    raise NotImplementedError
+
+
+@hookspec
+def calls_were_stored(organization_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
+    """Learn of calls that are stored: a batch of up to 100 of an organisation, in that order.
+
+    Called in a process for extensions of others, after the commit, each call once; after a crash some of the
+    last batch again. A new extension begins with what is stored from then on. A call has columns of
+    ``usage_log`` (docs/tables.md), without bodies. An extension that raises or takes longer than half a
+    minute is left out until the service starts again, and then goes on with that batch."""
     raise NotImplementedError

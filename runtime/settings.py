@@ -147,6 +147,12 @@ _GROUPS: Mapping[str, Sequence[Setting[Any]]] = {
             "A file of prices that override the built-in lists.",
         ),
         Setting(
+            "extensions",
+            "",
+            setting_values.parse_optional_path,
+            "A folder of extensions, each a Python file, besides those that are installed.",
+        ),
+        Setting(
             "search_index",
             "on",
             setting_values.parse_switch,
@@ -377,6 +383,7 @@ class Settings:
     query_processes: int
     workers: int
     prices: Path | None
+    extensions: Path | None
     search_index: bool
     log_format: LogFormat
     metrics_token: str | None = field(repr=False)

@@ -5,8 +5,9 @@ Errors of a command's own output are one line on standard error, and exit status
 import errno
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -18,18 +19,25 @@ class CommandGroup(click.Group):
 
     ``modules`` names the module of each command that is not added otherwise. In it the command's
     function has the command's name. All of them together take longer to import than the service to
-    start."""
+    start. ``find_others`` returns further ones, where all are listed or one is unknown."""
 
-    def __init__(self, *args: Any, modules: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        modules: Mapping[str, str],
+        find_others: Callable[[], Mapping[str, click.Command]] = dict,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._modules = modules
+        self._find_others = cache(find_others)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *self._modules})
+        return sorted({*super().list_commands(ctx), *self._modules, *self._find_others()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._modules:
-            return super().get_command(ctx, cmd_name)
+            return super().get_command(ctx, cmd_name) or self._find_others().get(cmd_name)
         command: click.Command = getattr(import_module(self._modules[cmd_name]), cmd_name)
         return command
 

@@ -24,6 +24,7 @@ from manage.data_dir import prepare_data_dir
 from manage.supervision import run_lock
 from manage.supervision.announcement import Announcement
 from manage.supervision.supervisor import Supervisor, check_trust_store
+from manage.third_party.commands import find_commands
 from runtime import extensions
 from runtime.json_lines import format_json_line
 from runtime.logs import FORMAT_VARIABLE
@@ -58,6 +59,7 @@ COMMANDS = {
 @click.group(
     cls=CommandGroup,
     modules=COMMANDS | dict(ChainMap(*extensions.call().commands())),
+    find_others=find_commands,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="taximeter", prog_name="taximeter")

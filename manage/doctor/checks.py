@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx
 
 from manage.doctor.database_checks import check_databases
+from manage.doctor.extension_checks import check_extensions
 from manage.doctor.findings import Finding, advise_owner
 from manage.doctor.live_check import check_live
 from manage.doctor.service_check import check_service
@@ -72,6 +73,7 @@ def examine(
     yield check_upstream(settings, trust.get(TRUST_VARIABLE))
     yield check_prices(settings)
     yield check_clock(settings)
+    yield from check_extensions(settings, is_running=service is not None)
     if echo:
         variables = relevant_variables(os.environ) if service is None else service.variables
         yield from check_transparency(settings, variables)

@@ -32,6 +32,7 @@ from manage.supervision.children import (
 from manage.supervision.liveness import ask_livez, end_when_silent
 from manage.supervision.proxy_workers import ProxyWorkers
 from manage.supervision.services import Service, ServiceMaker
+from manage.third_party.starting import prepare
 from runtime import descriptors, extensions, parent_watch
 from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
 from runtime.errors import StartError
@@ -124,7 +125,7 @@ class Supervisor:
         hooks = extensions.call()
         hooks.before_start(settings=self._settings, environ=for_extensions, warn=self._warn)
         specs = chain(*hooks.processes(settings=self._settings, environ=for_extensions))
-        self._services = self._maker.make(environ, tuple(specs))
+        self._services = self._maker.make(environ, [*specs, *prepare(self._settings, self._warn)])
         keepers = [
             asyncio.create_task(self._keep(each.child, each.environ))
             for each in reversed(self._services)

@@ -77,6 +77,7 @@ RULES = (
     Rule("*.new", "left out", "Drafts of such files."),
     Rule("traces/*/*.new", "left out", "The same."),
     Rule("node.id", "left out", "The name of a recorder node: one that is restored has its own."),
+    Rule("extensions.db", "left out", "Up to which call extensions were told: they begin anew."),
     Rule("run.log", "left out", "What a service that `taximeter run` started has printed."),
     Rule("incoming/**", "left out", "A bucket that is being moved here from another node."),
     Rule(f"{RESTORING}/**", "left out", "What a restore that was interrupted has left."),

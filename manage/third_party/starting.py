@@ -1,0 +1,27 @@
+"""The start of extensions of others with the service."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from manage.third_party.finding import find
+from manage.third_party.telling import begin
+from runtime import extension_states
+from runtime.process_spec import ProcessSpec
+from runtime.settings import Settings
+
+
+def prepare(settings: Settings, warn: Callable[[str], None]) -> Sequence[ProcessSpec]:
+    """Return the process that tells extensions of others of calls, where there are any.
+
+    It notes where new ones begin, before the first call, and forgets why an earlier service left some out.
+    Raises OSError."""
+    extension_states.forget(settings.data_dir)
+    found = find(settings.extensions)
+    if "recorder" not in settings.node.parts or not found:
+        return ()
+    try:
+        begin(settings.data_dir, [each.name for each in found])
+    except (sqlite3.Error, OSError) as error:
+        # The process does it too, later, and says what is wrong.
+        warn(f"extensions.db cannot be written: {error}")
+    return (ProcessSpec(name="extensions", module="manage.third_party"),)
