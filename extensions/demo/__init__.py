@@ -1,5 +1,6 @@
 """``taximeter demo``: an example organisation whose calls go through the real program.
 
-Nothing here writes to a database of calls. A client makes calls through the proxy, a scripted upstream
-on loopback responds to them, and everything else is the program as it always is.
+What it does is in ``organization.toml`` and in the files of ``conversations``. A client makes the calls of
+today through the proxy, and a scripted upstream on loopback responds to them. The calls of the two weeks
+before are spooled as by the proxy, and stored by the recorder's code.
 """

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import click
 import httpx
 
 from extensions.demo import organization
+from extensions.demo.live import make_calls
 from extensions.demo.upstream import DemoUpstream
 from manage.cli.console import explained, json_option, print_json
 from manage.cli.key_presses import calling_on_enter, can_press
@@ -24,6 +26,7 @@ from manage.data_dir import prepare_data_dir
 from manage.supervision.announcement import Announcement
 from manage.supervision.run_service import choose_listen
 from manage.supervision.supervisor import Supervisor
+from runtime import clock
 from runtime.errors import StartError
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings, list_settings
@@ -32,6 +35,10 @@ from store.control.management import Management
 from store.control.users import Users
 
 START_S, HEALTH_POLL_S = 60.0, 0.1
+CLAUDE_CODE = "claude-code"  # the endpoint whose URL is printed
+HISTORY = (
+    "extensions.demo.history"  # imported when the link has been printed, since that takes a while
+)
 _LISTEN, _DATA_DIR, _UPSTREAM, _WORKERS = (
     "TAXIMETER_LISTEN",
     "TAXIMETER_DATA_DIR",
@@ -66,10 +73,10 @@ def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) ->
     """Try Taximeter with example data. No credential is needed.
 
     Runs the whole program on a data directory of its own, with a scripted upstream in place of the
-    real one. Example clients make some thirty calls through it: a coding agent with subagents, a
-    cache break, failures and retries, a refusal, streams that are cut, a subscription, rate limits,
-    a model without a price. Open the link that it prints; Enter prints another one, and the page for
-    signing in has a button for whoever is at this machine.
+    real one. The calls of two weeks are there already. Example clients make some thirty more through
+    it: a coding agent with subagents, a cache break, failures and retries, a refusal, streams that
+    are cut, a subscription, rate limits, a model without a price. Open the link that it prints; Enter
+    prints another one, and the page for signing in has a button for whoever is at this machine.
 
     It runs until Ctrl-C, then removes its data unless --keep names a directory for it. Settings in
     the environment are ignored.
@@ -133,6 +140,7 @@ async def _demo(
         environ[_LISTEN] = str(supervisor.address)
         settings = Settings.from_env(environ)
         _greet(_set_up(settings, environ), as_json=as_json)
+        import_module(HISTORY).record(settings, clock.now())
         calls = asyncio.create_task(_make_calls(upstream, settings, pace))
         try:
             with calling_on_enter(partial(_print_link, settings)):
@@ -149,7 +157,7 @@ def _set_up(settings: Settings, environ: Mapping[str, str]) -> Addresses:
         link = make_link(settings, control)
     return Addresses(
         base_url=settings.base_url,
-        endpoint_url=settings.endpoint_url(organization.CLAUDE_CODE),
+        endpoint_url=settings.endpoint_url(CLAUDE_CODE),
         sign_in_url=link,
         data_dir=str(settings.data_dir),
     )
@@ -158,7 +166,7 @@ def _set_up(settings: Settings, environ: Mapping[str, str]) -> Addresses:
 async def _make_calls(upstream: DemoUpstream, settings: Settings, pace: float) -> None:
     try:
         await _wait_until_healthy(settings)
-        await organization.make_calls(upstream, settings.endpoint_url, pace)
+        await make_calls(upstream, settings.endpoint_url, pace)
     except httpx.HTTPError as error:
         # The service goes on, so that the calls made so far can be looked at.
         _print_line(f"the example calls failed: {terminal_line(str(error))}")

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from extensions.demo.blocks import Block, Message
 from extensions.demo.prompt_cache import InputTokens, count_tokens
+from extensions.demo.script import Block, Reply
 
 DELTA_CHARS = 24
 _END = ("stop_reason", "stop_sequence", "stop_details")  # what a stream tells last
@@ -13,7 +13,7 @@ _DEFAULT_MODEL = "claude-haiku-4-5"
 
 
 def make_message(
-    request: Mapping[str, Any], chosen: Message, tokens: InputTokens, message_id: str
+    request: Mapping[str, Any], chosen: Reply, tokens: InputTokens, message_id: str
 ) -> dict[str, Any]:
     """Return the message that is the response to a request."""
     usage: dict[str, Any] = {
@@ -21,14 +21,16 @@ def make_message(
         "cache_creation_input_tokens": tokens.written,
         "cache_read_input_tokens": tokens.read,
         "cache_creation": {
-            "ephemeral_5m_input_tokens": tokens.written,
+            "ephemeral_5m_input_tokens": 0,
             "ephemeral_1h_input_tokens": 0,
+            f"ephemeral_{tokens.ttl}_input_tokens": tokens.written,
         },
-        "output_tokens": sum(_count_block(block) for block in chosen.content),
+        "output_tokens": count_output(chosen),
         "service_tier": "standard",
     }
-    if chosen.web_searches:
-        usage["server_tool_use"] = {"web_search_requests": chosen.web_searches}
+    searches = sum(block["type"] == "server_tool_use" for block in chosen.content)
+    if searches:
+        usage["server_tool_use"] = {"web_search_requests": searches}
     message = {
         "id": message_id,
         "type": "message",
@@ -46,6 +48,15 @@ def make_message(
             "explanation": "The model declined this request.",
         }
     return message
+
+
+def count_output(chosen: Reply) -> int:
+    """Return the output tokens of a reply; the model does not write the results of server tools."""
+    return sum(
+        count_tokens(json.dumps(block, ensure_ascii=False).encode())
+        for block in chosen.content
+        if not block["type"].endswith("_tool_result")
+    )
 
 
 def stream_events(message: Mapping[str, Any]) -> Iterator[bytes]:
@@ -88,13 +99,6 @@ def _split(block: Block) -> tuple[Block, list[Block]]:
 
 def _parts(words: str) -> list[str]:
     return [words[at : at + DELTA_CHARS] for at in range(0, len(words), DELTA_CHARS)]
-
-
-def _count_block(block: Block) -> int:
-    """Return the output tokens of a block; the model does not write the results of server tools."""
-    if block["type"].endswith("_tool_result"):
-        return 0
-    return count_tokens(json.dumps(block, ensure_ascii=False).encode())
 
 
 def _event(name: str, **fields: object) -> bytes:

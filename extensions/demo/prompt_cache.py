@@ -10,38 +10,45 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 BYTES_PER_TOKEN = 4
 MIN_CACHED_TOKENS = 1024
+LIFETIMES = {"5m": timedelta(minutes=5), "1h": timedelta(hours=1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputTokens:
+    """Input tokens of a request. ``ttl`` is the lifetime of those that are written."""
+
     uncached: int
     written: int
     read: int
+    ttl: str = "5m"
 
 
 class PromptCache:
-    """The stored prefixes of every model. Entries never expire: a demo is shorter than that."""
+    """The stored prefixes of every model, with the instants at which they expire."""
 
     def __init__(self) -> None:
-        self._stored: set[bytes] = set()
+        self._expires: dict[bytes, datetime] = {}
 
-    def count(self, body: Mapping[str, Any]) -> InputTokens:
-        """Return the input tokens of a request, and store the prefixes that it marks."""
+    def count(self, body: Mapping[str, Any], at: datetime) -> InputTokens:
+        """Return the input tokens of a request at an instant, and store the prefixes that it marks."""
         digest = hashlib.sha256(str(body.get("model")).encode())
         tokens = read = marked = 0
-        for unit, is_marked in _units(body):
+        ttl = "5m"
+        for unit, marker in _units(body):
             digest.update(unit)
             tokens += count_tokens(unit)
-            if is_marked and tokens >= MIN_CACHED_TOKENS:
-                marked = tokens
-                if digest.digest() in self._stored:
-                    read = tokens
-                self._stored.add(digest.digest())
-        return InputTokens(uncached=tokens - marked, written=marked - read, read=read)
+            if marker is None or tokens < MIN_CACHED_TOKENS:
+                continue
+            marked, ttl, prefix = tokens, marker.get("ttl", "5m"), digest.digest()
+            if self._expires.get(prefix, at) > at:
+                read = tokens
+            self._expires[prefix] = at + LIFETIMES[ttl]
+        return InputTokens(uncached=tokens - marked, written=marked - read, read=read, ttl=ttl)
 
 
 def count_tokens(data: bytes) -> int:
@@ -49,20 +56,20 @@ def count_tokens(data: bytes) -> int:
     return -(-len(data) // BYTES_PER_TOKEN)
 
 
-def _units(body: Mapping[str, Any]) -> Iterator[tuple[bytes, bool]]:
-    """Yield the blocks of a prompt in the order of the cache, and whether each carries a marker."""
+def _units(body: Mapping[str, Any]) -> Iterator[tuple[bytes, Mapping[str, str] | None]]:
+    """Yield the blocks of a prompt in the order of the cache, each with its marker, if it has one."""
     for block in (*body.get("tools", ()), *_as_blocks(body.get("system", ()))):
         yield _unit(block)
     for message in body.get("messages", ()):
         for block in _as_blocks(message["content"]):
-            unit, is_marked = _unit(block)
-            yield message["role"].encode() + unit, is_marked
+            unit, marker = _unit(block)
+            yield message["role"].encode() + unit, marker
 
 
 def _as_blocks(content: Any) -> Any:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _unit(block: Mapping[str, Any]) -> tuple[bytes, bool]:
+def _unit(block: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str] | None]:
     bare = {name: value for name, value in block.items() if name != "cache_control"}
-    return json.dumps(bare, ensure_ascii=False).encode(), "cache_control" in block
+    return json.dumps(bare, ensure_ascii=False).encode(), block.get("cache_control")

@@ -1,59 +1,56 @@
 """Made-up rate limits for the scripted upstream, in response headers like those of the real one."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 REQUESTS, INPUT_TOKENS, CALL_TOKENS = 50, 40_000, 1_000
 RETRY_AFTER_S = 1
-_PREFIX = "anthropic-ratelimit-"
+MINUTE, FIVE_HOURS, WEEK = timedelta(minutes=1), timedelta(hours=5), timedelta(days=7)
+SHARES = {"5h": 0.04, "7d": 0.007}
+"""The share of a subscription's windows that a call takes."""
 _TOKEN = "Bearer sk-ant-oat"  # noqa: S105 - how the credential of a subscription begins
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RateLimits:
-    """The allowance that each credential has left.
-
-    A call takes a request and some tokens, or a part of the window of a subscription. Nothing is given back
-    while the demo runs."""
+    """The calls of each credential: they take requests of a minute, or a part of a subscription's windows."""
 
     def __init__(self) -> None:
-        self._calls: Counter[str] = Counter()
+        self._calls: defaultdict[str, list[datetime]] = defaultdict(list)
 
-    def count(self, headers: Mapping[str, str], status: int) -> dict[str, str]:
+    def count(self, headers: Mapping[str, str], status: int, at: datetime) -> dict[str, str]:
         """Count a call with these request headers, and return the response headers on its limits."""
         token = headers.get("authorization", "")
-        credential = token or headers.get("x-api-key", "")
-        self._calls[credential] += 1
-        calls = self._calls[credential]
-        if token.startswith(_TOKEN):
-            return {_PREFIX + name: value for name, value in _state_windows(calls).items()}
-        stated = {
-            _PREFIX + name: value for name, value in _state_limits(calls, status == 429).items()
-        }
-        return stated | {"retry-after": str(RETRY_AFTER_S)} if status in (429, 529) else stated
+        calls = self._calls[token or headers.get("x-api-key", "")]
+        calls.append(at)
+        is_subscription = token.startswith(_TOKEN)
+        stated = _state_windows(calls, at) if is_subscription else _state_limits(calls, status, at)
+        named = {f"anthropic-ratelimit-{name}": value for name, value in stated.items()}
+        return named | ({"retry-after": str(RETRY_AFTER_S)} if status in (429, 529) else {})
 
 
-def _state_limits(calls: int, is_reached: bool) -> dict[str, str]:
-    reset = f"{datetime.now(UTC) + timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ}"
+def _state_limits(calls: list[datetime], status: int, at: datetime) -> dict[str, str]:
+    count = sum(each > at - MINUTE for each in calls)
+    reset = f"{at + MINUTE:%Y-%m-%dT%H:%M:%SZ}"
     return {
         "requests-limit": str(REQUESTS),
-        "requests-remaining": str(0 if is_reached else max(REQUESTS - calls, 0)),
+        "requests-remaining": str(0 if status == 429 else max(REQUESTS - count, 0)),
         "requests-reset": reset,
         "input-tokens-limit": str(INPUT_TOKENS),
-        "input-tokens-remaining": str(max(INPUT_TOKENS - calls * CALL_TOKENS, 0)),
+        "input-tokens-remaining": str(max(INPUT_TOKENS - count * CALL_TOKENS, 0)),
         "input-tokens-reset": reset,
     }
 
 
-def _state_windows(calls: int) -> dict[str, str]:
-    now = datetime.now(UTC)
-    return {
-        "unified-status": "allowed",
-        "unified-representative-claim": "five_hour",
-        "unified-5h-status": "allowed",
-        "unified-5h-utilization": f"{min(0.62 + calls / 100, 1):.2f}",
-        "unified-5h-reset": str(int((now + timedelta(hours=3)).timestamp())),
-        "unified-7d-status": "allowed",
-        "unified-7d-utilization": f"{min(0.31 + calls / 1000, 1):.3f}",
-        "unified-7d-reset": str(int((now + timedelta(days=4)).timestamp())),
-    }
+def _state_windows(calls: list[datetime], at: datetime) -> dict[str, str]:
+    stated = {"unified-status": "allowed", "unified-representative-claim": "five_hour"}
+    for name, length in (("5h", FIVE_HOURS), ("7d", WEEK)):
+        begin = at - (at - _BEGINNING) % length
+        used = min(sum(each >= begin for each in calls) * SHARES[name], 1)
+        stated |= {
+            f"unified-{name}-status": "allowed",
+            f"unified-{name}-utilization": f"{used:.3f}",
+            f"unified-{name}-reset": str(int((begin + length).timestamp())),
+        }
+    return stated

@@ -12,6 +12,8 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -22,33 +24,74 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extensions.demo.blocks import Failure, Message, Reply, reply, text
 from extensions.demo.events import make_message, stream_events
 from extensions.demo.prompt_cache import PromptCache, count_tokens
 from extensions.demo.rate_limits import RateLimits
+from extensions.demo.script import Call, Reply
+from runtime import clock
 
-ELSEWHERE = reply(
-    text(
-        "This is the upstream of the demo. There is no model behind it, so every request of yours"
-        " gets this text. `taximeter up` forwards to the real API."
-    )
+ELSEWHERE = Reply(
+    content=[
+        {
+            "type": "text",
+            "text": "This is the upstream of the demo. There is no model behind it, so every request of"
+            " yours gets this text. `taximeter up` forwards to the real API.",
+        }
+    ]
 )
 _FIRST_EVENT_S, _EVENT_S = 0.35, 0.03
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """A response of the Messages API. ``chunks`` are the events of a stream, or a document."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: Sequence[bytes]
+
+
+class MessagesApi:
+    """The responses to requests, with a prompt cache and rate limits."""
+
+    def __init__(self) -> None:
+        self._cache = PromptCache()
+        self._limits = RateLimits()
+        self._numbers = count(1)
+
+    def respond(
+        self, headers: Mapping[str, str], body: Mapping[str, Any], reply: Reply, at: datetime
+    ) -> Response:
+        """Return the response to a request at an instant."""
+        number = next(self._numbers)
+        fields = {
+            "content-type": "application/json",
+            "request-id": f"req_demo{at:%y%m%d}{number:06}",
+            **self._limits.count(headers, reply.status, at),
+        }
+        if reply.error_type is not None:
+            error = {"type": reply.error_type, "message": reply.message}
+            chunks = [json.dumps({"type": "error", "error": error}).encode()]
+            return Response(status=reply.status, headers=fields, chunks=chunks)
+        message = make_message(body, reply, self._cache.count(body, at), f"msg_demo{number:06}")
+        chunks = [json.dumps(message, ensure_ascii=False).encode()]
+        if body.get("stream"):
+            fields["content-type"] = "text/event-stream; charset=utf-8"
+            chunks = list(stream_events(message))
+        return Response(status=reply.status, headers=fields, chunks=chunks)
+
+
 class DemoUpstream:
-    """The scripted upstream. ``pace`` multiplies the time that responses take; 0 is at once."""
+    """The server. ``pace`` multiplies the time that responses take; 0 is at once."""
 
     def __init__(self, pace: float) -> None:
         self._pace = pace
-        self._cache = PromptCache()
-        self._limits = RateLimits()
+        self._api = MessagesApi()
         self._replies: dict[bytes, deque[Reply]] = {}
-        self._numbers = count(1)
 
-    def expect(self, body: bytes, replies: Sequence[Reply]) -> None:
-        """Reply to requests with this body, one after the other."""
-        self._replies[hashlib.sha256(body).digest()] = deque(replies)
+    def expect(self, call: Call) -> None:
+        """Reply to the requests of this call, one after the other."""
+        self._replies[hashlib.sha256(call.content).digest()] = deque(call.replies)
 
     @contextmanager
     def serving(self) -> Iterator[str]:
@@ -72,38 +115,27 @@ class DemoUpstream:
                 thread.join()
 
     async def _create(self, request: Request) -> ASGIApp:
-        body = await request.body()
-        replies = self._replies.get(hashlib.sha256(body).digest())
-        chosen = replies.popleft() if replies else ELSEWHERE
-        number = next(self._numbers)
-        status = chosen.status if isinstance(chosen, Failure) else 200
-        limits = self._limits.count(request.headers, status)
-        headers = {"request-id": f"req_demo{number:06}", **limits}
+        content = await request.body()
+        replies = self._replies.get(hashlib.sha256(content).digest())
+        reply = replies.popleft() if replies else ELSEWHERE
         try:
-            document = json.loads(body)
+            body = json.loads(content)
         except ValueError:
-            document = {}
-        if isinstance(chosen, Failure):
-            await self._sleep(_FIRST_EVENT_S)
-            return JSONResponse(_make_error(chosen), status, headers)
-        input_tokens = self._cache.count(document)
-        message = make_message(document, chosen, input_tokens, f"msg_demo{number:06}")
-        if document.get("stream"):
-            return _Stream(self._pass_events(message, chosen), headers)
-        await self._sleep(_FIRST_EVENT_S + _EVENT_S * message["usage"]["output_tokens"] / 10)
-        return JSONResponse(message, headers=headers)
+            body = {}
+        response = self._api.respond(request.headers, body, reply, clock.now())
+        return _Streamed(
+            response.headers, response.status, self._pass_chunks(response.chunks, reply)
+        )
 
-    async def _pass_events(self, message: dict[str, Any], chosen: Message) -> AsyncIterator[bytes]:
-        """Yield the events of a stream, an empty one where it stands still."""
-        events = list(stream_events(message))
-        cut, held = _place(chosen.cut_after, events), _place(chosen.hold_after, events)
+    async def _pass_chunks(self, chunks: Sequence[bytes], reply: Reply) -> AsyncIterator[bytes]:
+        """Yield the chunks of a response, an empty one where it stands still."""
         await self._sleep(_FIRST_EVENT_S)
-        for number, event in enumerate(events):
-            if number == cut:
+        for number, chunk in enumerate(chunks):
+            if number == place(reply.cut_after, chunks):
                 raise ConnectionResetError
-            if number == held:
+            if number == place(reply.hold_after, chunks):
                 yield b""
-            yield event
+            yield chunk
             await self._sleep(_EVENT_S)
 
     async def _count_tokens(self, request: Request) -> JSONResponse:
@@ -113,36 +145,35 @@ class DemoUpstream:
         await asyncio.sleep(seconds * self._pace)
 
 
-class _Stream:
-    """A response of server-sent events. One whose source fails ends without its last chunk."""
+class _Streamed:
+    """A response that is sent chunk by chunk. One whose source fails ends without its last chunk."""
 
-    def __init__(self, events: AsyncIterator[bytes], headers: Mapping[str, str]) -> None:
-        self._events = events
-        fields = {"content-type": "text/event-stream; charset=utf-8", **headers}
-        self._headers = [(name.encode(), value.encode()) for name, value in fields.items()]
+    def __init__(
+        self, headers: Mapping[str, str], status: int, chunks: AsyncIterator[bytes]
+    ) -> None:
+        self._start = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+        self._chunks = chunks
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": self._headers}
+        start = self._start
         try:
-            async for event in self._events:
-                if start:  # with the first event, which takes the model a while
+            async for chunk in self._chunks:
+                if start:  # with the first chunk, which takes the model a while
                     await send(start)
                     start = {}
-                if not event:
+                if not chunk:
                     await receive()  # the request is read, so this waits for its end
                     return
-                await send({"type": "http.response.body", "body": event, "more_body": True})
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
         except ConnectionResetError:
             return
         await send({"type": "http.response.body", "body": b""})
 
 
-def _place(share: float | None, events: Sequence[bytes]) -> int | None:
-    return None if share is None else int(len(events) * share)
-
-
-def _make_error(failure: Failure) -> dict[str, Any]:
-    return {
-        "type": "error",
-        "error": {"type": failure.error_type, "message": failure.message},
-    }
+def place(share: float | None, chunks: Sequence[bytes]) -> int | None:
+    """Return the number of the chunk that comes after this share of them, None without one."""
+    return None if share is None else int(len(chunks) * share)

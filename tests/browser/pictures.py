@@ -18,6 +18,7 @@ from typing import Any
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from extensions.demo.commands import Addresses
+from extensions.demo.script import read_table
 from tests import ROOT
 from tests.browser.chromium import run_chromium, why_missing
 from tests.browser.png import shrink
@@ -32,6 +33,7 @@ WIDTH, HEIGHT = 1280, 900
 CALLS_S = 180.0
 PACE = 3.0  # slow enough to see calls in flight, and about as fast as models are
 CALLS = "/traces/usage"
+AGENT = "reminders"  # the conversation that most pictures are of
 
 type Calls = list[dict[str, Any]]
 
@@ -47,7 +49,6 @@ class Picture:
 
 
 PICTURES: Mapping[str, Picture] = {
-    "traces": Picture(CALLS, 1050, "30 calls, newest first"),
     "home": Picture("/", 1180, "Most expensive sessions of the week"),
     "overview": Picture("/overview?span=today&by=endpoint", 1680, "Cost by endpoint"),
     "session": Picture("/sessions/{session}", 1770, "The cache broke"),
@@ -59,9 +60,9 @@ PICTURES: Mapping[str, Picture] = {
     "savings": Picture("/savings", 1020, "Sessions with most to save"),
     "replay": Picture("/traces/usage/{last}/replay", 1700, "Recorded response"),
 }
-# While the demo makes its calls: several in flight, and some in the list.
+# While the demo makes its calls: several in flight.
 IN_FLIGHT = "flights"
-LIVE = Picture(CALLS, 900, r"(?s)([7-9]|1\d) calls, newest first.*\b[4-9] calls in flight")
+LIVE = Picture(CALLS, 900, r"\b[4-9] calls in flight")
 
 
 def take_pictures(driver: WebDriver, folder: Path, names: Collection[str], pace: float) -> None:
@@ -76,8 +77,14 @@ def take_pictures(driver: WebDriver, folder: Path, names: Collection[str], pace:
             visitor.wait_for(lambda: re.search(LIVE.says, visitor.text), "calls in flight")
             _take(visitor, LIVE, folder / f"{IN_FLIGHT}.png")
         wait_until(lambda: "calls are complete" in errors.text, "the calls", patience_s=CALLS_S)
-        _open(visitor, PICTURES["traces"], {})  # which has all calls once the recorder has them
-        ids = _find_ids(_read_calls(addresses.data_dir))
+        agent: Calls = []
+
+        def is_recorded() -> bool:
+            agent[:] = _read_agent(addresses.data_dir)
+            return len(agent) == len(read_table(f"conversations/{AGENT}")["turn"])
+
+        wait_until(is_recorded, "the calls of the agent", patience_s=PATIENCE_S)
+        ids = _find_ids(agent)
         for name in PICTURES:
             if name in names:
                 _open(visitor, PICTURES[name], ids)
@@ -100,21 +107,21 @@ def _run_demo(pace: float) -> Iterator[tuple[Addresses, Output]]:
             yield Addresses(**json.loads(output.text)), errors
 
 
-def _read_calls(data_dir: str) -> Calls:
+def _read_agent(data_dir: str) -> Calls:
+    """Return the calls of the coding agent of today, without failures, side calls and subagents."""
     done = call_here(("export", "--json"), {"TAXIMETER_DATA_DIR": data_dir, "HOME": data_dir})
-    return list(json.loads(done.stdout)["items"])
-
-
-def _find_ids(calls: Calls) -> Mapping[str, Any]:
-    """Return the ids of the coding agent's session: its call that broke the cache, the one before, and
-    the last."""
-    agent = [
+    calls: Calls = [
         call
-        for call in calls
+        for call in json.loads(done.stdout)["items"]
         if call["model"] == "claude-opus-5-5"
         and not call["agent_id"]
         and call["outcome"] == "complete"
     ]
+    return [call for call in calls if call["session_id"] == calls[-1]["session_id"]]
+
+
+def _find_ids(agent: Calls) -> Mapping[str, Any]:
+    """Return the ids of a session: its call that broke the cache, the one before, and the last."""
     [broken] = [at for at, call in enumerate(agent) if at and not call["cache_read_input_tokens"]]
     return {
         "session": agent[0]["session_id"],

@@ -2,22 +2,26 @@
 
 import json
 
-from extensions.demo import blocks
-from extensions.demo.blocks import Message
-from extensions.demo.events import make_message, stream_events
+from extensions.demo.events import count_output, make_message, stream_events
 from extensions.demo.prompt_cache import InputTokens
+from extensions.demo.script import Reply
 from metering.usage import read_usage
 
 TOKENS = InputTokens(uncached=3, written=20, read=100)
 CONTENT = (
-    blocks.thinking("Let me think about that for a while."),
-    blocks.text("The answer is longer than one delta of the stream."),
-    blocks.tool_use("1", "Read", file_path="/home/ines/shelf/shelf/reminders.py"),
+    {"type": "thinking", "thinking": "Let me think about that for a while.", "signature": "c2ln"},
+    {"type": "text", "text": "The answer is longer than one delta of the stream."},
+    {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "Read",
+        "input": {"file_path": "/shelf/clock.py"},
+    },
 )
 
 
 def test_the_usage_of_a_stream_is_that_of_its_message():
-    message = make_message({"model": "m"}, Message(content=CONTENT), TOKENS, "msg_1")
+    message = make_message({"model": "m"}, Reply(content=CONTENT), TOKENS, "msg_1")
     usage = read_usage(200, "text/event-stream", b"".join(stream_events(message)), is_complete=True)
     assert (usage.model, usage.stop_reason, usage.has_message_stop) == ("m", "tool_use", True)
     assert usage.tokens.input_tokens == 3
@@ -27,18 +31,20 @@ def test_the_usage_of_a_stream_is_that_of_its_message():
 
 
 def test_results_of_server_tools_are_not_output_and_searches_are_counted():
+    search = {"type": "server_tool_use", "id": "x", "name": "web_search", "input": {}}
     result = {"type": "web_search_tool_result", "tool_use_id": "x", "content": ["long" * 100]}
-    plain = make_message({}, Message(content=CONTENT[1:2]), TOKENS, "msg_1")
+    plain = make_message({}, Reply(content=CONTENT[1:2]), TOKENS, "msg_1")
     searched = make_message(
-        {}, Message(content=(result, CONTENT[1]), web_searches=2), TOKENS, "msg_1"
+        {}, Reply(content=(search, search, result, CONTENT[1])), TOKENS, "msg_1"
     )
-    assert searched["usage"]["output_tokens"] == plain["usage"]["output_tokens"]
+    written = count_output(Reply(content=(search, search)))
+    assert searched["usage"]["output_tokens"] == plain["usage"]["output_tokens"] + written
     assert searched["usage"]["server_tool_use"] == {"web_search_requests": 2}
     assert searched["stop_reason"] == "end_turn"
 
 
 def test_a_refusal_is_read_with_its_category_from_a_stream_and_from_a_document():
-    message = make_message({}, Message(content=[], refusal="cyber"), TOKENS, "msg_1")
+    message = make_message({}, Reply(content=[], refusal="cyber"), TOKENS, "msg_1")
     streamed = read_usage(
         200, "text/event-stream", b"".join(stream_events(message)), is_complete=True
     )

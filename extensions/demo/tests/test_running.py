@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from extensions.credentials_in_calls.findings import list_secrets
-from extensions.demo import organization
+from extensions.demo.script import read_table
+from runtime.clock import format_ms, now
 from store.traces.paths import find_trace_files
 from tests import ROOT
 from tests.live.command import PATIENCE_S, call_here, running
@@ -22,7 +23,7 @@ from tests.upstream import wait_until
 
 pytestmark = pytest.mark.live
 
-CALLS = 30  # in the scripts of extensions/demo
+CALLS = 31  # that are sent through the proxy
 LINK = re.compile(r"this link signs you in once, within 15 minutes: (http://\S+)\n")
 
 
@@ -39,7 +40,7 @@ def environ_of(home: Path) -> dict[str, str]:
 
 
 def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> None:
-    environ = environ_of(tmp_path)
+    environ, began_at = environ_of(tmp_path), format_ms(now())
     arguments = ("demo", "--json", "--pace", "0", "--listen", "127.0.0.1:0")
     keyboard, terminal = os.openpty()
     with (
@@ -52,11 +53,13 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
         wait_until(lambda: "calls are complete" in errors.text, "the calls", patience_s=PATIENCE_S)
         data_dir = Path(addresses["data_dir"])
         here = environ | {"TAXIMETER_DATA_DIR": str(data_dir)}
+        every: list[dict[str, Any]] = []
         rows: list[dict[str, Any]] = []
 
         def read_rows() -> bool:
             done = call_here(("export", "--json"), here)
-            rows[:] = json.loads(done.stdout)["items"]
+            every[:] = json.loads(done.stdout)["items"]
+            rows[:] = [row for row in every if row["created_at"] >= began_at]
             return len(rows) == CALLS
 
         wait_until(read_rows, "every call", patience_s=PATIENCE_S)
@@ -75,13 +78,18 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
 
         wait_until(read_kinds, "the credential that was pasted", patience_s=PATIENCE_S)
         assert read_kinds() == ["AWS access key"]
-        assert {row["slug"] for row in rows} == {slug for _, slug, _ in organization.ENDPOINTS}
+        assert {row["slug"] for row in rows} == {
+            each["slug"] for each in read_table("organization")["endpoints"]
+        }
+        assert len(every) > 10 * CALLS, "the history of two weeks"
+        # What is of the same program has the same fingerprint, now and then.
+        assert {row["credential_hmac"] for row in rows} == {row["credential_hmac"] for row in every}
         assert len({row["session_id"] for row in rows} - {None}) == 2
         assert len({row["agent_id"] for row in rows} - {None}) == 2
         assert [row["model"] for row in rows if row["usage_source"] != "none" and row["cost_cents"] is None] == ["claude-atlas-preview"]  # fmt: skip
         declined = [row for row in rows if row["stop_reason"] == "refusal"]
         assert [(row["input_tokens"] > 0, row["cost_cents"]) for row in declined] == [(True, 0)]
-        assert Counter(row["billing"] for row in rows) == {"api_key": CALLS - 4, "subscription": 4}
+        assert Counter(row["billing"] for row in rows) == {"api_key": CALLS - 5, "subscription": 5}
         assert Counter(row["usage_source"] for row in rows)["estimated"] == 2
         main = [r for r in rows if r["model"] == "claude-opus-5-5" and r["agent_id"] is None]
         reads = [row["cache_read_input_tokens"] for row in main]
@@ -97,6 +105,7 @@ def test_the_demo_has_every_kind_of_call_and_leaves_nothing(tmp_path: Path) -> N
         assert "no model behind it" in httpx.post(url, json={"max_tokens": 1}).text
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 0, errors.text
+        assert len(re.findall("^20", errors.text, re.M)) == CALLS + 1, "no line is of the history"
         assert " WARNING " not in errors.text, "nothing is wrong, and nothing says so"
         assert not data_dir.exists()
         assert not (tmp_path / "real").exists()
