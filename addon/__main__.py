@@ -33,9 +33,8 @@ from addon import mitmproxy_patches
 from addon.connection_limit import ConnectionLimit
 from addon.core import shortcuts
 from addon.core.dispatch_table import DispatchTable
-from addon.core.next_layer import PlainHttpNextLayer
 from addon.core.reverse_mode import BoundSocket
-from addon.core.upstream_tls import UpstreamTls
+from addon.core.stock_addons import PlainHttpNextLayer, UpstreamTls
 from addon.mitmproxy_patches import MitmproxyChangedError
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from addon import headers
-from addon.response_metadata import ResponseMetadata
+from addon.head_metadata import ResponseMetadata
 from addon.spool_troubles import SpoolTroubles
 from store.spool.format import Ending
 from store.spool.writer import NotHandedOverError, SpoolFile

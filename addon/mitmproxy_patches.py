@@ -180,9 +180,9 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
         owner=next_layer.NextLayer,
         name="_next_layer",
         reason="TLS is looked for in what a client sends, and all of that is logged.",
-        contract_test="test_next_layer.py::test_the_stock_addon_still_looks_for_tls",
+        contract_test="test_stock_addons.py::test_the_stock_addon_still_looks_for_tls",
         digest="3eec46d8373f6abe",
-        replace=None,  # core.next_layer.PlainHttpNextLayer
+        replace=None,  # core.stock_addons.PlainHttpNextLayer
     ),
 )
 

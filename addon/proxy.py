@@ -22,6 +22,7 @@ from addon.draining import Draining
 from addon.errors import Refusal
 from addon.exchange import Exchange, Phase
 from addon.exchanges import Exchanges
+from addon.head_metadata import RequestMetadata, ResponseMetadata
 from addon.health import HealthChecks
 from addon.held_requests import HeldRequestPolicy
 from addon.idle_connections import IdleConnections
@@ -31,9 +32,7 @@ from addon.process_config import ProcessConfig
 from addon.rate_limits import RateLimits
 from addon.replays import ReplayRules
 from addon.request_heads import RequestHeads
-from addon.request_metadata import RequestMetadata
 from addon.responder import Responder
-from addon.response_metadata import ResponseMetadata
 from addon.spooler import Spooler
 from addon.timeouts import Timeouts, compute_longest_silence_s
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder

@@ -12,9 +12,8 @@ from pathlib import Path
 from addon import headers
 from addon.capture import Capture
 from addon.exchange import Exchange
+from addon.head_metadata import RequestMetadata, ResponseMetadata
 from addon.rejection_counts import RejectionCounts
-from addon.request_metadata import RequestMetadata
-from addon.response_metadata import ResponseMetadata
 from addon.spool_troubles import SpoolTroubles
 from runtime.reserve_file import NO_ROOM, ReserveFile
 from store.spool.format import RequestHead

@@ -29,7 +29,6 @@ from dashboard.live.pages import LivePages
 from dashboard.mail.mailer import Mailer
 from dashboard.overview.pages import OverviewPages
 from dashboard.page_forwarding import PageForwarding
-from dashboard.pool import ControlPool
 from dashboard.queries.query_proxy import QueryProxy
 from dashboard.savings.pages import SavingsPages
 from dashboard.search.pages import SearchPages
@@ -37,7 +36,7 @@ from dashboard.sessions.pages import SessionPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
 from dashboard.traces import Traces
-from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
+from dashboard.visitors import ControlPool, NotSignedInError, TooManyBadKeysError, Visitors
 from extensions.credentials_in_calls.pages import SecretPages
 from extensions.reconcile.pages import ReconciliationPages
 from runtime import address_space

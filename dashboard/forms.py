@@ -1,25 +1,23 @@
-"""Parsing of forms.
+"""Reading of what pages submit: a body up to a limit, from this service's own pages, and its fields.
 
-Every request with an unsafe method is read here, and so checked for its origin.
+Every form is read here, and so checked for its origin.
 """
 
 from collections.abc import Mapping
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-
-from dashboard import form_origin
-from dashboard.request_bodies import read_body
+from starlette.requests import ClientDisconnect, Request
 
 MAX_BYTES = 16_384
 MAX_FIELDS = 20
+FOREIGN = "This request came from another site and was refused. Submit the form on this page again."
 
 
 async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
     """Return the fields of a form; of a repeated field the first. Raises HTTPException."""
-    if not form_origin.is_same_origin(request.headers, base_url):
-        raise HTTPException(403, form_origin.REFUSAL)
+    if not is_same_origin(request.headers, base_url):
+        raise HTTPException(403, FOREIGN)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in ("", "application/x-www-form-urlencoded"):
         raise HTTPException(415, "Forms must be sent as application/x-www-form-urlencoded.")
@@ -36,3 +34,31 @@ async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
     except ValueError as error:
         raise HTTPException(400, "This form cannot be read.") from error
     return dict(reversed(fields))
+
+
+def is_same_origin(headers: Mapping[str, str], base_url: str) -> bool:
+    """Return whether the headers name this service as the origin. Browsers send ``Sec-Fetch-Site``
+    or at least ``Origin`` with every POST; a page elsewhere can forge neither. The origin is
+    compared with the base URL and with the host of the request."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = headers.get("origin")
+    if origin is None:
+        return False
+    ours = {base_url, f"{urlsplit(base_url).scheme}://{headers.get('host', '')}"}
+    return origin in ours
+
+
+async def read_body(request: Request, max_bytes: int, too_large: str, cut: str) -> bytes:
+    """Return the body. Raises HTTPException with the message that is given, for one that is too large
+    (413) or that did not come to its end (400)."""
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                raise HTTPException(413, too_large)
+    except ClientDisconnect as error:  # nobody is left to read this
+        raise HTTPException(400, cut) from error
+    return bytes(body)

@@ -6,11 +6,11 @@ that was deleted are refused at once.
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
-from dashboard.pool import ControlPool
 from runtime.attempts import AttemptLimit, client_network
 from runtime.clock import now
 from store.control import key_authentication
@@ -39,6 +39,13 @@ class TooManyBadKeysError(Exception):
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"Too many invalid keys came from your address; wait {wait_s} s.")
         self.wait_s = wait_s
+
+
+class ControlPool(Protocol):
+    """The connections to ``control.db``."""
+
+    async def run[T](self, work: Callable[[ControlDatabase], T], /) -> T:
+        """Run a function in a thread, with a connection to ``control.db``. Raises what it raises."""
 
 
 class Visitors:

@@ -18,7 +18,7 @@ from dashboard.budgets.webhook_client import WebhookClient, WebhookError
 from dashboard.budgets.webhook_messages import make_message
 from dashboard.mail.mailer import Mailer, MailError
 from dashboard.mail.texts import budget_mail
-from dashboard.pool import ControlPool
+from dashboard.visitors import ControlPool
 from runtime import clock
 from runtime.settings import Settings
 from store.control import budget_alerts, budgets, people

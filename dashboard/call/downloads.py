@@ -16,8 +16,7 @@ from pathlib import Path
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dashboard.call.lookup import NO_BODY, NO_CALL, file_name, size_of
-from dashboard.call.refusals import UNREADABLE, refuse
+from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, file_name, refuse, size_of
 from dashboard.current_counts import CurrentCounts
 from dashboard.rendering import FILE_HEADERS
 from runtime.settings import Settings

@@ -1,11 +1,16 @@
 """The lookup of calls and of their bodies, and what is said of those that are not there."""
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
+from dashboard import rendering
+from dashboard.rendering import PRIVATE
+from store.control.people import Caller
 from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
 
 NO_CALL = "This call does not exist, or retention has removed it."
 NO_BODY = "This body was not kept."
+UNREADABLE = "This call cannot be read right now. Try again in a moment."
 
 
 def get_call(reader: CallReader, usage_id: int) -> Call:
@@ -39,3 +44,12 @@ def file_name(call: Call, side: Side) -> str:
     else:
         kind = "txt" if call.entry.streamed else "json"
     return f"call-{call.id}-{side}.{kind}"
+
+
+def refuse(caller: Caller, status: int, code: str, message: str, *, by_program: bool) -> Response:
+    """Return an error in place of a call, as a page, or in JSON for a program."""
+    if by_program:
+        return rendering.problem_json(status, code, message, PRIVATE)
+    return rendering.render(
+        "trace_problem.html", visitor=caller, status=status, headers=PRIVATE, message=message
+    )

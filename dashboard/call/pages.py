@@ -18,8 +18,7 @@ from dashboard.call.bill import make_bill
 from dashboard.call.bodies import describe_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.failure import describe_failure
-from dashboard.call.lookup import NO_BODY, NO_CALL
-from dashboard.call.refusals import UNREADABLE, refuse
+from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, refuse
 from dashboard.call.timing import draw_timing
 from dashboard.call.views import open_file, open_new, open_response, open_view
 from dashboard.queries.page_request import PageRequest

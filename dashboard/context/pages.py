@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard.context.sorting import SORTS
-from dashboard.number_arguments import parse_number
+from dashboard.list_arguments import parse_number
 from dashboard.page_forwarding import PageForwarding
 from dashboard.visitors import Visitors
 

@@ -12,8 +12,7 @@ from dashboard.call.response import MessageResponse, parse_response
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from dashboard.replay.checks import check_request
-from dashboard.replay.layout import lay_out
-from dashboard.replay.limits import MAX_EDITED_BYTES
+from dashboard.replay.editing import MAX_EDITED_BYTES, lay_out
 from metering.formats import format_bytes
 from metering.json_reading import parse_object
 from store.traces.bodies.bodies import MissingPieceError

@@ -20,15 +20,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from dashboard import form_origin
 from dashboard.addresses import CALL_ID, raw_path
 from dashboard.call.curl import USUAL_PATH
 from dashboard.call.facts import make_headline
+from dashboard.forms import FOREIGN, is_same_origin, read_body
 from dashboard.kept_connections import KeptConnections
 from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
-from dashboard.replay.limits import MAX_EDITED_BYTES
-from dashboard.request_bodies import read_body
+from dashboard.replay.editing import MAX_EDITED_BYTES
 from dashboard.trace_work import TraceWork
 from dashboard.visitors import Visitors
 from runtime import replay_tickets, runs
@@ -164,8 +163,8 @@ class ReplayPages:
     async def _check(self, request: Request, usage_id: int) -> Response:
         """Check a request, of which nothing is kept."""
         visitor = await self._visitors.require(request)
-        if not form_origin.is_same_origin(request.headers, self._settings.base_url):
-            raise HTTPException(403, form_origin.REFUSAL)
+        if not is_same_origin(request.headers, self._settings.base_url):
+            raise HTTPException(403, FOREIGN)
         if request.headers.get("content-type") != "application/json":
             raise HTTPException(415, "The request must be sent as application/json.")
         body = await read_body(

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from urllib.parse import urlencode
 
-from dashboard.cursors import parse_cursor
-from dashboard.number_arguments import parse_limit
+from dashboard.list_arguments import parse_cursor, parse_limit
 from runtime import clock
 from runtime.errors import InvalidInputError
 from store.traces.search.index import ROLES

@@ -10,8 +10,8 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
 from dashboard.addresses import call_address, session_address
-from dashboard.cursors import format_cursor
 from dashboard.kept_connections import KeptConnections
+from dashboard.list_arguments import format_cursor
 from dashboard.rendering import PRIVATE
 from dashboard.search.arguments import Arguments, parse_arguments
 from dashboard.trace_work import TracePages

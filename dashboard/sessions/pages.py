@@ -16,8 +16,7 @@ from starlette.routing import BaseRoute, Route
 from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.call.fact import calls_address
-from dashboard.cursors import format_cursor, parse_cursor
-from dashboard.number_arguments import parse_limit
+from dashboard.list_arguments import format_cursor, parse_cursor, parse_limit
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import (
     NO_SESSION,

@@ -7,7 +7,6 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
 from dashboard.mail.mailer import Mailer
-from dashboard.pool import ControlPool
 from dashboard.settings import (
     budgets as budget_settings,
     endpoints as endpoint_settings,
@@ -22,7 +21,7 @@ from dashboard.settings.members import MemberSettings
 from dashboard.settings.memberships import MembershipPages
 from dashboard.settings.retention import RetentionSettings
 from dashboard.settings.view import PATH, SettingsView
-from dashboard.visitors import Visitors
+from dashboard.visitors import ControlPool, Visitors
 from runtime.settings import Settings
 
 # A form's address may be loaded anew by hand, or be where somebody signs in and goes on.

@@ -15,8 +15,7 @@ from starlette.responses import Response
 from dashboard import notices, rendering
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer
-from dashboard.pool import ControlPool
-from dashboard.visitors import Visitors
+from dashboard.visitors import ControlPool, Visitors
 from runtime.errors import ControlError, InvalidCursorError, NotFoundError, as_sentence
 from runtime.settings import Settings
 from store.control import audit

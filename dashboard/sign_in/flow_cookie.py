@@ -3,8 +3,7 @@
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dashboard.pool import ControlPool
-from dashboard.visitors import cookie_name
+from dashboard.visitors import ControlPool, cookie_name
 from runtime.settings import Settings
 
 FLOW_LIFE_S = 600

@@ -27,10 +27,9 @@ from dashboard.addresses import HOME, local_path, sign_in_address
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer, MailError
 from dashboard.mail.texts import sign_in_mail
-from dashboard.pool import ControlPool
 from dashboard.sign_in.flow_cookie import FlowCookie
 from dashboard.sign_in.provider import Provider, ProviderError
-from dashboard.visitors import Visitors, cookie_name
+from dashboard.visitors import ControlPool, Visitors, cookie_name
 from metering.formats import format_wait
 from runtime.attempts import NETWORK_PREFIX, AttemptLimit, client_network
 from runtime.email_addresses import parse_email
@@ -48,7 +47,7 @@ _TOO_MANY_MAILS = "there were as many in 15 minutes as TAXIMETER_SIGN_IN_MAILS a
 _ONLY_HERE = "The demo is opened at the machine that runs it. A link that its terminal prints works elsewhere."
 _MAIL_IS_OFF = "This service sends no mail. Sign in another way."
 # The token is in the address of these pages. With no-referrer a browser would not say either whose
-# page its form is on (see dashboard/form_origin.py).
+# page its form is on (see dashboard/forms.py).
 _HIDDEN = {"referrer-policy": "strict-origin", "x-robots-tag": "noindex"}
 
 logger = logging.getLogger(__name__)

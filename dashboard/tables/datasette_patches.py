@@ -105,7 +105,7 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
         reason="All rows of a list cannot be had as JSON Lines.",
         contract_test="test_it_still_knows_no_json_lines",
         digest="a9907a5f1c7b438e",
-        replace=None,  # views.Exporting
+        replace=None,  # downloads.Exporting
     ),
     Patch(
         owner=DataView,
@@ -113,7 +113,7 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
         reason="A query with an error makes a CSV without rows, and a spreadsheet executes cells.",
         contract_test="test_it_still_makes_a_csv_of_a_query_with_an_error",
         digest="265d0c95ff5c16c1",
-        replace=None,  # views.Exporting
+        replace=None,  # downloads.Exporting
     ),
     Patch(
         owner=Request,
@@ -122,7 +122,7 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
         " page. Of a long query that takes most of the time there is.",
         contract_test="test_it_still_parses_the_arguments_each_time",
         digest="def47b21e3e86928",
-        replace=None,  # views.ParsedRequest
+        replace=None,  # downloads.ParsedRequest
     ),
     Patch(
         owner=Datasette,

@@ -18,7 +18,7 @@ from jinja2 import (
 )
 
 from dashboard import formats
-from dashboard.tables import cells, filter_words, row_streams
+from dashboard.tables import cells, downloads, filter_words
 
 _OWN = Path(__file__).with_name("templates")
 _OURS = Path(__file__).parents[1] / "templates"
@@ -65,6 +65,6 @@ def share_environment(own: Environment) -> Environment:
         environment.template_class = _Synchronous
         formats.add_filters(environment)
         environment.loader = _KnownTemplates([*filter(None, [own.loader]), FileSystemLoader(_OURS)])
-        environment.globals.update(cells.GLOBALS | filter_words.GLOBALS | row_streams.GLOBALS)
+        environment.globals.update(cells.GLOBALS | filter_words.GLOBALS | downloads.GLOBALS)
         _shared.append(environment)
     return _shared[0]

@@ -6,18 +6,15 @@ That of tables and canned queries refuses what Datasette would ignore, and its p
 
 import inspect
 import traceback
-from functools import cached_property
 from types import CoroutineType
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from dashboard.tables import csv_pages, paging, parameters, row_streams, sums
+from dashboard.tables import paging, parameters, sums
+from dashboard.tables.downloads import Exporting, with_query
 from dashboard.tables.lean_datasette import (
-    AsgiStream,
     BadRequest,
     DatabaseView,
-    DatasetteError,
-    DataView,
     Request,
     RowView,
     TableView,
@@ -30,64 +27,6 @@ _NO_SEARCH = (
     " bodies use a condition: /traces/usage_log?request_body__contains=WORD or"
     " /traces/usage_log?response_body__contains=WORD."
 )
-
-
-class ParsedRequest(Request):  # type: ignore[misc]
-    """A request whose arguments are parsed once."""
-
-    @cached_property
-    def args(self) -> Any:
-        return super().args
-
-
-class Exporting(DataView):  # type: ignore[misc]
-    """A view that checks its arguments and has downloads of all rows."""
-
-    data: Any
-
-    async def dispatch_request(self, request: Request) -> Any:
-        """Return the response. Raises DatasetteError for arguments that Datasette cannot handle."""
-        self.ds.check(request)
-        return await super().dispatch_request(ParsedRequest(request.scope, request.receive))
-
-    async def as_csv(self, request: Request, database: str) -> Any:
-        """Return CSV, or raise the error of a query, of which Datasette makes CSV without rows. Cells
-        that a spreadsheet would execute are neutralised unless ``_raw=1`` is given."""
-        fetch, is_raw = self.data, request.args.get("_raw") == "1"
-
-        async def data(*arguments: Any, **options: Any) -> Any:
-            page = _require_rows(await fetch(*arguments, **options))
-            if isinstance(page, tuple) and not is_raw:
-                page[0].update(csv_pages.neutralize_page(page[0]["columns"], page[0]["rows"]))
-            return page
-
-        self.data = data
-        return await super().as_csv(request, database)
-
-    async def get(self, request: Request) -> Any:
-        """Return a download of all rows in a format of ours, or Datasette's response for others."""
-        kind = request.url_vars.get("format")
-        if kind not in row_streams.FORMATS:
-            return await super().get(request)
-        request = _with_query(request, row_streams.make_query_string(request.query_string))
-
-        async def fetch(place: str | None) -> Any:
-            page = _require_rows(await self.data(request, **({"_next": place} if place else {})))
-            return page[0] if isinstance(page, tuple) else page
-
-        page = await fetch(None)
-        if not isinstance(page, dict):
-            return page  # a redirect
-        if "columns" not in page:
-            raise BadRequest(f"Name a table (/traces/usage.{kind}), or a query (?sql=).")
-        types = {}
-        if page.get("table"):
-            columns = await self.ds.get_database("traces").table_column_details(page["table"])
-            types = {column.name: column.type for column in columns}
-        stream = row_streams.RowStream(kind, page, fetch, types)
-        return AsgiStream(
-            stream.write, headers=stream.headers, content_type=row_streams.CONTENT_TYPE
-        )
 
 
 class FileView(Exporting, DatabaseView):  # type: ignore[misc]
@@ -242,15 +181,4 @@ def _without(request: Request, name: str) -> Request:
 
 
 def _with_arguments(request: Request, arguments: list[tuple[str, str]]) -> Request:
-    return _with_query(request, urlencode(arguments))
-
-
-def _with_query(request: Request, query: str) -> Request:
-    return ParsedRequest({**request.scope, "query_string": query.encode("ascii")}, request.receive)
-
-
-def _require_rows(page: Any) -> Any:
-    """Return the data of a page, or a redirect. Raises DatasetteError for a query with an error."""
-    if isinstance(page, tuple) and page[0].get("error"):
-        raise DatasetteError(page[0]["error"], title="Invalid SQL", status=400)
-    return page
+    return with_query(request, urlencode(arguments))

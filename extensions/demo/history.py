@@ -11,8 +11,7 @@ from itertools import batched, cycle
 from random import Random
 from typing import Any
 
-from addon.request_metadata import RequestMetadata
-from addon.response_metadata import ResponseMetadata
+from addon.head_metadata import RequestMetadata, ResponseMetadata
 from extensions.demo.events import count_output
 from extensions.demo.script import Call, Player, Reply, Step, read_table
 from extensions.demo.upstream import MessagesApi, place

@@ -15,11 +15,10 @@ from addon.core import head_bounds
 from addon.draining import Draining
 from addon.exchange import Exchange
 from addon.exchanges import Exchanges
+from addon.head_metadata import RequestMetadata, ResponseMetadata
 from addon.process_config import ProcessConfig
 from addon.request_heads import RequestHeads
-from addon.request_metadata import RequestMetadata
 from addon.responder import Responder
-from addon.response_metadata import ResponseMetadata
 from addon.spooler import Spooler
 from runtime.settings import Settings
 from runtime.shared_windows import SharedWindows

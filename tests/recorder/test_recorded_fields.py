@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from addon.request_metadata import RequestMetadata
-from addon.response_metadata import ResponseMetadata
+from addon.head_metadata import RequestMetadata, ResponseMetadata
 from metering.prices import PriceTable
 from recorder.record import make_entry
 from recorder.requests import RequestReader

@@ -18,9 +18,8 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.addresses import raw_path, requested
-from dashboard.pool import ControlPool
-from dashboard.request_bodies import read_body
-from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
+from dashboard.forms import read_body
+from dashboard.visitors import ControlPool, NotSignedInError, TooManyBadKeysError, Visitors
 from extensions.cluster.page_nodes import FIRST_BYTE_S, PageNode, PageNodes, PageNodesFile
 from extensions.cluster.pages.forwarding import (
     ForwardedRequest,

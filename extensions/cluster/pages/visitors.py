@@ -14,8 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard import rendering
 from dashboard.addresses import requested
-from dashboard.pool import ControlPool
-from dashboard.visitors import NotSignedInError, Visitors
+from dashboard.visitors import ControlPool, NotSignedInError, Visitors
 from extensions.cluster.page_nodes import COPY_HEADER, REFUSAL, REFUSED, STATED_CALLER, read_node
 from extensions.cluster.statements import HEADER, Statement, StatementError, load_checking_key
 from store.control.database import ControlDatabase

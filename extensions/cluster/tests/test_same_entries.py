@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from addon.request_metadata import RequestMetadata
-from addon.response_metadata import ResponseMetadata
+from addon.head_metadata import RequestMetadata, ResponseMetadata
 from extensions.cluster import server
 from extensions.cluster.shipper import Shipper
 from extensions.cluster.tests.spools import make_head, receive

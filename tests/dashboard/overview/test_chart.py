@@ -1,7 +1,6 @@
 import pytest
 
-from dashboard.overview.chart import HEIGHT, RIGHT, TOP, make_chart
-from dashboard.overview.scales import make_ticks
+from dashboard.overview.chart import HEIGHT, RIGHT, TOP, make_chart, make_ticks
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dashboard.replay.checks import check_request
-from dashboard.replay.layout import lay_out
-from dashboard.replay.limits import MAX_EDITED_BYTES
+from dashboard.replay.editing import MAX_EDITED_BYTES, lay_out
 from runtime.replay_tickets import HEADER, is_valid
 from runtime.settings import CLIENT_MARK_VARIABLE
 from store.control.management import Management

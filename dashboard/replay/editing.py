@@ -1,4 +1,6 @@
-"""The layout of JSON for reading: line ends and indentation, and not a byte of the values changed.
+"""The text of a request while it is edited: its largest size, and its layout as JSON.
+
+The layout adds line ends and indentation, and changes not a byte of the values.
 
 A body that is parsed and written again may come out with other numbers, escapes or keys, and so miss the
 prompt cache. Here only white space between values is.
@@ -7,6 +9,7 @@ prompt cache. Here only white space between values is.
 import re
 from collections.abc import Iterator
 
+MAX_EDITED_BYTES = 900_000  # the front door lets through 1 MB to the web process
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _INDENT = "  "
 MAX_DEPTH = 20  # of the indentation, or deep nesting would make megabytes of a kilobyte

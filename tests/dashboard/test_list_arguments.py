@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dashboard.cursors import format_cursor, parse_cursor
+from dashboard.list_arguments import format_cursor, parse_cursor
 from runtime.errors import InvalidCursorError
 from store.pagination import encode_cursor
 

@@ -6,7 +6,7 @@ from mitmproxy.connection import Client
 from mitmproxy.proxy import context, layers, mode_specs
 from mitmproxy.test import taddons
 
-from addon.core.next_layer import PlainHttpNextLayer
+from addon.core.stock_addons import PlainHttpNextLayer
 
 CLIENT_HELLO = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(194)
 

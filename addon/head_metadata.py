@@ -1,4 +1,4 @@
-"""The stored metadata of a request: named fields of its headers, never the headers as they are."""
+"""The stored metadata of requests and responses: named fields of headers, never all of them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,6 +8,7 @@ from addon import headers
 from addon.redaction import drop_credential, redact_query
 from metering.billing import classify_credential
 from metering.client_hints import collect_hints, keep_identifiers
+from metering.rate_limits import collect_limits
 from metering.request_facts import (
     NO_FACTS,
     keep_plain_list,
@@ -17,7 +18,9 @@ from metering.request_facts import (
 )
 from runtime import clock
 from store.control.database import ProxyEndpoint
-from store.spool.format import RequestHead
+from store.spool.format import RequestHead, ResponseHead
+
+MAX_ID_CHARS = 200
 
 
 class RequestMetadata:
@@ -111,3 +114,30 @@ def _without_text(head: RequestHead) -> RequestHead:
 def _collect_hints(named: Mapping[bytes, str]) -> dict[str, str] | None:
     hints = collect_hints(named)
     return {name: value for name, value in hints.items() if drop_credential(value)} or None
+
+
+class ResponseMetadata:
+    """Makes the head of a response in a spool file."""
+
+    def __init__(self, vendor: str) -> None:
+        """Make heads of the responses of an upstream. ``vendor`` begins the names of its own headers."""
+        self._organization_header = f"{vendor}-organization-id".encode()
+        self._workspace_header = f"{vendor}-workspace-id".encode()
+        self._rate_limit_prefix = f"{vendor}-ratelimit-".encode()
+
+    def make_head(self, status_code: int, fields: headers.Fields) -> ResponseHead:
+        """Return what is kept of the head of a response."""
+        named = headers.by_name(fields)
+        return ResponseHead(
+            status_code=status_code,
+            content_type=named.get(b"content-type"),
+            content_encoding=named.get(b"content-encoding"),
+            upstream_request_id=named.get(b"request-id"),
+            upstream_organization_id=_cut(named.get(self._organization_header)),
+            workspace_id=_cut(named.get(self._workspace_header)),
+            rate_limits=collect_limits(named, self._rate_limit_prefix) or None,
+        )
+
+
+def _cut(value: str | None) -> str | None:
+    return None if value is None else value[:MAX_ID_CHARS]

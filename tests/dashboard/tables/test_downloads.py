@@ -1,6 +1,7 @@
-"""Downloads of filtered lists as JSON Lines and Parquet."""
+"""Downloads of filtered lists as JSON Lines and Parquet, and as CSV, of which no cell is a formula."""
 
 import asyncio
+import csv
 import io
 import json
 from datetime import datetime
@@ -17,6 +18,7 @@ from dashboard.visitors import Visitors
 from store.control.sign_in import SignIn
 from tests.dashboard.browsing import OURS, THEIRS, record, sql
 
+FORMULAS = ("=cmd|'/c calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\tx", "\rx")
 DAY = "2026-01-{:02d}T12:00:00.000Z"
 
 
@@ -211,3 +213,44 @@ def _start(columns):
         (b"x-taximeter-columns", json.dumps(columns).encode()),
     ]
     return {"type": "http.response.start", "status": 200, "headers": headers}
+
+
+@pytest.fixture
+def ask_csv(client, ann):
+    async def ask(path):
+        answer = await client.get(path, headers=ann.cookie)
+        assert answer.status_code == 200, answer.text
+        return list(csv.reader(io.StringIO(answer.text, newline="")))
+
+    return ask
+
+
+@pytest.mark.parametrize("stream", ["", "&_stream=1&_size=2", "&_labels=on"])
+async def test_what_a_spreadsheet_would_execute_is_text(ask_csv, ann, stream):
+    ann.record(*({"slug": text, "model": "plain"} for text in FORMULAS))
+    path = f"/traces/usage.csv?_col=slug&_col=model&_sort=id{stream}"
+    _, *rows = await ask_csv(path)
+    wanted = [[f"'{text}", "plain"] for text in FORMULAS]
+    assert [row[1:] for row in rows] == wanted
+    _, *raw = await ask_csv(f"{path}&_raw=1")
+    assert [row[1] for row in raw] == list(FORMULAS)
+
+
+async def test_numbers_stay_numbers(ask_csv, ann):
+    ann.record()
+    query = "select -1 as a, -1.5 as b, '-7' as c, '+1e3' as d, '-' as e, null as f"
+    heading, row = await ask_csv(f"/traces.csv?sql={quote(query)}")
+    assert heading == ["a", "b", "c", "d", "e", "f"]
+    assert row == ["-1", "-1.5", "-7", "+1e3", "'-", ""]
+
+
+async def test_queries_bodies_and_headings_are_neutralised_too(ask_csv, ann):
+    ann.record(response_body=b"=1+1", request_body=b"\xff\x00", session_id="=2+2", cost_cents=5)
+    heading, row = await ask_csv(f"/traces.csv?sql={quote('select 1 as [=3+3]')}")
+    assert (heading, row) == (["'=3+3"], ["1"])
+    heading, row = await ask_csv("/traces/usage_log.csv")
+    cells = dict(zip(heading, row, strict=True))
+    assert cells["response_body"] == "'=1+1"
+    assert cells["request_body"].startswith("http"), "where the bytes can be downloaded"
+    _, row = await ask_csv("/traces/cost_by_session.csv?days=9999")
+    assert row[0] == "'=2+2"
