@@ -11,16 +11,21 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from itertools import chain
 from types import FrameType
 
-from extensions.credentials_in_calls.plugin import SEARCH
 from metering.entry import UsageLogEntry
+from recorder.background import BackgroundWork
 from recorder.budgets import BudgetWatch
 from recorder.calls_in_flight import CallsInFlight
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester, Round
 from recorder.live_prices import LivePrices
-from runtime import logs, parent_watch, readiness
+from recorder.open_databases import OpenDatabases
+from recorder.removals import Removals
+from recorder.savings import SavingsFinder
+from recorder.text_indexing import TextIndexing
+from runtime import extensions, logs, parent_watch, readiness
 from runtime.heartbeat import Heartbeat
 from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import Settings, SettingsError
@@ -58,10 +63,7 @@ class Recorder:
             time.monotonic,
             self._print_lines,
             self._housekeep,
-            indexes_texts=settings.search_index,
-            secrets_key_path=settings.control_path if settings.of(SEARCH) else None,
-            control_path=settings.control_path,
-            group=settings.node.copy,
+            make_work=self._make_work,
         )
         self._budgets = BudgetWatch(
             settings.data_dir,
@@ -77,6 +79,21 @@ class Recorder:
         self._is_supervised = parent_watch.inherited_fd() is not None
         self._last_beat_s = 0.0
         self._last_fill_s = 0.0
+
+    def _make_work(self, databases: OpenDatabases) -> list[BackgroundWork]:
+        settings, clock_s = self._settings, time.monotonic
+        added = extensions.call().recorder_work(
+            settings=settings, databases=databases, clock_s=clock_s
+        )
+        removals = Removals(
+            settings.control_path, settings.spool_path, databases, clock_s, settings.node.copy
+        )
+        return [
+            *chain(*added),
+            *([TextIndexing(databases, clock_s)] if settings.search_index else []),
+            SavingsFinder(databases, self._prices, clock_s),
+            removals,
+        ]
 
     def stop(self, *_: int | FrameType | None) -> None:
         """Finish what waits, then end. Under a supervisor that includes what proxies still drain:
@@ -132,10 +149,7 @@ class Recorder:
         self._stop.wait(max(0.0, ends_at_s - time.monotonic()))
 
     def _fill(self) -> None:
-        self._ingester.look_for_secrets()
-        self._ingester.index_texts()
-        self._ingester.look_for_savings()
-        self._ingester.remove_calls()
+        self._ingester.work_in_background()
         self._last_fill_s = time.monotonic()
 
     def _round(self) -> Round:

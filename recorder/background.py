@@ -1,6 +1,7 @@
-"""Work that the recorder does in the background, a little of it for one organisation after another.
+"""Work on recorded calls that the recorder does while it would wait anyway, a little of it at a time.
 
-An organisation whose database is locked, corrupt or on a full disk waits alone, and is tried again later.
+While calls wait it takes a step each second, so that no call is recorded later for it. An organisation whose
+database is locked, corrupt or on a full disk waits alone, and is tried again later.
 """
 
 import logging
@@ -75,3 +76,6 @@ class BackgroundWork:
         if has_more:
             self._due_s[organization_id] = now_s
         return bool(self._due_s)
+
+    def close(self) -> None:
+        """Close what the work has opened. What is unfinished goes on after the next start."""

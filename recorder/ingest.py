@@ -12,18 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from extensions.credentials_in_calls.search import SecretSearch
 from metering.conversation_memory import ConversationMemory
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
+from recorder.background import BackgroundWork
 from recorder.disk import DiskRoom
 from recorder.entry_store import EntryStore
 from recorder.open_databases import OpenDatabases
 from recorder.pauses import Pauses
 from recorder.rejection_store import RejectionStore
-from recorder.removals import Removals
-from recorder.savings import SavingsFinder
-from recorder.text_indexing import TextIndexing
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
@@ -50,10 +47,7 @@ class Ingester:
 
     ``clock_s`` is a monotonic clock; ``on_entries`` is called with entries that became rows;
     ``between`` is called after each file, for work that must not wait for the end of a round;
-    ``indexes_texts``: what was said can be searched.
-    ``secrets_key_path`` is the ``control.db`` with the key for credentials that are found in calls;
-    without it none are looked for. ``control_path`` is the ``control.db`` with what is to be removed.
-    ``group`` is the copy that this node of a cluster keeps a part of, None on one machine."""
+    ``make_work`` returns the work in the background on the databases that it is given."""
 
     def __init__(
         self,
@@ -65,10 +59,7 @@ class Ingester:
         on_entries: Callable[[Sequence[UsageLogEntry]], None],
         between: Callable[[], None] = lambda: None,
         *,
-        indexes_texts: bool = True,
-        secrets_key_path: Path | None = None,
-        control_path: Path | None = None,
-        group: str | None = None,
+        make_work: Callable[[OpenDatabases], Sequence[BackgroundWork]] = lambda _: (),
     ) -> None:
         self._data_dir = data_dir
         self._root = spool_root
@@ -88,18 +79,7 @@ class Ingester:
             on_entries,
             between,
         )
-        self._texts = TextIndexing(self._databases, clock_s) if indexes_texts else None
-        self._savings = SavingsFinder(self._databases, prices, clock_s)
-        self._secrets = (
-            None
-            if secrets_key_path is None
-            else SecretSearch(data_dir, secrets_key_path, self._databases, clock_s)
-        )
-        self._removals = (
-            None
-            if control_path is None
-            else Removals(control_path, spool_root, self._databases, clock_s, group)
-        )
+        self._work = make_work(self._databases)
         self._rejections = RejectionStore(data_dir, spool_root, self._databases)
         self._tidy_at_s = clock_s()
 
@@ -121,23 +101,12 @@ class Ingester:
             self._begin_to_read(organization_id)
             self._between()
 
-    def look_for_secrets(self) -> None:
-        """Look for credentials in a few recorded calls."""
-        if self._secrets is not None:
-            self._secrets.run_step()
-
-    def index_texts(self) -> bool:
-        """Index what was said in a few recorded calls; return whether more are left."""
-        return self._texts is not None and self._texts.run_step()
-
-    def look_for_savings(self) -> None:
-        """Look for savings in one session, if one is due."""
-        self._savings.run_step()
-
-    def remove_calls(self) -> None:
-        """Take a step in removing what retention or an order to erase removes."""
-        if self._removals is not None:
-            self._removals.run_step()
+    def work_in_background(self) -> bool:
+        """Take a step in each work of the background; return whether any is left."""
+        is_left = False
+        for each in self._work:
+            is_left |= each.run_step()
+        return is_left
 
     def run_round(self) -> Round:
         """Store one batch of each organisation that need not wait."""
@@ -168,10 +137,8 @@ class Ingester:
     def close(self) -> None:
         """Remove what is empty in the spool, and close the databases."""
         self._tidy()
-        if self._secrets is not None:
-            self._secrets.close()
-        if self._removals is not None:
-            self._removals.close()
+        for each in self._work:
+            each.close()
         self._databases.close_all()
 
     def _store(self, owner: str, files: Sequence[Waiting]) -> int:
@@ -183,11 +150,8 @@ class Ingester:
 
     def _begin_to_read(self, organization_id: str) -> None:
         """Begin what is done in the background with calls that are stored."""
-        if self._texts is not None:
-            self._texts.begin(organization_id)
-        self._savings.begin(organization_id)
-        if self._secrets is not None:
-            self._secrets.begin(organization_id)
+        for each in self._work:
+            each.begin(organization_id)
 
     def _tidy(self) -> None:
         reader.remove_empty_runs(self._root)

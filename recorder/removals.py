@@ -33,7 +33,7 @@ LOOK_S = 1.0
 _END = object()
 
 
-class Removals:
+class Removals(BackgroundWork):
     """Works on one organisation after the other."""
 
     def __init__(
@@ -46,34 +46,35 @@ class Removals:
     ) -> None:
         """Take rules and orders from ``control.db``. ``clock_s`` is a monotonic clock; ``group`` is the copy
         that this node of a cluster keeps a part of, None on one machine."""
-        self._control_path = control_path
-        self._spool_path = spool_path
-        self._databases = databases
-        self._clock_s = clock_s
-        self._group = group
-        self._looked_at: dict[str, int] = {}  # by order, up to which call
         failure = "Calls of %s cannot be removed now: %s"
         # On one machine, an order is carried out in a database also where nothing was recorded.
-        self._work = BackgroundWork(
+        super().__init__(
             databases, clock_s, self._remove_some, failure, makes_databases=group is None
         )
+        self._control_path = control_path
+        self._spool_path = spool_path
+        self._group = group
+        self._looked_at: dict[str, int] = {}  # by order, up to which call
         self._control: ControlDatabase | None = None
         self._steps: dict[str, Steps[None]] = {}  # by organisation, what has begun
         self._look_at_s = 0.0
 
-    def run_step(self) -> None:
-        """Take one step. Never raises: what cannot be done now is tried again later."""
+    def begin(self, organization_id: str) -> None:
+        """Do nothing: what is to be removed is in ``control.db``, and does not come with new calls."""
+
+    def run_step(self) -> bool:
+        """Take one step. Return whether any is left. Never raises: what cannot be done now is tried later."""
         now_s = self._clock_s()
         if now_s >= self._look_at_s:
             self._look_at_s = now_s + LOOK_S
             try:
                 for organization_id in self._list_organizations():
-                    self._work.begin(organization_id)
+                    super().begin(organization_id)
             except (sqlite3.Error, OSError) as error:
                 # What has begun goes on; the file may be locked for now.
                 logger.warning("What is to be removed cannot be read now: %s", error)
                 self._look_at_s = now_s + RETRY_S
-        self._work.run_step()
+        return super().run_step()
 
     def close(self) -> None:
         """Close ``control.db``. What is unfinished goes on after the next start."""

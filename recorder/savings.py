@@ -27,7 +27,7 @@ MIN_PAUSE_S, PAUSE_FACTOR = 0.02, 50.0
 logger = logging.getLogger(__name__)
 
 
-class SavingsFinder:
+class SavingsFinder(BackgroundWork):
     """Looks at the sessions that are due, of all organisations that recorded anything."""
 
     def __init__(
@@ -38,19 +38,15 @@ class SavingsFinder:
     ) -> None:
         """Look in these databases, by these prices. ``clock_s`` is a monotonic clock."""
         failure = "Savings of %s cannot be looked for now: %s"
-        self._work = BackgroundWork(databases, clock_s, self._look_and_pause, failure)
+        super().__init__(databases, clock_s, self._look_and_pause, failure)
         self._prices = prices
-        self._clock_s = clock_s
         self._not_before_s = 0.0
 
-    def begin(self, organization_id: str) -> None:
-        """Take up an organisation of which a session may be due."""
-        self._work.begin(organization_id)
-
-    def run_step(self) -> None:
-        """Look at one session, if one is due and it is time. Never raises."""
-        if self._clock_s() >= self._not_before_s:
-            self._work.run_step()
+    def run_step(self) -> bool:
+        """Look at one session, if one is due and it is time. Return whether any is left. Never raises."""
+        if self._clock_s() < self._not_before_s:
+            return True
+        return super().run_step()
 
     def _look_and_pause(self, _organization_id: str, connection: sqlite3.Connection) -> bool:
         began_s = self._clock_s()

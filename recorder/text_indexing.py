@@ -1,8 +1,4 @@
-"""Indexing what was said in recorded calls, so that it can be searched.
-
-The recorder does this after it has stored the calls, between its rounds and a little at a time: no call is
-recorded later for it, and none fails by it. While calls wait it takes one step each second.
-"""
+"""Indexing what was said in recorded calls, so that it can be searched."""
 
 import sqlite3
 from collections.abc import Callable
@@ -17,23 +13,14 @@ PAUSE_S = 1.5
 MAX_INDEXERS = 16
 
 
-class TextIndexing:
+class TextIndexing(BackgroundWork):
     """Indexes the calls of all organisations, one organisation after the other."""
 
     def __init__(self, databases: OpenDatabases, clock_s: Callable[[], float]) -> None:
         """Index in these databases. ``clock_s`` is a monotonic clock."""
         failure = "Texts of %s cannot be indexed now: %s"
-        self._work = BackgroundWork(databases, clock_s, self._index_some, failure, pause_s=PAUSE_S)
-        self._clock_s = clock_s
+        super().__init__(databases, clock_s, self._index_some, failure, pause_s=PAUSE_S)
         self._indexers: dict[str, Indexer] = {}
-
-    def begin(self, organization_id: str) -> None:
-        """Take up the work on an organisation."""
-        self._work.begin(organization_id)
-
-    def run_step(self) -> bool:
-        """Index a few calls of one organisation. Return whether there is more to do. Never raises."""
-        return self._work.run_step()
 
     def _index_some(self, organization_id: str, connection: sqlite3.Connection) -> bool:
         return self._open(organization_id, connection).run(STEP_S)

@@ -8,7 +8,7 @@ its processes, and an error there is an error of the program. Those of others im
 first of these hooks, and so cannot be named here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,26 @@ def health(node: Node, data_dir: Path) -> Health | None:
 
     Called in the proxy for each ``/healthz``, and where that has ``/metrics`` for each of these, otherwise in
     the web process. It reads a small file at most; what it raises fails the response."""
+    raise NotImplementedError
+
+
+@hookspec
+def recorder_work(settings: Any, databases: Any, clock_s: Callable[[], float]) -> Sequence[Any]:
+    """Return work on stored calls for the recorder in the background, each a ``BackgroundWork``.
+
+    Called in the recorder at its start. ``databases`` is its ``OpenDatabases``, ``clock_s`` a monotonic
+    clock. A step that raises is logged, and tried again later."""
+    raise NotImplementedError
+
+
+@hookspec
+def calls_were_removed(path: Path, traces: Any, is_erased: bool) -> Iterator[None]:
+    """Remove what is kept of calls that are no longer in a trace database, a little between two yields.
+
+    Called where retention or an order to erase has removed calls: in the recorder, and in
+    ``taximeter prune``. ``path`` is that of the database, ``traces`` its ``sqlite3.Connection``.
+    ``is_erased``: nothing of them may remain in any file afterwards. sqlite3.Error and OSError let it be
+    tried again later."""
     raise NotImplementedError
 
 

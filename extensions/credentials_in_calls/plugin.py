@@ -1,11 +1,14 @@
 """The hooks of the search for credentials in calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from runtime.hooks import hookimpl
 from runtime.setting import Setting
 from runtime.setting_values import parse_switch
+from runtime.settings import Settings
 
 SEARCH = Setting(
     "credential_search",
@@ -19,3 +22,21 @@ SEARCH = Setting(
 @hookimpl
 def settings() -> Mapping[str, Sequence[Setting[Any]]]:
     return {"Data and prices": (SEARCH,)}
+
+
+@hookimpl
+def recorder_work(
+    settings: Settings, databases: Any, clock_s: Callable[[], float]
+) -> Sequence[Any]:
+    if not settings.of(SEARCH):
+        return ()
+    search = import_module("extensions.credentials_in_calls.search")
+    return (search.SecretSearch(settings.data_dir, settings.control_path, databases, clock_s),)
+
+
+@hookimpl
+def calls_were_removed(path: Path, traces: Any, is_erased: bool) -> Iterator[None]:
+    findings = import_module("extensions.credentials_in_calls.findings")
+    findings.remove_missing(path, traces)
+    while is_erased and not findings.empty_log(path):
+        yield

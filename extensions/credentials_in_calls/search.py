@@ -142,7 +142,7 @@ class _Reader:
         self._noted = progress
 
 
-class SecretSearch:
+class SecretSearch(BackgroundWork):
     """Searches the calls of one organisation after the other."""
 
     def __init__(
@@ -153,21 +153,12 @@ class SecretSearch:
         clock_s: Callable[[], float],
     ) -> None:
         """Search calls in these databases. ``clock_s`` is a monotonic clock."""
+        failure = "Calls of %s cannot be searched now: %s"
+        super().__init__(databases, clock_s, self._search_some, failure, pause_s=PAUSE_S)
         self._data_dir = data_dir
         self._control_path = control_path
-        failure = "Calls of %s cannot be searched now: %s"
-        self._work = BackgroundWork(databases, clock_s, self._search_some, failure, pause_s=PAUSE_S)
-        self._clock_s = clock_s
         self._key: bytes | None = None
         self._readers: dict[str, _Reader] = {}
-
-    def begin(self, organization_id: str) -> None:
-        """Take up an organisation that has new calls."""
-        self._work.begin(organization_id)
-
-    def run_step(self) -> None:
-        """Search some calls. Never raises."""
-        self._work.run_step()
 
     def close(self) -> None:
         """Note how far the search has come, and close all files."""

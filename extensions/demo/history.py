@@ -175,7 +175,6 @@ def record(settings: Settings, now: datetime) -> None:
         DiskRoom(settings.data_dir, settings.disk_reserve),
         time.monotonic,
         on_entries=lambda _: None,
-        secrets_key_path=settings.control_path,
     )
     try:
         for some in batched(Past(now).list_sent(), BATCH):  # whose files are used again

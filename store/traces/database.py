@@ -15,9 +15,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
-from extensions.credentials_in_calls import findings as found_secrets
 from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
+from runtime import extensions
 from store import database
 from store.spool.format import Rejection
 from store.traces import schema, steps
@@ -230,16 +230,20 @@ class TraceDatabase:
         """Remove calls as ``maintenance.retention`` describes. Calls may be inserted between the steps."""
         pruned = yield from self._forgetting(retention.prune(self.connection, rules))
         if pruned.entries:
-            found_secrets.remove_missing(self.path, self.connection)
+            yield from self._tell_of_removal(is_erased=False)
         return pruned
 
     def erase_in_steps(self, erasure_id: str, criteria: erasing.Criteria) -> Steps[int]:
         """Remove calls as ``maintenance.erasing`` describes. Calls may be inserted between the steps."""
         entries = yield from self._forgetting(erasing.erase(self.connection, erasure_id, criteria))
-        found_secrets.remove_missing(self.path, self.connection)
-        while not found_secrets.empty_log(self.path):
-            yield
+        yield from self._tell_of_removal(is_erased=True)
         return entries
+
+    def _tell_of_removal(self, *, is_erased: bool) -> Steps[None]:
+        for steps_ in extensions.call().calls_were_removed(
+            path=self.path, traces=self.connection, is_erased=is_erased
+        ):
+            yield from steps_
 
     def _forgetting[Result](self, work: Steps[Result]) -> Steps[Result]:
         """Forget the ids of pieces after each step: ``PRAGMA data_version`` tells only of the commits of

@@ -15,10 +15,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from extensions.credentials_in_calls.search import SecretSearch
 from metering.billing import CredentialKind
 from metering.client_hints import PARENT_AGENT_ID, PROMPT_ID, REQUEST_CLASS
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester
+from recorder.savings import SavingsFinder
+from recorder.text_indexing import TextIndexing
 from runtime import clock
 from store.price_file import load_prices
 from store.spool.format import Ending, RequestHead, ResponseHead, TransportOutcome
@@ -80,14 +83,22 @@ class Planter:
         self._now_s = 0.0
         self._run = SpoolRun(folder)
         prices = load_prices()
+
+        def now_s() -> float:
+            return self._now_s
+
         self._ingester = Ingester(
             data_dir,
             folder,
             lambda: prices,
             DiskRoom(folder, 0),
-            clock_s=lambda: self._now_s,
+            clock_s=now_s,
             on_entries=lambda _: None,
-            secrets_key_path=data_dir / "control.db",
+            make_work=lambda databases: [
+                SecretSearch(data_dir, data_dir / "control.db", databases, now_s),
+                TextIndexing(databases, now_s),
+                SavingsFinder(databases, lambda: prices, now_s),
+            ],
         )
 
     def __enter__(self) -> Self:
@@ -110,15 +121,9 @@ class Planter:
         """Let the recorder do all that it does after a pause."""
         with closing(sqlite3.connect(self._path, timeout=30)) as db, db:
             db.execute("update savings_due set due_at = 0")
-        is_looking = True
-        while is_looking:
+        self._now_s += PAUSE_S
+        while self._ingester.work_in_background():
             self._now_s += PAUSE_S
-            self._ingester.look_for_savings()
-            self._ingester.look_for_secrets()
-            is_looking = self._ingester.index_texts()
-            with closing(sqlite3.connect(self._path, timeout=30)) as db:
-                (due,) = db.execute("select count(*) from savings_due").fetchone()
-            is_looking |= due > 0
 
     def _spool(self, call: Call) -> None:
         body = json.dumps(call.body).encode()

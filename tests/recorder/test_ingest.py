@@ -10,8 +10,6 @@ from contextlib import closing
 
 import pytest
 
-from extensions.credentials_in_calls import search as secret_search
-from extensions.credentials_in_calls.findings import count_in_call
 from metering import conversation_memory
 from metering.conversation_memory import shared_length
 from metering.output_estimate import CHARACTERS_PER_TOKEN
@@ -28,7 +26,6 @@ from recorder.output_sizes import EVERY, FIRST_CALLS
 from recorder.record import make_recorded
 from recorder.recorded_calls import RecordedCall
 from store import before_release
-from store.control.database import ControlDatabase
 from store.migration_status import MigrationStatus, read_migration_status
 from store.price_file import load_prices
 from store.spool.format import REJECTIONS, Ending, Rejection, RequestHead, ResponseHead
@@ -718,28 +715,3 @@ def test_a_cut_stream_of_an_organisation_that_cannot_be_opened_waits(ingester, r
     ingester.run_round()
     assert len(spooled(tmp_path)) == 1
     path.unlink()
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-def test_credentials_are_looked_for_between_rounds(tmp_path, clock, run, is_on):
-    control_path = tmp_path / "control.db"
-    with ControlDatabase(control_path) as control:
-        control.set_up()
-    prices = load_prices()
-    ingester = Ingester(
-        tmp_path,
-        tmp_path / "spool",
-        lambda: prices,
-        DiskRoom(tmp_path, 0),
-        clock,
-        lambda _entries: None,
-        secrets_key_path=control_path if is_on else None,
-    )
-    spool_call(
-        run, "e1", body=b'{"messages": [{"role": "user", "content": "AKIAQ2W3E4R5T6Y7U8I9"}]}'
-    )
-    ingester.run_round()
-    clock.now_s += secret_search.PAUSE_S
-    ingester.look_for_secrets()
-    ingester.close()
-    assert count_in_call(trace_path(tmp_path, "a"), 1) == int(is_on)

@@ -3,6 +3,8 @@ import os
 from itertools import pairwise
 from types import SimpleNamespace
 
+import pytest
+
 from recorder.__main__ import Recorder
 from recorder.ingest import Ingester, Round
 from runtime.heartbeat import Heartbeat
@@ -40,19 +42,14 @@ def test_a_heartbeat_that_cannot_be_written_is_reported_once_though_rounds_succe
     assert "Read-only file system" in caplog.text
 
 
-def test_what_was_said_is_indexed_unless_that_is_off(tmp_path, monkeypatch):
-    made: list[bool] = []
-    init = Ingester.__init__
-
-    def watch(self, *given, **named):
-        made.append(named["indexes_texts"])
-        init(self, *given, **named)
-
-    monkeypatch.setattr(Ingester, "__init__", watch)
-    for text in ("on", "off"):
-        settings = {"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_SEARCH_INDEX": text}
-        Recorder(Settings.from_env(settings))
-    assert made == [True, False]
+@pytest.mark.parametrize("setting", ["SEARCH_INDEX", "CREDENTIAL_SEARCH"])
+def test_work_in_the_background_that_is_turned_off_is_left_out(tmp_path, setting):
+    environ = {"TAXIMETER_DATA_DIR": str(tmp_path)}
+    every, fewer = (
+        len(Recorder(Settings.from_env(environ | more))._ingester._work)
+        for more in ({}, {f"TAXIMETER_{setting}": "off"})
+    )
+    assert fewer == every - 1
 
 
 def test_a_recorder_that_never_rests_takes_a_step_each_second(tmp_path, monkeypatch):
@@ -71,7 +68,7 @@ def test_a_recorder_that_never_rests_takes_a_step_each_second(tmp_path, monkeypa
     clock = SimpleNamespace(monotonic=lambda: now_s, sleep=lambda _: None)
     monkeypatch.setattr("recorder.__main__.time", clock)
     monkeypatch.setattr(Ingester, "run_round", run_round)
-    monkeypatch.setattr(Ingester, "look_for_secrets", lambda _ingester: steps.append(now_s))
+    monkeypatch.setattr(Ingester, "work_in_background", lambda _ingester: steps.append(now_s))
     recorder.run()
     assert [after - before for before, after in pairwise(steps[:-1])] == [1.0] * 4
 

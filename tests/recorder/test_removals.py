@@ -10,7 +10,7 @@ from extensions.cluster import erasure_copies
 from recorder.background import RETRY_S
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester
-from recorder.removals import LOOK_S
+from recorder.removals import LOOK_S, Removals
 from runtime import clock as wall_clock
 from store import erasure_work
 from store.control import audit, erasures, people, retention
@@ -70,8 +70,9 @@ def start(tmp_path, clock, control):
                 DiskRoom(tmp_path, 0),
                 clock,
                 lambda _: None,
-                control_path=tmp_path / "control.db",
-                group=group,
+                make_work=lambda databases: [
+                    Removals(tmp_path / "control.db", tmp_path / "spool", databases, clock, group)
+                ],
             )
         ]
         return started[0]
@@ -96,7 +97,7 @@ def record(ingester):
 def work(ingester, clock, steps=60):
     for _ in range(steps):
         clock.now_s += LOOK_S
-        ingester.remove_calls()
+        ingester.work_in_background()
 
 
 def order(control, organization, **criteria):
@@ -380,7 +381,7 @@ def test_without_a_control_file_nothing_is_removed_and_none_is_made(tmp_path, cl
         DiskRoom(tmp_path, 0),
         clock,
         lambda _: None,
-        control_path=path,
+        make_work=lambda databases: [Removals(path, tmp_path / "spool", databases, clock)],
     )
     work(ingester, clock, steps=2)
     ingester.close()

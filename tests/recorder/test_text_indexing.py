@@ -126,7 +126,7 @@ def test_nothing_is_indexed_while_it_is_off_and_all_when_it_is_on_again(tmp_path
             DiskRoom(tmp_path, 0),
             clock,
             lambda _: None,
-            indexes_texts=is_on,
+            make_work=lambda databases: [TextIndexing(databases, clock)] if is_on else [],
         )
 
     with TraceDatabase(trace_path(tmp_path, "a")) as traces:
@@ -135,7 +135,7 @@ def test_nothing_is_indexed_while_it_is_off_and_all_when_it_is_on_again(tmp_path
             ingester = make(is_on=setting)
             ingester.update_databases()
             clock.now_s += PAUSE_S
-            while ingester.index_texts():
+            while ingester.work_in_background():
                 pass
             ingester.close()
             assert first_calls(traces, "wombat") == expected

@@ -55,7 +55,7 @@ class Searched:
     def run(self, organization_id="org"):
         self.search.begin(organization_id)
         self.now_s += secret_search.PAUSE_S
-        while self.search._work._due_s.get(organization_id, self.now_s + 1) <= self.now_s:
+        while self.search._due_s.get(organization_id, self.now_s + 1) <= self.now_s:
             self.search.run_step()
 
     def found(self, organization_id="org"):

@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 
+from extensions.credentials_in_calls.search import SecretSearch
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester
 from store.backup import contents, copying
@@ -33,7 +34,9 @@ def make_ingester(data_dir):
         DiskRoom(data_dir, 0),
         lambda: 0.0,
         lambda _: None,
-        secrets_key_path=data_dir / "control.db",
+        make_work=lambda databases: [
+            SecretSearch(data_dir, data_dir / "control.db", databases, lambda: 0.0)
+        ],
     )
 
 
@@ -95,7 +98,7 @@ class Traffic:
         with closing(make_ingester(self.data_dir)) as ingester:
             while not self._stop.is_set():
                 ingester.run_round()
-                ingester.look_for_secrets()
+                ingester.work_in_background()
 
 
 def read_calls(data_dir):
