@@ -7,7 +7,6 @@ command with the same file goes on with those that are missing.
 """
 
 import argparse
-import itertools
 import os
 import platform
 import shlex
@@ -212,15 +211,6 @@ def main(arguments: list[str]) -> int:
     for failure in failures:
         print(f"bench: {failure}", file=sys.stderr)
     return 1 if failures else 0
-
-
-def run_alone(section: str, arguments: list[str]) -> int:
-    """Run one section as a command of its own, such as ``python -m bench.cpu 2kb --rounds 5``.
-
-    Return the exit status."""
-    parts = list(itertools.takewhile(lambda each: not each.startswith("-"), arguments))
-    names = [f"{section}/{part}" for part in parts] or [section]
-    return main(["--only", ",".join(names), *arguments[len(parts) :]])
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ measured apart, and taken off.
 import math
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -426,7 +424,3 @@ def make_rate_figure(count: int, rounds: Sequence[Rate]) -> Figure:
         [each.per_s for each in rounds],
         note=f"CPU a call: {nodes_ms:.2f} ms of nodes and Redis, {others_ms:.2f} ms of {by}",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(import_module("bench.__main__").run_alone("cluster", sys.argv[1:]))

@@ -6,12 +6,10 @@ What counts is the median over the rounds of the ratio of neighbours: the machin
 likes as long as all feel it.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import import_module
 
 from bench.client import CallsJob
 from bench.figures import Figure, make_figure
@@ -212,7 +210,3 @@ def make_peer_figures(
             is_least=True,
             note=note,
         )
-
-
-if __name__ == "__main__":
-    sys.exit(import_module("bench.__main__").run_alone("cpu", sys.argv[1:]))

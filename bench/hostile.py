@@ -6,7 +6,6 @@ person of another organisation requests each of the other pages by turns.
 
 # ruff: noqa: S608 - SQL made of text is what is tried here
 
-import sys
 import threading
 import time
 from collections import Counter
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException
-from importlib import import_module
 from operator import itemgetter
 from typing import Protocol
 from urllib.parse import quote, quote_plus
@@ -195,7 +193,3 @@ class _Peaks:
             with suppress(psutil.NoSuchProcess):
                 total_mb += process.memory_full_info().uss / 1e6
         self.peaks_mb[name] = max(self.peaks_mb.get(name, 0.0), total_mb)
-
-
-if __name__ == "__main__":
-    sys.exit(import_module("bench.__main__").run_alone("hostile", sys.argv[1:]))

@@ -8,7 +8,6 @@ the machine does.
 
 import json
 import shutil
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPConnection
-from importlib import import_module
 from pathlib import Path
 from statistics import median
 from urllib.parse import quote, quote_plus
@@ -270,7 +268,3 @@ def _store(path: Path, is_over: threading.Event) -> None:
     while not is_over.wait(0.05):
         count += 1
         fill(path, count)
-
-
-if __name__ == "__main__":
-    sys.exit(import_module("bench.__main__").run_alone("pages", sys.argv[1:]))

@@ -7,12 +7,10 @@ counts the pages of each table (``dbstat``), the parts say what it is made of.
 """
 
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 
 from bench.client import CallsJob
@@ -158,7 +156,3 @@ def _call(client: Client, ours: Proxy, first: int, end: int) -> None:
             connections=CONNECTIONS,
         )
     )
-
-
-if __name__ == "__main__":
-    sys.exit(import_module("bench.__main__").run_alone("storage", sys.argv[1:]))

@@ -4,14 +4,12 @@ Every event carries the moment the upstream wrote it, so its lag is that of the 
 nothing else. Direct and proxied rounds take turns, those of other programs too.
 """
 
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import cycle
 
 from bench.client import CallsJob, StreamsJob
@@ -275,7 +273,3 @@ def measure(options: Options) -> Iterator[Figure]:
         for name, measure_one in MEASUREMENTS.items():
             if options.wants(name):
                 yield from measure_one(service)
-
-
-if __name__ == "__main__":
-    sys.exit(import_module("bench.__main__").run_alone("streams", sys.argv[1:]))

@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 
 from bench import light_load
 from bench.figures import Figure, make_figure
@@ -205,7 +204,3 @@ def make_check(name: str, times_us: Sequence[float]) -> Figure:
         target=20.0,
         note=f"p99 {percentiles[98]:.1f} us",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(import_module("bench.__main__").run_alone("workers", sys.argv[1:]))

@@ -403,18 +403,6 @@ def test_sections_and_parts_that_there_are_not_are_refused_with_those_there_are(
         command.parse_names("cpu/3kb")
 
 
-@pytest.mark.parametrize(
-    ("words", "arguments"),
-    [
-        ([], ["--only", "cpu"]),
-        (["2kb", "300kb", "--rounds", "5"], ["--only", "cpu/2kb,cpu/300kb", "--rounds", "5"]),
-    ],
-)
-def test_a_section_is_a_command_of_its_own_too(words, arguments, monkeypatch):
-    monkeypatch.setattr(command, "main", lambda given: given)
-    assert command.run_alone("cpu", words) == arguments
-
-
 def test_a_run_of_a_section_gives_its_figures(monkeypatch, capsys):
     monkeypatch.setattr(command, "SECTIONS", {"checks": lambda _: measure_checks(300)})
     section, failure = command.run_section("checks", Options(is_quick=True))
