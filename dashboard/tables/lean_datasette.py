@@ -74,7 +74,7 @@ from datasette.utils.asgi import (  # noqa: E402
     Response,
 )
 from datasette.views.base import DatasetteError, DataView  # noqa: E402
-from datasette.views.database import DatabaseView  # noqa: E402
+from datasette.views.database import DatabaseView, QueryView  # noqa: E402
 from datasette.views.row import RowView  # noqa: E402
 from datasette.views.table import TableView, display_columns_and_rows  # noqa: E402
 
@@ -91,6 +91,7 @@ __all__ = [
     "Datasette",
     "DatasetteError",
     "QueryInterrupted",
+    "QueryView",
     "Request",
     "Response",
     "Results",

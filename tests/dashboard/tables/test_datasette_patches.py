@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import datasette
 import pytest
+from datasette import hookimpl
 from datasette.app import Datasette
 from datasette.blob_renderer import render_blob
 from datasette.database import Database
@@ -147,6 +148,26 @@ async def test_it_still_offers_each_cell_to_plugins(browser, monkeypatch):
         browser, "traces", "usage", results.description, results.rows
     )
     assert offered == ["id", "model"] * 2
+
+
+async def test_it_still_offers_each_cell_of_a_query_to_plugins(browser, monkeypatch):
+    patch, offered = REPLACED["datasette.views.database.pm"], []
+    monkeypatch.setattr(patch.owner, "pm", patch.original)
+
+    class Plugin:
+        @hookimpl
+        def render_cell(self, column):
+            offered.append(column)
+
+    pm.register(Plugin(), "plugin")
+    try:
+        _, make_context, *_ = await DatabaseView(browser).data(
+            make_request("/traces?sql=select+1+as+a")
+        )
+        await make_context()
+    finally:
+        pm.unregister(name="plugin")
+    assert offered == ["a"]
 
 
 async def test_it_still_ends_a_csv_that_failed_as_if_it_were_complete(browser, monkeypatch):
