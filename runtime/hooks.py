@@ -14,6 +14,7 @@ from typing import Any
 
 import pluggy
 
+from runtime.data_file import DataFile
 from runtime.health import Health
 from runtime.node import Node
 from runtime.process_spec import ProcessSpec
@@ -89,6 +90,15 @@ def health(node: Node, data_dir: Path) -> Health | None:
 
     Called in the proxy for each ``/healthz``, and where that has ``/metrics`` for each of these, otherwise in
     the web process. It reads a small file at most; what it raises fails the response."""
+    raise NotImplementedError
+
+
+@hookspec
+def data_files() -> Sequence[DataFile]:
+    """Return the files of the data directory, with what a backup does with each of them.
+
+    Called in processes that make or restore a backup, or move organisations to another node. Those of an
+    organisation are ``traces/*/NAME``, and no other one is copied."""
     raise NotImplementedError
 
 

@@ -16,7 +16,7 @@ from manage.api.usage_operations import UsageTotals
 from manage.cli.main import cli
 from metering.token_counts import TOKEN_CLASSES
 from runtime.settings import group_settings
-from store.backup.contents import RULES
+from store.backup.contents import list_rules
 from tests import ROOT
 
 _TABLE = re.compile(r"(<h2>([^<]*)</h2>\n)(<table>.*?</table>\n)", re.DOTALL)
@@ -126,5 +126,5 @@ def render_causes() -> str:
 
 def render_backup_rules() -> str:
     """The files of a data directory, and what a backup does with them."""
-    rows = [f"| `{each.pattern}` | {each.treatment} | {each.about} |" for each in RULES]
+    rows = [f"| `{each.pattern}` | {each.treatment} | {each.about} |" for each in list_rules()]
     return "\n".join(["", "| file | in a backup | |", "| --- | --- | --- |", *rows, "", ""])

@@ -14,16 +14,14 @@ import orjson
 from extensions.cluster import checks
 from extensions.cluster.checks import RecordError, build, parse_json
 from extensions.cluster.erasure_copies import ErasureCopy
-from extensions.credentials_in_calls.findings import NAME as SECRETS
-from extensions.reconcile.result_file import NAME as RECONCILIATION
 from runtime.buckets import BUCKETS, find_bucket
+from store.backup.contents import list_names_of_organization
 from store.budget_file import ReachedBudget
 from store.control.budget_alerts import REACHED_PERCENT, WARNING_PERCENT, Alert
 from store.control.erasures import MAX_CHARS
 from store.traces.maintenance.erasing import Criteria
 
 MOST_PIECE_BYTES = 4 << 20
-TRACE_FILES = frozenset({"traces.db", SECRETS, RECONCILIATION})  # of an organisation
 _CRITERION = checks.optional(checks.any_text(MAX_CHARS))
 
 
@@ -124,7 +122,7 @@ def check_trace_file(value: object) -> str:
     """Return ``<organisation>/<name>`` of a file that the store makes. Raises RecordError."""
     if isinstance(value, str):
         folder, _, name = value.partition("/")
-        if name in TRACE_FILES:
+        if name in list_names_of_organization():
             return f"{checks.name(folder)}/{name}"
     raise RecordError("not a file of traces")
 

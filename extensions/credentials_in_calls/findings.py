@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from extensions.credentials_in_calls import FILE
 from store import database
 from store.migrations import Database, Migrations
 
-NAME = "secrets.db"
 MAX_LISTED = 200
 BUSY_TIMEOUT_S = 1.0
 migrations = Migrations("secrets")
@@ -77,7 +77,7 @@ class ListedSecret:
 
 def secrets_path(trace_path: Path) -> Path:
     """Return the file that belongs to a trace database."""
-    return trace_path.with_name(NAME)
+    return trace_path.with_name(FILE)
 
 
 class FoundSecrets:

@@ -5,6 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from extensions.credentials_in_calls import FILE
+from runtime.data_file import DataFile
 from runtime.hooks import hookimpl
 from runtime.setting import Setting
 from runtime.setting_values import parse_switch
@@ -22,6 +24,13 @@ SEARCH = Setting(
 @hookimpl
 def settings() -> Mapping[str, Sequence[Setting[Any]]]:
     return {"Data and prices": (SEARCH,)}
+
+
+@hookimpl
+def data_files() -> Sequence[DataFile]:
+    about = "Findings of credentials. Copied before the traces, so that none is of a call that the copy lacks."
+    migrations = "extensions.credentials_in_calls.findings"
+    return (DataFile(f"traces/*/{FILE}", "copied as a database", about, migrations),)
 
 
 @hookimpl

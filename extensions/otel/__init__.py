@@ -1,1 +1,3 @@
 """Exporting finished calls as spans to an OpenTelemetry collector."""
+
+FILE = "otel.db"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from extensions.otel.positions import NAME
+from extensions.otel import FILE
 from store.following.positions import read_totals
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ def make_metrics(data_dir: Path) -> Iterator[Metric]:
         "taximeter_otel_dropped", "Calls that a collector will not get.", labels=["collector"]
     )
     try:
-        for each in read_totals(data_dir / NAME):
+        for each in read_totals(data_dir / FILE):
             exported.add_metric([each.receiver], each.exported)
             dropped.add_metric([each.receiver], each.dropped)
     except sqlite3.Error as error:  # a gap in these figures is better than none at all

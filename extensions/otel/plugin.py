@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from extensions.otel import FILE
+from runtime.data_file import DataFile
 from runtime.hooks import hookimpl
 from runtime.process_spec import ProcessSpec
 from runtime.setting import Setting
@@ -34,6 +36,14 @@ OTEL = Setting(
 @hookimpl
 def settings() -> Mapping[str, Sequence[Setting[Any]]]:
     return {"Logs and metrics": (OTEL,)}
+
+
+@hookimpl
+def data_files() -> Sequence[DataFile]:
+    about = (
+        "How far each collector has come: after a restore it gets what is recorded from then on."
+    )
+    return (DataFile(FILE, "left out", about),)
 
 
 @hookimpl

@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
+from extensions.otel import FILE
 from store.following import follower
 from store.following.positions import Positions, make_migrations
 
-NAME = "otel.db"
 migrations = make_migrations("otel")
 
 
 def open_positions(data_dir: Path) -> Positions:
     """Return the positions of all collectors. Raises sqlite3.Error and OSError."""
-    return Positions(data_dir / NAME, migrations)
+    return Positions(data_dir / FILE, migrations)
 
 
 def begin(data_dir: Path, collector: str) -> None:

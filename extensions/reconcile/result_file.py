@@ -13,11 +13,10 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from extensions.reconcile import FILE
 from extensions.reconcile.comparison import Comparison
 from runtime.private_file import replace_private
 from store.traces.paths import trace_path
-
-NAME = "reconciliation.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,4 +81,4 @@ def read_reconciliation(data_dir: Path, organization_id: str) -> Reconciliation 
 
 def find_file(data_dir: Path, organization_id: str) -> Path:
     """Return where the last reconciliation of an organisation is. Raises ValueError."""
-    return trace_path(data_dir, organization_id).with_name(NAME)
+    return trace_path(data_dir, organization_id).with_name(FILE)

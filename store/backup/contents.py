@@ -8,15 +8,14 @@ of copying decides what a backup may lack: first comes what waits in the spool, 
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import cache
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple
 
-from extensions.credentials_in_calls.findings import NAME as SECRETS
-from extensions.reconcile.result_file import NAME as RECONCILIATION
+from runtime import extensions
+from runtime.data_file import DataFile
 from store.spool.format import DONE, LOCK, OPEN, RESERVE, UNREADABLE
 from store.spool.free_files import FREE
-
-type Treatment = Literal["copied as a database", "copied", "copied first", "left out"]
 
 CONTROL = "control.db"
 TRACES = "traces.db"
@@ -24,65 +23,75 @@ RESTORING = "taximeter-restore"
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~@+=-]{0,199}")
 
 
-class Rule(NamedTuple):
-    """A rule for the files whose path in the data directory matches a pattern, part by part."""
-
-    pattern: str
-    treatment: Treatment
-    about: str
-
-    @property
-    def is_copied(self) -> bool:
-        """Return whether a backup has these files."""
-        return self.treatment != "left out"
-
-
-# The first that matches holds. Within an organisation this is also the order of copying.
-RULES = (
-    Rule(f"spool/{UNREADABLE}/*", "copied first", "Calls that could not be recorded."),
-    Rule(f"spool/*/*{DONE}", "copied first", "Calls that have ended and are not recorded yet."),
-    Rule(
+_SPOOL = (
+    DataFile(f"spool/{UNREADABLE}/*", "copied first", "Calls that could not be recorded."),
+    DataFile(f"spool/*/*{DONE}", "copied first", "Calls that have ended and are not recorded yet."),
+    DataFile(
         f"spool/*/*{OPEN}",
         "copied first",
         "Calls in flight, as far as they came: restored, they are calls that a restart interrupted.",
     ),
-    Rule(
-        f"traces/*/{SECRETS}",
-        "copied as a database",
-        "Findings of credentials. Copied before the traces, so that none is of a call that the copy lacks.",
-    ),
-    Rule(f"traces/*/{RECONCILIATION}", "copied", "The last reconciliation."),
-    Rule(
+)
+_OURS = (
+    DataFile(
         f"traces/*/{TRACES}",
         "copied as a database",
         "Calls with their bodies, sums, and the index of texts.",
+        "store.traces.schema",
     ),
-    Rule(
+    DataFile(
         CONTROL,
         "copied as a database",
         "Organisations, people, proxy endpoints, hashes of keys, the activity log, and the keys that"
         " fingerprints of credentials are made with. Copied last: each call in the backup has its"
         " endpoint there.",
+        "store.control.schema",
     ),
-    Rule("*.db-wal", "left out", "The copy of the database has what is in it."),
-    Rule("traces/*/*.db-wal", "left out", "The same."),
-    Rule("*.db-shm", "left out", "SQLite makes it again."),
-    Rule("traces/*/*.db-shm", "left out", "The same."),
-    Rule(f"spool/*/{LOCK}", "left out", "A lock of a running process."),
-    Rule(f"spool/*/{RESERVE}", "left out", "Room for when the disk is full, without content."),
-    Rule(f"spool/*/{FREE}/*", "left out", "Emptied files, for other calls."),
-    Rule("recorder.reserve", "left out", "The same."),
-    Rule("*.lock", "left out", "Locks of running processes."),
-    Rule("*.json", "left out", "What running processes say of themselves."),
-    Rule("*.new", "left out", "Drafts of such files."),
-    Rule("traces/*/*.new", "left out", "The same."),
-    Rule("node.id", "left out", "The name of a recorder node: one that is restored has its own."),
-    Rule("extensions.db", "left out", "Up to which call extensions were told: they begin anew."),
-    Rule("run.log", "left out", "What a service that `taximeter run` started has printed."),
-    Rule("incoming/**", "left out", "A bucket that is being moved here from another node."),
-    Rule(f"{RESTORING}/**", "left out", "What a restore that was interrupted has left."),
-    Rule("mitmproxy/**", "left out", "The folder of mitmproxy, which nothing is kept in."),
 )
+_LEFT_OUT = (
+    DataFile("*.db-wal", "left out", "The copy of the database has what is in it."),
+    DataFile("traces/*/*.db-wal", "left out", "The same."),
+    DataFile("*.db-shm", "left out", "SQLite makes it again."),
+    DataFile("traces/*/*.db-shm", "left out", "The same."),
+    DataFile(f"spool/*/{LOCK}", "left out", "A lock of a running process."),
+    DataFile(f"spool/*/{RESERVE}", "left out", "Room for when the disk is full, without content."),
+    DataFile(f"spool/*/{FREE}/*", "left out", "Emptied files, for other calls."),
+    DataFile("recorder.reserve", "left out", "The same."),
+    DataFile("*.lock", "left out", "Locks of running processes."),
+    DataFile("*.json", "left out", "What running processes say of themselves."),
+    DataFile("*.new", "left out", "Drafts of such files."),
+    DataFile("traces/*/*.new", "left out", "The same."),
+    DataFile(
+        "node.id", "left out", "The name of a recorder node: one that is restored has its own."
+    ),
+    DataFile(
+        "extensions.db", "left out", "Up to which call extensions were told: they begin anew."
+    ),
+    DataFile("run.log", "left out", "What a service that `taximeter run` started has printed."),
+    DataFile("incoming/**", "left out", "A bucket that is being moved here from another node."),
+    DataFile(f"{RESTORING}/**", "left out", "What a restore that was interrupted has left."),
+    DataFile("mitmproxy/**", "left out", "The folder of mitmproxy, which nothing is kept in."),
+)
+
+
+@cache
+def list_rules() -> Sequence[DataFile]:
+    """Return the rules, of which the first that matches holds.
+
+    Within an organisation this is also the order of copying: what extensions keep, then the traces."""
+    added = list(chain(*extensions.call().data_files()))
+    copied = [each for each in added if each.is_copied]
+    left_out = [each for each in added if not each.is_copied]
+    return *_SPOOL, *copied, *_OURS, *left_out, *_LEFT_OUT
+
+
+def list_names_of_organization() -> frozenset[str]:
+    """Return the names of the files that an organisation may have, in the folder of its traces."""
+    return frozenset(PurePosixPath(rule.pattern).name for rule in _list_of_organization())
+
+
+def _list_of_organization() -> list[DataFile]:
+    return [each for each in list_rules() if each.is_copied and each.pattern.startswith("traces/")]
 
 
 def list_spool(data_dir: Path) -> list[PurePosixPath]:
@@ -90,14 +99,12 @@ def list_spool(data_dir: Path) -> list[PurePosixPath]:
 
     A file that is renamed while its folder is listed may be missed under both names, so folders are
     listed twice: a file is renamed only once."""
-    rules = [rule for rule in RULES if rule.treatment == "copied first"]
-    return sorted({path for _ in range(2) for rule in rules for path in _find(data_dir, rule)})
+    return sorted({path for _ in range(2) for rule in _SPOOL for path in _find(data_dir, rule)})
 
 
 def list_organizations(data_dir: Path) -> list[PurePosixPath]:
     """Return the files of all organisations to copy."""
-    rules = [rule for rule in RULES if rule.pattern.startswith("traces/") and rule.is_copied]
-    found = [path for rule in rules for path in _find(data_dir, rule)]
+    found = [path for rule in _list_of_organization() for path in _find(data_dir, rule)]
     return sorted(found, key=lambda path: path.parent)  # keeps the order of the rules within each
 
 
@@ -111,11 +118,13 @@ def list_unknown(data_dir: Path) -> list[PurePosixPath]:
     return sorted(path for path in found if find_rule(path) is None)
 
 
-def find_rule(path: PurePosixPath) -> Rule | None:
+def find_rule(path: PurePosixPath) -> DataFile | None:
     """Return the rule about a path in the data directory.
 
     None is about a file to copy under a name that Taximeter gives to none: a restore refuses these."""
-    rule = next((rule for rule in RULES if _matches(path.parts, rule.pattern.split("/"))), None)
+    rule = next(
+        (rule for rule in list_rules() if _matches(path.parts, rule.pattern.split("/"))), None
+    )
     if rule is not None and rule.is_copied and not all(map(is_plain, path.parts)):
         return None
     return rule
@@ -132,7 +141,7 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))
 
 
-def _find(data_dir: Path, rule: Rule) -> list[PurePosixPath]:
+def _find(data_dir: Path, rule: DataFile) -> list[PurePosixPath]:
     paths = [
         PurePosixPath(path.relative_to(data_dir).as_posix())
         for path in data_dir.glob(rule.pattern)

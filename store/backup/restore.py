@@ -9,29 +9,21 @@ and no database brings statements that would run when the service writes.
 """
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 
-from extensions.credentials_in_calls import findings as found_secrets
 from runtime.locks import LockHeldError, ProcessLock
 from store import before_release, database
 from store.backup import contents, copying
 from store.backup.copying import DamagedError
 from store.backup.manifest import BackupError, Manifest, StoredFile, read_manifest
-from store.control import schema as control_schema
 from store.migration_status import find_unknown, list_applied
-from store.migrations import Migrations
-from store.traces import schema as traces_schema
 
 SERVICE_LOCK = "up.lock"
 _INTERRUPTED = frozenset({contents.RESTORING, "spool", "traces"})
-_MIGRATIONS: Mapping[str, Migrations] = {
-    contents.CONTROL: control_schema.migrations,
-    contents.TRACES: traces_schema.migrations,
-    found_secrets.NAME: found_secrets.migrations,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +65,17 @@ def restore_backup(folder: Path, data_dir: Path) -> Restored:
 def _check_versions(folder: Path, manifest: Manifest) -> None:
     """Check that this version knows the schemas. Raises BackupError."""
     for name, stored in manifest.files.items():
-        known = _MIGRATIONS.get(PurePosixPath(name).name)
+        rule = contents.find_rule(PurePosixPath(name))
+        if rule is None or rule.migrations is None:
+            continue
+        known = import_module(rule.migrations).migrations
         origin = before_release.find_origin(stored.migrations)
         if origin == "an earlier one":
             raise BackupError(
                 f"the backup in {folder} was made by an earlier Taximeter: restore it with that of commit"
                 f" {before_release.COMMIT}, and {before_release.ADVICE}"
             )
-        if origin == "a release" and known is not None and find_unknown(stored.migrations, known):
+        if origin == "a release" and find_unknown(stored.migrations, known):
             raise BackupError(
                 f"the backup in {folder} was made by a newer Taximeter ({manifest.taximeter}): install"
                 " that version, or a newer one, and restore it with that"

@@ -13,10 +13,11 @@ from extensions.cluster.copies import bucket_key
 from extensions.cluster.keys import MOVES
 from extensions.cluster.moving import incoming, moves
 from extensions.cluster.moving.moves import read_wish, send_piece
-from extensions.cluster.records import MOST_PIECE_BYTES, TRACE_FILES, Move, Offer, Wish
+from extensions.cluster.records import MOST_PIECE_BYTES, Move, Offer, Wish
 from runtime import clock
 from runtime.buckets import find_bucket
 from store import database
+from store.backup.contents import list_names_of_organization
 from store.spool.format import DONE, OPEN, REJECTIONS, UNREADABLE
 from store.traces.paths import find_bucket_folders
 
@@ -58,7 +59,7 @@ class Hold:
             raise
 
     def _open(self, path: Path) -> None:
-        if path.name not in TRACE_FILES:
+        if path.name not in list_names_of_organization():
             raise FileExistsError(f"{path} is not of this program: move it away")
         self._files[f"{path.parent.name}/{path.name}"] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 

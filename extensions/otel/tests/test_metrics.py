@@ -1,4 +1,5 @@
-from extensions.otel.positions import NAME, open_positions
+from extensions.otel import FILE
+from extensions.otel.positions import open_positions
 from store.following.positions import Position
 from tests.manage.metrics.conftest import find
 
@@ -18,7 +19,7 @@ def test_the_operator_sees_what_collectors_have_and_lack(scrape, site):
 
 
 def test_positions_that_cannot_be_read_leave_a_gap_in_the_figures_alone(scrape, site, caplog):
-    (site.data_dir / NAME).write_bytes(b"no database" * 1000)
+    (site.data_dir / FILE).write_bytes(b"no database" * 1000)
     samples = scrape()
     assert "taximeter_recorder_up" in {name for name, _ in samples}
     assert "lacks the figures of exports" in caplog.text

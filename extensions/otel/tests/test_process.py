@@ -9,7 +9,8 @@ from importlib import import_module
 
 import pytest
 
-from extensions.otel.positions import NAME, begin
+from extensions.otel import FILE
+from extensions.otel.positions import begin
 from extensions.otel.tests.collector import Collector, read_attributes
 from runtime.installing import command_for_extra
 from store.following.positions import read_totals
@@ -119,7 +120,7 @@ def test_exactly_the_finished_calls_arrive_over_kills_and_restarts(
     assert set(counts.values()) == {1}, "each was acknowledged once"
     wait_until(
         lambda: (
-            [(each.exported, each.dropped) for each in read_totals(tmp_path / NAME)]
+            [(each.exported, each.dropped) for each in read_totals(tmp_path / FILE)]
             == [(len(ids), 1)]
         ),
         "the count of the call that was refused",
