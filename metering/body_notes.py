@@ -42,11 +42,6 @@ def join_notes(*notes: str | None) -> str | None:
     return SEPARATOR.join(note for note in notes if note) or None
 
 
-def lacks_response(notes: str | None) -> bool:
-    """Return whether something of the response is missing, or could not be decoded."""
-    return any(each.startswith("response ") for each in (notes or "").split(SEPARATOR))
-
-
 def note_removal(notes: str | None, side: Side) -> str | None:
     """Return the notes of an entry whose body of one side is being removed."""
     others = (each for each in (notes or "").split(SEPARATOR) if not each.startswith(f"{side} "))
