@@ -7,6 +7,7 @@ cache writes have two rates.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from metering.token_counts import PROMPT_CLASSES
 from metering.usage import Pass
 
 
@@ -85,6 +86,9 @@ TOKEN_COMPONENTS: tuple[TokenComponent, ...] = (
 # Rates are in US dollars for as many.
 TOKEN_UNIT, SEARCH_UNIT = 1_000_000, 1_000
 WEB_SEARCH = Component(name="web_search", title="Web searches", base_price="web_searches_kcount")
-PROMPT_COMPONENTS = tuple(each.name for each in TOKEN_COMPONENTS if each is not OUTPUT)
+_PROMPT_CLASSES = {each.name for each in PROMPT_CLASSES}
+PROMPT_COMPONENTS = tuple(
+    each.name for each in TOKEN_COMPONENTS if each.counted_in in _PROMPT_CLASSES
+)
 TOKEN_CLASSES = {each.name: each.counted_in for each in TOKEN_COMPONENTS}
 TITLES = {each.name: each.title for each in (*TOKEN_COMPONENTS, WEB_SEARCH)}

@@ -1,11 +1,11 @@
 """Token counts by class, of one pass, of one call, or summed over many calls.
 
-Each field of ``TokenCounts`` is one class of tokens. The class has the same name in upstream's usage
-object, in the columns of ``usage`` and ``usage_hourly``, and in the management API. Everything that
-reads, stores, sums or shows tokens derives its names from these fields.
+Each field of ``TokenCounts`` declares one class of tokens. Its name is the same in upstream's usage
+object, in the columns of every table of calls or sums, and in the management API. Everything that reads,
+stores, sums, compares or shows tokens follows from these fields.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Protocol, Self
 
@@ -14,10 +14,25 @@ class _Row(Protocol):
     def __getitem__(self, name: str, /) -> Any: ...
 
 
-def _count(title: str, *, in_prompt: bool = False) -> Any:
-    """Declare a class of tokens. ``title`` is its name on pages; ``in_prompt``: the model read
-    these tokens."""
-    return field(default=None, metadata={"title": title, "in_prompt": in_prompt})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenClass:
+    """A class of tokens. ``name`` is that of the field of ``TokenCounts``.
+
+    ``title`` is its name on pages, ``about`` the description of its columns. ``in_prompt``: the model
+    read these tokens. ``label`` is its value of ``kind`` in ``/metrics``. ``color`` is the CSS class of
+    its colour in charts. ``in_reports`` are the fields of upstream's usage report whose sum it is."""
+
+    name: str = ""
+    title: str
+    about: str
+    in_prompt: bool = False
+    label: str
+    color: str
+    in_reports: tuple[str, ...]
+
+
+def _declare(declared: TokenClass) -> Any:
+    return field(default=None, metadata={"class": declared})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +40,48 @@ class TokenCounts:
     """Counts of tokens by class; None is unknown. Adding an unknown count to a known one leaves the
     known one."""
 
-    input_tokens: int | None = _count("Uncached input", in_prompt=True)
-    output_tokens: int | None = _count("Output")
-    cache_creation_input_tokens: int | None = _count("Cache writes", in_prompt=True)
-    cache_read_input_tokens: int | None = _count("Cache reads", in_prompt=True)
+    input_tokens: int | None = _declare(
+        TokenClass(
+            title="Uncached input",
+            about="Uncached input tokens.",
+            in_prompt=True,
+            label="uncached_input",
+            color="s3",
+            in_reports=("uncached_input_tokens",),
+        )
+    )
+    output_tokens: int | None = _declare(
+        TokenClass(
+            title="Output",
+            about="Output tokens, thinking included.",
+            label="output",
+            color="s2",
+            in_reports=("output_tokens",),
+        )
+    )
+    cache_creation_input_tokens: int | None = _declare(
+        TokenClass(
+            title="Cache writes",
+            about="Tokens written to the prompt cache.",
+            in_prompt=True,
+            label="cache_write",
+            color="s1",
+            in_reports=(
+                "cache_creation.ephemeral_1h_input_tokens",
+                "cache_creation.ephemeral_5m_input_tokens",
+            ),
+        )
+    )
+    cache_read_input_tokens: int | None = _declare(
+        TokenClass(
+            title="Cache reads",
+            about="Tokens read from the prompt cache.",
+            in_prompt=True,
+            label="cache_read",
+            color="s0",
+            in_reports=("cache_read_input_tokens",),
+        )
+    )
 
     @classmethod
     def from_row(cls, row: _Row) -> Self:
@@ -60,15 +113,6 @@ class TokenCounts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenClass:
-    """A class of tokens as pages show it. ``name`` is that of the field of ``TokenCounts``."""
-
-    name: str
-    title: str
-    in_prompt: bool
-
-
 def list_flat_fields(kind: type[Any]) -> dict[str, str]:
     """Return the fields of a dataclass in order, with the path that ``operator.attrgetter`` takes.
 
@@ -88,9 +132,13 @@ def flatten(value: Any) -> dict[str, Any]:
     return {name: attrgetter(path)(value) for name, path in list_flat_fields(type(value)).items()}
 
 
-TOKEN_CLASSES = tuple(TokenClass(name=each.name, **each.metadata) for each in fields(TokenCounts))
+TOKEN_CLASSES = tuple(
+    replace(each.metadata["class"], name=each.name) for each in fields(TokenCounts)
+)
 PROMPT_CLASSES = tuple(each for each in TOKEN_CLASSES if each.in_prompt)
 OTHER_CLASSES = tuple(each for each in TOKEN_CLASSES if not each.in_prompt)
+# As charts stack them, from below: what was in the cache comes first.
+CHART_CLASSES = (*reversed(PROMPT_CLASSES), *OTHER_CLASSES)
 NAMES = tuple(each.name for each in TOKEN_CLASSES)
 UNKNOWN, ZERO = TokenCounts(), TokenCounts(**dict.fromkeys(NAMES, 0))
 # With a single name attrgetter returns no tuple; there are always several classes.

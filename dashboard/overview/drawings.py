@@ -10,19 +10,13 @@ from dashboard.overview.periods import Period
 from dashboard.overview.reading import Overview
 from dashboard.overview.series import MAX_SHOWN, Group, Step
 from metering.formats import format_cents, format_count, format_tokens
-from metering.token_counts import TOKEN_CLASSES
+from metering.token_counts import CHART_CLASSES
 from runtime.intervals import Interval
 from store.traces.sums.rollup import OTHER, UNKNOWN
 
 PATH = "/overview"
 REST = "rest"
 _LEAST_CENTS = 0.01  # a smaller amount is "<$0.0001" on all pages
-_KINDS = {
-    "cache_read_input_tokens": "read",
-    "cache_creation_input_tokens": "write",
-    "input_tokens": "input",
-    "output_tokens": "output",
-}
 _UNKNOWN_NAMES: dict[Name, str] = {
     "model": "No model named",
     "client": "No client named",
@@ -114,9 +108,9 @@ def draw(overview: Overview) -> Sequence[Drawing]:
             overview,
             "tokens",
             "Tokens by kind",
-            [Key(style, title, None, None) for title, style in _token_kinds()],
+            [Key(each.color, each.title, None, None) for each in CHART_CLASSES],
             [
-                [float(getattr(step.totals.tokens, name) or 0) for name in _KINDS]
+                [float(getattr(step.totals.tokens, each.name) or 0) for each in CHART_CLASSES]
                 for step in overview.series.steps
             ],
             _format_tokens,
@@ -217,11 +211,6 @@ def _make_row(
         cells=[Cell(format_value(value), link) for value, link in zip(values, links, strict=True)],
         total=format_value(sum(values)),
     )
-
-
-def _token_kinds() -> Sequence[tuple[str, str]]:
-    titles = {each.name: each.title for each in TOKEN_CLASSES}
-    return [(titles[name], style) for name, style in _KINDS.items()]
 
 
 def _format_dollars(cents: float) -> str:

@@ -1,27 +1,31 @@
 """The strip of a session: a bar for each turn, whose height is its cost.
 
-The parts of a bar are what was paid for, from below: cache reads, cache writes, uncached input and output.
+The parts of a bar are what was paid for, from below: cache reads, cache writes, uncached input with
+searches, and output.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from metering.components import INPUT, TOKEN_CLASSES, WEB_SEARCH
+from metering.token_counts import CHART_CLASSES
 from store.traces.sessions.session_reader import Turn
 
 STEP, WIDTH, HEIGHT = 10, 8, 100.0
 _SMALLEST = 1.5  # whatever cost something is seen
-# The parts with the components of the cost in each, and their names for the key of the drawing.
+_SEARCHES = WEB_SEARCH.name, INPUT.counted_in  # what searches cost is drawn with uncached input
+# The components of the cost in each part. A part is a class of tokens, by its colour.
 PARTS = {
-    "read": ("cache_read",),
-    "write": ("cache_write_5m", "cache_write_1h"),
-    "input": ("input", "web_search"),
-    "output": ("output",),
+    each.color: tuple(
+        name for name, counted_in in (*TOKEN_CLASSES.items(), _SEARCHES) if counted_in == each.name
+    )
+    for each in CHART_CLASSES
 }
 PART_TITLES = {
-    "read": "cache reads",
-    "write": "cache writes",
-    "input": "uncached input and searches",
-    "output": "output",
+    each.color: f"{each.title.lower()} and searches"
+    if each.name == INPUT.counted_in
+    else each.title.lower()
+    for each in CHART_CLASSES
 }
 # What the template of the drawing needs to know.
 DRAWING = {"step": STEP, "width": WIDTH, "height": HEIGHT, "part_titles": PART_TITLES}

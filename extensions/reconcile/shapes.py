@@ -24,12 +24,20 @@ Fields that are not read may change or be missing; what is read is checked.
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Annotated, Literal
+from operator import attrgetter
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    create_model,
+)
 
 from extensions.reconcile.comparison import TOKENS, WEB_SEARCH, Figures, Reported
-from metering.token_counts import TokenCounts
+from metering.token_counts import TOKEN_CLASSES, TokenCounts
 
 USAGE_PATH = "/v1/organizations/usage_report/messages"
 USAGE_GROUPS = ("model", "workspace_id", "api_key_id", "service_tier")
@@ -53,20 +61,28 @@ class _Shape(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class _CacheCreation(_Shape):
-    ephemeral_1h_input_tokens: Count = 0
-    ephemeral_5m_input_tokens: Count = 0
-
-
 class _ServerToolUse(_Shape):
     web_search_requests: Count = 0
 
 
-class UsageItem(_Shape):
-    uncached_input_tokens: Count
-    cache_read_input_tokens: Count
-    cache_creation: _CacheCreation
-    output_tokens: Count
+def _list_token_fields() -> dict[str, Any]:
+    """Return the fields that the classes of tokens have in reports, as pydantic takes them.
+
+    Of an object in the report, such as ``cache_creation``, each count may be missing."""
+    found: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for path in (path for each in TOKEN_CLASSES for path in each.in_reports):
+        name, _, leaf = path.partition(".")
+        if leaf:
+            nested.setdefault(name, {})[leaf] = (Count, 0)
+        else:
+            found[name] = (Count, ...)
+    for name, leaves in nested.items():
+        found[name] = (create_model(name, __base__=_Shape, **leaves), ...)
+    return found
+
+
+class UsageItem(create_model("_TokensOfItem", __base__=_Shape, **_list_token_fields())):  # type: ignore[misc]  # made from the classes of tokens
     server_tool_use: _ServerToolUse = _ServerToolUse()
     model: Name = None
     workspace_id: Name = None
@@ -76,11 +92,10 @@ class UsageItem(_Shape):
     def to_reported(self, day: date) -> Iterator[Reported]:
         """Yield the tokens, and the web searches apart from the model, as they are billed."""
         tokens = TokenCounts(
-            input_tokens=self.uncached_input_tokens,
-            output_tokens=self.output_tokens,
-            cache_creation_input_tokens=self.cache_creation.ephemeral_1h_input_tokens
-            + self.cache_creation.ephemeral_5m_input_tokens,
-            cache_read_input_tokens=self.cache_read_input_tokens,
+            **{
+                each.name: sum(attrgetter(path)(self) for path in each.in_reports)
+                for each in TOKEN_CLASSES
+            }
         )
         searches = self.server_tool_use.web_search_requests
         yield self._report(day, TOKENS, self.model, Figures(tokens=tokens))

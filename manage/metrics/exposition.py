@@ -16,17 +16,10 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from manage.metrics.figures import Figures, Spool
 from manage.metrics.processes import Process
-from metering import token_counts
+from metering.token_counts import TOKEN_CLASSES
 from store.traces.sums.counters import CALL_SUMS, TIMES, Counters
 
 _CALL_LABELS = ("endpoint", "model", "outcome")
-# What each class of tokens is called in the label ``kind``.
-KINDS = {
-    "input_tokens": "uncached_input",
-    "output_tokens": "output",
-    "cache_creation_input_tokens": "cache_write",
-    "cache_read_input_tokens": "cache_read",
-}
 _TIMES = {
     "ttfb_ms": ("taximeter_first_byte", "From the whole request to the first byte from upstream."),
     "duration_ms": ("taximeter_duration", "From the whole request to the last byte from upstream."),
@@ -110,8 +103,8 @@ def _make_counters(counters: Counters, copy: str | None) -> Iterator[Metric]:
         sums = dict(zip(CALL_SUMS, values, strict=True))
         calls.add_metric(key, sums["calls"])
         cost.add_metric(key, sums["cost_cents"] / 100)
-        for name in token_counts.NAMES:
-            tokens.add_metric((*key, KINDS[name]), sums[name])
+        for each in TOKEN_CLASSES:
+            tokens.add_metric((*key, each.label), sums[each.name])
     yield from (calls, tokens, cost)
 
 

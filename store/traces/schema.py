@@ -560,6 +560,22 @@ def add_to_usage(db: Database, columns: Mapping[str, str]) -> None:
     db.execute(f"{select.rstrip()}, {added} {end}{rest}")
 
 
+def add_token_class(db: Database, name: str) -> None:
+    """Add a class of tokens to every table that counts tokens by class, as a column of its name.
+
+    Those are the tables that have ``output_tokens``. As there, null is allowed where it is not known."""
+    tables = db.execute(
+        'select t.name, c."notnull" from sqlite_schema as t, pragma_table_info(t.name) as c'
+        " where t.type = 'table' and c.name = 'output_tokens'"
+    ).fetchall()
+    for table, is_required in tables:
+        if table == "usage":
+            add_to_usage(db, {name: "integer"})
+        else:
+            kind = "integer not null default 0" if is_required else "integer"
+            db.execute(f"alter table {table} add column {name} {kind}")
+
+
 @migrations()
 def m001_calls_of_an_organization(db: Database) -> None:
     """Create the schema of 0.1.0."""

@@ -1,5 +1,6 @@
 """Descriptions of tables and columns: ``tables.toml``, compared with the tables that there are.
 
+Columns of classes of tokens, and those that name a component, are described by these.
 They are Markdown with code in backquotes, which the table reference shows. Pages have no markup in them.
 """
 
@@ -10,8 +11,13 @@ from typing import Any
 from pydantic import Field
 
 from dashboard.tables.metadata.declarations import Declaration, MetadataError, Words, parse
+from metering.components import TOKEN_COMPONENTS, WEB_SEARCH
+from metering.token_counts import TOKEN_CLASSES
 
 FILE = "tables.toml"
+_DECLARED = {each.name: each.about for each in TOKEN_CLASSES} | {
+    "component": f"{', '.join(each.name for each in TOKEN_COMPONENTS)} or {WEB_SEARCH.name}."
+}
 
 type Schema = Mapping[str, Sequence[str]]  # the columns of each table and view
 
@@ -51,7 +57,11 @@ class Descriptions(Declaration):
 
     def describe_column(self, table: str, column: str) -> str:
         """Return the description of a column, in Markdown. Raises MetadataError."""
-        description = self.tables[table].columns.get(column) or self.columns.get(column)
+        description = (
+            self.tables[table].columns.get(column)
+            or self.columns.get(column)
+            or _DECLARED.get(column)
+        )
         if description is None:
             raise MetadataError(
                 f"{FILE}: {table}.{column} has no description:"
