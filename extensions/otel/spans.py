@@ -6,6 +6,8 @@ session is a trace; a call without one is a trace of its own.
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
@@ -70,9 +72,11 @@ class SpanMaker:
 
 def _cut(call: FinishedCall) -> FinishedCall:
     """Return a call with each text cut to a moderate length."""
-    return FinishedCall(
-        *(value[:MAX_TEXT] if isinstance(value, str) else value for value in call)  # type: ignore[arg-type]
-    )
+    values = {field.name: getattr(call, field.name) for field in fields(call)}
+    texts: dict[str, Any] = {
+        name: value[:MAX_TEXT] for name, value in values.items() if isinstance(value, str)
+    }
+    return replace(call, **texts)
 
 
 def _make_resource(version: str) -> Resource:
@@ -101,12 +105,6 @@ def _make_id(size: int, *parts: str) -> int:
 
 
 def _list_attributes(organization_id: str, call: FinishedCall) -> dict[str, Attribute | None]:
-    prompt = [
-        call.input_tokens,
-        call.cache_creation_input_tokens,
-        call.cache_read_input_tokens,
-    ]
-    known = [count for count in prompt if count is not None]
     went_well = call.outcome in _WENT_WELL
     return {
         gen_ai.GEN_AI_REQUEST_MODEL: call.request_model or call.model,
@@ -117,10 +115,10 @@ def _list_attributes(organization_id: str, call: FinishedCall) -> dict[str, Attr
         gen_ai.GEN_AI_RESPONSE_TIME_TO_FIRST_CHUNK: _seconds(call.ttfb_ms)
         if call.streamed
         else None,
-        gen_ai.GEN_AI_USAGE_INPUT_TOKENS: sum(known) if known else None,  # with the cached ones
-        gen_ai.GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS: call.cache_creation_input_tokens,
-        gen_ai.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS: call.cache_read_input_tokens,
-        gen_ai.GEN_AI_USAGE_OUTPUT_TOKENS: call.output_tokens,
+        gen_ai.GEN_AI_USAGE_INPUT_TOKENS: call.tokens.prompt,  # with the cached ones
+        gen_ai.GEN_AI_USAGE_CACHE_CREATION_INPUT_TOKENS: call.tokens.cache_creation_input_tokens,
+        gen_ai.GEN_AI_USAGE_CACHE_READ_INPUT_TOKENS: call.tokens.cache_read_input_tokens,
+        gen_ai.GEN_AI_USAGE_OUTPUT_TOKENS: call.tokens.output_tokens,
         gen_ai.GEN_AI_USAGE_REASONING_OUTPUT_TOKENS: call.thinking_tokens,
         gen_ai.GEN_AI_CONVERSATION_ID: call.session_id,
         gen_ai.GEN_AI_AGENT_ID: call.agent_id,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pluggy
 
 from manage.third_party.calling import Calling
+from metering.token_counts import flatten
 from store.following import follower
 from store.following.follower import Batch, Follower, ReceiverAwayError
 from store.following.positions import Positions, make_migrations
@@ -55,7 +56,7 @@ class Teller:
             return
 
     def _tell(self, organization_id: str, batch: Batch) -> int:
-        calls = [call._asdict() for call, _ in batch]
+        calls = [flatten(call) for call, _ in batch]
         with self._calling.noted(self._name, HOOK):
             self._manager.hook.calls_were_stored(organization_id=organization_id, calls=calls)
         if self._calling.is_left_out(self._name):

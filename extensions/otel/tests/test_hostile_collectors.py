@@ -5,6 +5,7 @@ import logging
 import resource
 import signal
 import time
+from dataclasses import fields, replace
 
 import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -13,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from extensions.otel.__main__ import Sender
 from extensions.otel.collector import explain, list_secrets
 from extensions.otel.spans import MAX_TEXT, SpanMaker
+from metering.token_counts import TokenCounts
 from runtime.settings import Settings
 from store.following.follower import BatchRefusedError, ReceiverAwayError
 from store.traces.calls.finished_calls import FinishedCall
@@ -21,8 +23,8 @@ from tests.upstream import CLOSE, RESET, STALL, Script, Upstream, answer
 SECRET = "s3cret-of-the-collector"
 CALL = FinishedCall(
     id=1, entry_id="e1", created_at="2026-01-02T03:04:05.678Z", slug="team", outcome="complete", streamed=0,
-    model="claude-x", request_model="claude-x", input_tokens=1, output_tokens=1,
-    cache_creation_input_tokens=None, cache_read_input_tokens=None, thinking_tokens=None, cost_cents=1.0,
+    model="claude-x", request_model="claude-x", tokens=TokenCounts(input_tokens=1, output_tokens=1),
+    thinking_tokens=None, cost_cents=1.0,
     duration_ms=1.0, ttfb_ms=None, proxy_overhead_ms=None, status_code=200, error_type=None,
     stop_reason="end_turn", max_tokens=1, session_id="s", agent_id=None, client="c",
     upstream_request_id=None,
@@ -242,12 +244,12 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text[:9]))
 def test_what_a_call_holds_is_an_attribute_of_moderate_length(text):
-    fields = [name for name in FinishedCall._fields if isinstance(getattr(CALL, name), str)]
+    names = [each.name for each in fields(CALL) if isinstance(getattr(CALL, each.name), str)]
     changes = dict.fromkeys(
-        {*fields, "error_type", "agent_id", "upstream_request_id"} - {"created_at"}, text
+        {*names, "error_type", "agent_id", "upstream_request_id"} - {"created_at"}, text
     )
     maker = SpanMaker("anthropic", Settings.from_env({}).upstream_url, "1.0")
-    span = maker.make(text[:100] or "o", CALL._replace(**changes))
+    span = maker.make(text[:100] or "o", replace(CALL, **changes))
     (sent,) = encode_spans([span]).resource_spans[0].scope_spans[0].spans
     assert len(sent.name) <= MAX_TEXT + 5
     assert len(sent.SerializeToString()) < 20 * 4 * MAX_TEXT

@@ -3,9 +3,11 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
+from metering.token_counts import NAMES, TokenCounts, list_flat_fields
 from store.database import list_columns, open_readonly, snapshot
 from store.traces.bodies import bodies
 from store.traces.bodies.bodies import MissingPieceError, StoredBodies
@@ -13,7 +15,8 @@ from store.traces.bodies.bodies import MissingPieceError, StoredBodies
 READ_TIMEOUT_S = 1.0
 
 
-class FinishedCall(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedCall:
     """A stored call, as the columns of ``usage`` have it."""
 
     id: int
@@ -24,10 +27,7 @@ class FinishedCall(NamedTuple):
     streamed: int
     model: str | None
     request_model: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cache_creation_input_tokens: int | None
-    cache_read_input_tokens: int | None
+    tokens: TokenCounts
     thinking_tokens: int | None
     cost_cents: float | None
     duration_ms: float | None
@@ -43,7 +43,7 @@ class FinishedCall(NamedTuple):
     upstream_request_id: str | None
 
 
-_COLUMNS = ", ".join(FinishedCall._fields)
+COLUMNS = tuple(list_flat_fields(FinishedCall))
 
 
 class FinishedCalls:
@@ -57,7 +57,7 @@ class FinishedCalls:
     def open(cls, path: Path) -> Iterator["FinishedCalls | None"]:
         """Yield the calls of a database, or None before the recorder has made its tables."""
         with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):
-            is_complete = list_columns(db, "usage") >= set(FinishedCall._fields)
+            is_complete = list_columns(db, "usage") >= set(COLUMNS)
             yield cls(db) if is_complete else None
 
     def find_newest(self) -> tuple[int, str | None]:
@@ -92,10 +92,10 @@ class FinishedCalls:
     def read_after(self, usage_id: int, limit: int) -> list[FinishedCall]:
         """Return the next calls in the order of their ids."""
         rows = self._db.execute(
-            f"select {_COLUMNS} from usage where id > ? order by id limit ?",  # noqa: S608 - our own names
+            f"select {', '.join(COLUMNS)} from usage where id > ? order by id limit ?",  # noqa: S608 - our own names
             (usage_id, limit),
         )
-        return list(map(FinishedCall._make, rows))
+        return [_make_call(dict(zip(COLUMNS, row, strict=True))) for row in rows]
 
     def read_bodies(self, usage_id: int) -> StoredBodies | None:
         """Return the bodies of a call, or None where they cannot be rebuilt."""
@@ -103,3 +103,8 @@ class FinishedCalls:
             return bodies.read_bodies(self._db, usage_id)
         except MissingPieceError:  # `taximeter verify` tells; the call goes on without them
             return None
+
+
+def _make_call(row: dict[str, Any]) -> FinishedCall:
+    tokens = TokenCounts(**{name: row.pop(name) for name in NAMES})
+    return FinishedCall(**row, tokens=tokens)
