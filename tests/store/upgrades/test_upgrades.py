@@ -84,7 +84,7 @@ def test_a_stored_database_is_taken_as_it_is(dump, migrations, tmp_path):
     path = tmp_path / "old" / "it.db"
     load(dump, path)
     rows = read_rows(path)
-    assert all(rows.values())
+    assert COMMIT not in dump.stem or all(rows.values())
     with (
         open_it(path, migrations) as db,
         open_it(tmp_path / "new" / "it.db", migrations) as new,
