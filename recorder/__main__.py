@@ -19,6 +19,7 @@ from recorder.background import BackgroundWork
 from recorder.budgets import BudgetWatch
 from recorder.calls_in_flight import CallsInFlight
 from recorder.disk import DiskRoom
+from recorder.imports import Imports
 from recorder.ingest import Ingester, Round
 from recorder.live_prices import LivePrices
 from recorder.open_databases import OpenDatabases
@@ -88,12 +89,18 @@ class Recorder:
         removals = Removals(
             settings.control_path, settings.spool_path, databases, clock_s, settings.node.copy
         )
-        return [
+        work: list[BackgroundWork] = [
             *chain(*added),
             *([TextIndexing(databases, clock_s)] if settings.search_index else []),
             SavingsFinder(databases, self._prices, clock_s),
             removals,
         ]
+
+        def begin(organization_id: str) -> None:
+            for each in work:
+                each.begin(organization_id)
+
+        return [Imports(settings.data_dir, databases, clock_s, begin), *work]
 
     def stop(self, *_: int | FrameType | None) -> None:
         """Finish what waits, then end. Under a supervisor that includes what proxies still drain:

@@ -27,7 +27,10 @@ class CallsQuery(RequestModel):
     ] = None
     model: Annotated[str | None, Field(description="A model; * and ? are wildcards.")] = None
     bodies: Annotated[
-        Literal["yes", "no"], Field(description="Whether request_body and response_body are there.")
+        Literal["yes", "no"],
+        Field(
+            description="Whether request_body and response_body are there, and what an import needs besides."
+        ),
     ] = "no"
     cursor: Annotated[str | None, Field(description="nextCursor of the page before.")] = None
     limit: Annotated[

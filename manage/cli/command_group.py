@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -38,7 +39,8 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name) or self._find_others().get(cmd_name)
-        command: click.Command = getattr(import_module(self._modules[cmd_name]), cmd_name)
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(import_module(self._modules[cmd_name]), name)
         return command
 
     def resolve_command(

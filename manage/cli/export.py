@@ -113,7 +113,7 @@ def _write_parquet(output: BinaryIO, rows: Iterable[Row], columns: Mapping[str, 
 
 
 def _write_csv(output: TextIO, rows: Iterable[Row], columns: Sequence[str], *, raw: bool) -> None:
-    writer = csv.DictWriter(output, columns)
+    writer = csv.DictWriter(output, columns, extrasaction="ignore")
     writer.writeheader()
     for row in rows:
         cells = {

@@ -42,6 +42,7 @@ COMMANDS = {
     "endpoints": "manage.cli.endpoint_commands",
     "erase": "manage.cli.retention_commands",
     "export": "manage.cli.entry_commands",
+    "import": "manage.cli.import_commands",
     "keys": "manage.cli.key_commands",
     "prune": "manage.cli.maintenance_commands",
     "reprice": "manage.cli.maintenance_commands",

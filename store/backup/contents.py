@@ -67,6 +67,9 @@ _LEFT_OUT = (
     DataFile(
         "extensions.db", "left out", "Up to which call extensions were told: they begin anew."
     ),
+    DataFile(
+        "imports/**", "left out", "Calls that are being imported from a file, which has them."
+    ),
     DataFile("run.log", "left out", "What a service that `taximeter run` started has printed."),
     DataFile("incoming/**", "left out", "A bucket that is being moved here from another node."),
     DataFile(f"{RESTORING}/**", "left out", "What a restore that was interrupted has left."),

@@ -18,6 +18,7 @@ from store.pagination import decode_cursor, encode_cursor
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.bodies.body_json import encode_body
 from store.traces.calls.call_reader import SIDES, CallReader
+from store.traces.calls.exported_call import encode_details
 from store.traces.calls.reader import BODIES, EntryFilter, Row, TraceReader
 
 type _Place = tuple[str, str]
@@ -146,6 +147,7 @@ def _encode_parts(reader: CallReader, item: Row) -> Iterator[bytes]:
             yield b"null"
         else:
             yield from encode_body(reader.iter_body(item["id"], side), is_text=is_text)
+    yield from encode_details(reader.connection, item["id"])
     yield b"}"
 
 

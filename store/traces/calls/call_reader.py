@@ -138,6 +138,10 @@ class CallReader:
                 cache_break=cache_breaks.find_break(self._db, usage_id) if judged else None,
             )
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        return self._db
+
     def snapshot(self) -> AbstractContextManager[None]:
         """Return a block in which all that is read is of the same state."""
         return database.snapshot(self._db)

@@ -270,7 +270,7 @@ def test_the_documented_lines_read_the_documented_export(run, traces, tmp_path, 
     )
     traces.insert([make_entry(created_at="2026-02-01T00:00:00.000Z")])
     text = (ROOT / "docs" / "export.md").read_text()
-    command, lines, _ = re.findall(r"```(?:sh|python)\n(.*?)```", text, re.S)
+    command, lines, *_ = re.findall(r"```(?:sh|python)\n(.*?)```", text, re.S)
     monkeypatch.chdir(tmp_path)
     assert run(*command.split()[1:]).exit_code == 0
     with_pandas, with_duckdb = lines.splitlines()

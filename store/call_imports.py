@@ -1,0 +1,65 @@
+"""Calls that are handed over to be imported: lines of an export in files, which the recorder stores.
+
+Each file is one transaction: ``imports/<organization>/<id>.jsonl`` in the data directory. It goes once its
+calls are stored. One that is stored again changes nothing, since an entry is known by its id.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+
+from store.database import list_columns, open_readonly
+from store.traces.calls.exported_call import LineError, parse_line
+from store.traces.database import TraceDatabase
+
+FOLDER = "imports"
+SUFFIX = ".jsonl"
+REFUSED = ".refused"
+BUSY_TIMEOUT_S = 5.0
+
+
+def find_folder(data_dir: Path, organization_id: str) -> Path:
+    """Return where the files of an organisation are handed over."""
+    return data_dir / FOLDER / organization_id
+
+
+def list_organizations(data_dir: Path) -> list[str]:
+    """Return the organisations that a file was handed over for."""
+    return sorted({path.parent.name for path in (data_dir / FOLDER).glob(f"*/*{SUFFIX}")})
+
+
+def find_next(data_dir: Path, organization_id: str) -> Path | None:
+    """Return the file that was handed over first, None where there is none."""
+    return min(find_folder(data_dir, organization_id).glob(f"*{SUFFIX}"), default=None)
+
+
+def store_file(traces: TraceDatabase, path: Path) -> None:
+    """Store the calls of a file, and remove it. One that no import has written gets another name.
+
+    Raises LineError for that one, sqlite3.Error, OSError."""
+    try:
+        store_lines(traces, path.read_bytes().splitlines())
+    except LineError:
+        path.rename(path.with_suffix(REFUSED))
+        raise
+    path.unlink()
+
+
+def store_lines(traces: TraceDatabase, lines: Iterable[bytes]) -> None:
+    """Store the calls of lines, all or none. Raises LineError, sqlite3.Error."""
+    calls = list(map(parse_line, lines))
+    judged = [call.judgement for call in calls if call.judgement is not None]
+    traces.insert([call.entry for call in calls], judged)
+
+
+def find_known(traces: Path, entry_ids: Sequence[str]) -> set[str]:
+    """Return those of these entries that a trace database has. Raises sqlite3.Error."""
+    if not traces.exists():
+        return set()
+    sql = "select entry_id from usage where entry_id in (select value from json_each(?))"
+    with closing(open_readonly(traces, busy_timeout_s=BUSY_TIMEOUT_S)) as db:
+        if not list_columns(db, "usage"):
+            return set()
+        return {row[0] for row in db.execute(sql, (orjson.dumps(entry_ids).decode(),))}

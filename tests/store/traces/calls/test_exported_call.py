@@ -1,0 +1,134 @@
+"""Lines of exports, as they are read."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from metering.rate_limits import RateLimits
+from store.traces.calls.cache_breaks import CacheBreak
+from store.traces.calls.call_list import read_calls
+from store.traces.calls.exported_call import DETAILS, LineError, parse_line
+from store.traces.calls.judgements import Judgement
+from store.traces.calls.reader import BODIES, EntryFilter
+from tests.store.traffic import make_entry, make_item
+
+BREAK = CacheBreak(
+    previous_entry_id="first",
+    method=1,
+    prefix_tokens=9,
+    read_tokens=0,
+    tokens=9,
+    gap_ms=100,
+    extra_cost_cents=0.1,
+    estimated=True,
+    found_by="chain",
+    cause="system",
+    detail="It broke.",
+    upstream_reason=None,
+    upstream_tokens=None,
+)
+ENTRIES = [
+    make_entry(entry_id="first", created_at="2026-01-02T00:00:00.000Z"),
+    make_entry(
+        entry_id="second",
+        created_at="2026-01-02T00:00:01.000Z",
+        request_body="{“ü”}\n".encode(),
+        response_body=b"\xff\x00",
+        rate_limits=RateLimits(overage_in_use=True, retry_after_s=0.1),
+        overage=False,
+        billing="subscription",
+        cost_cents=Decimal("0.3"),
+        cost_items=(make_item(cents=Decimal("0.1"), estimated=True),) * 3,
+    ),
+]
+JUDGEMENT = Judgement(
+    entry_id="second", previous_entry_id="first", failed_tools="Bash, Read", cache_break=BREAK
+)
+
+
+def read_lines(path):
+    page = read_calls(path, "org", EntryFilter(), None, 10, with_bodies=True)
+    return json.loads(b"".join(page.encode_items()))
+
+
+@pytest.fixture
+def rows(traces, traces_path):
+    traces.insert(ENTRIES, [JUDGEMENT])
+    return read_lines(traces_path)
+
+
+def parse(row, **changes):
+    return parse_line(json.dumps(row | changes).encode())
+
+
+def test_a_line_has_all_of_a_call(rows):
+    first, second = map(parse, rows)
+    assert [first.entry, second.entry] == ENTRIES
+    assert (first.judgement, second.judgement) == (None, JUDGEMENT)
+    assert second.organization_id == "org"
+
+
+def test_what_other_tables_have_comes_after_the_columns_and_bodies(rows):
+    assert list(rows[0])[-6:] == [*BODIES, *DETAILS]
+
+
+def test_a_break_names_a_call_that_was_removed(rows, traces, traces_path):
+    traces.prune(before=ENTRIES[1].created_at, pause=lambda _s: None)
+    (row,) = read_lines(traces_path)
+    assert row["predecessor"] is None
+    assert parse(row).judgement == replace(JUDGEMENT, failed_tools=None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"entry_id": None}, "its entry_id is not"),
+        ({"entry_id": "a b"}, "its entry_id is none"),
+        ({"created_at": "2026-01-02"}, "its created_at is not like"),
+        ({"created_at": "yesterday"}, "its created_at is not like"),
+        ({"organization_id": 7}, "its organization_id is not"),
+        ({"slug": None}, "its slug is not"),
+        ({"outcome": "fine"}, "its outcome is not"),
+        ({"streamed": 2}, "its streamed is not"),
+        ({"input_tokens": "many"}, "its input_tokens is not"),
+        ({"input_tokens": 2**63}, "its input_tokens is not"),
+        ({"duration_ms": True}, "its duration_ms is not"),
+        ({"cost_cents": "1"}, "its cost_cents is not"),
+        ({"model": ["x"]}, "its model is not"),
+        ({"request_body": 7}, "its request_body is neither"),
+        ({"request_body": {"$base64": True, "encoded": "?"}}, "its request_body is neither"),
+        ({"request_body": {"$base64": True}}, "its request_body is neither"),
+        ({"cost_items": None}, "its cost_items is not"),
+        ({"cost_items": [7]}, "its cost_items is not"),
+        ({"cost_items": [{}]}, "its pass_index is not"),
+        ({"rate_limits": []}, "its rate_limits is not"),
+        ({"rate_limits": {"requests_limit": "x"}}, "its requests_limit is not"),
+        ({"predecessor": "first"}, "its predecessor is not"),
+        ({"predecessor": {"failed_tools": "x"}}, "its entry_id is not"),
+        ({"cache_break": {}}, "its previous_entry_id is not"),
+    ],
+)
+def test_what_no_export_writes_is_refused_with_its_field(rows, changes, message):
+    with pytest.raises(LineError, match=message):
+        parse(rows[1], **changes)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{", "it is not JSON"),
+        (b'"\xff"', "it is not JSON"),
+        (b"[]", "it is not a JSON object"),
+        (b"{}", "it has no request_body: export with --bodies"),
+    ],
+)
+def test_what_is_no_line_of_an_export_is_refused(line, message):
+    with pytest.raises(LineError, match=message):
+        parse_line(line)
+
+
+def test_a_column_that_is_missing_is_null(rows):
+    row = {name: value for name, value in rows[0].items() if name != "ttfb_ms"}
+    assert parse(row).entry == ENTRIES[0]
