@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import httpx
 
-from extensions.demo import organization
+from extensions.demo.library import read_table
 from extensions.demo.live import make_calls
 from extensions.demo.upstream import DemoUpstream
 from manage.cli.console import explained, json_option, print_json
@@ -36,9 +36,8 @@ from store.control.users import Users
 
 START_S, HEALTH_POLL_S = 60.0, 0.1
 CLAUDE_CODE = "claude-code"  # the endpoint whose URL is printed
-HISTORY = (
-    "extensions.demo.history"  # imported when the link has been printed, since that takes a while
-)
+# Imported when the link has been printed: that takes half a second.
+HISTORY = "extensions.demo.history"
 _LISTEN, _DATA_DIR, _UPSTREAM, _WORKERS = (
     "TAXIMETER_LISTEN",
     "TAXIMETER_DATA_DIR",
@@ -153,7 +152,7 @@ def _set_up(settings: Settings, environ: Mapping[str, str]) -> Addresses:
     Announcement.make(settings, environ).write(settings.data_dir)
     with ControlDatabase(settings.control_path) as control:
         control.set_up()
-        organization.set_up(Management.make(control, settings), Users(control))
+        set_up_organization(Management.make(control, settings), Users(control))
         link = make_link(settings, control)
     return Addresses(
         base_url=settings.base_url,
@@ -161,6 +160,22 @@ def _set_up(settings: Settings, environ: Mapping[str, str]) -> Addresses:
         sign_in_url=link,
         data_dir=str(settings.data_dir),
     )
+
+
+def set_up_organization(management: Management, users: Users) -> None:
+    """Create endpoints, budgets, people and a key beside what a first start has made. Raises ControlError."""
+    caller = management.local_caller()
+    table = read_table("organization")
+    for each in table["endpoints"]:
+        metadata_only = each.get("metadata_only", False)
+        management.create_endpoint(
+            caller, each["name"], each["slug"], None, metadata_only=metadata_only
+        )
+    for budget in table["budgets"]:
+        management.budgets.put(caller, budget.get("endpoint"), **budget["limit"])
+    users.create(table["colleague"], join=caller.organization_id)
+    management.invite(caller, table["invited"])
+    management.create_key(caller, table["key"])
 
 
 async def _make_calls(upstream: DemoUpstream, settings: Settings, pace: float) -> None:
@@ -183,14 +198,7 @@ async def _wait_until_healthy(settings: Settings) -> None:
 
 def _greet(addresses: Addresses, *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "base_url": addresses.base_url,
-                "endpoint_url": addresses.endpoint_url,
-                "sign_in_url": addresses.sign_in_url,
-                "data_dir": addresses.data_dir,
-            }
-        )
+        print_json(asdict(addresses))
     else:
         click.echo("Taximeter with example data: no call leaves this machine.\n")
         click.echo("Open this link; it signs you in once, within 15 minutes:\n")

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from extensions.demo.calls import Block, Reply
 from extensions.demo.prompt_cache import InputTokens, count_tokens
-from extensions.demo.script import Block, Reply
 
 DELTA_CHARS = 24
 _END = ("stop_reason", "stop_sequence", "stop_details")  # what a stream tells last
@@ -78,22 +78,16 @@ def stream_events(message: Mapping[str, Any]) -> Iterator[bytes]:
 
 def _split(block: Block) -> tuple[Block, list[Block]]:
     """Return a block as it starts, and the deltas that complete it."""
-    match block["type"]:
-        case "text":
-            deltas = [{"type": "text_delta", "text": part} for part in _parts(block["text"])]
-            return {"type": "text", "text": ""}, deltas
-        case "thinking":
-            deltas = [
-                {"type": "thinking_delta", "thinking": part} for part in _parts(block["thinking"])
-            ]
+    kind = block["type"]
+    if kind in ("text", "thinking"):
+        deltas = [{"type": f"{kind}_delta", kind: part} for part in _parts(block[kind])]
+        if kind == "thinking":
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
-            return {"type": "thinking", "thinking": "", "signature": ""}, deltas
-        case "tool_use" | "server_tool_use":
-            arguments = json.dumps(block["input"], ensure_ascii=False)
-            deltas = [
-                {"type": "input_json_delta", "partial_json": part} for part in _parts(arguments)
-            ]
-            return {**block, "input": {}}, deltas
+        return {"type": kind, **dict.fromkeys(block.keys() - {"type"}, "")}, deltas
+    if kind in ("tool_use", "server_tool_use"):
+        arguments = json.dumps(block["input"], ensure_ascii=False)
+        deltas = [{"type": "input_json_delta", "partial_json": part} for part in _parts(arguments)]
+        return {**block, "input": {}}, deltas
     return block, []  # a result of a server tool comes whole
 
 

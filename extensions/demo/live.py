@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import httpx
 
-from extensions.demo.script import Call, Player, Step, Table, read_table
+from extensions.demo.calls import Call, Table
+from extensions.demo.library import read_table
+from extensions.demo.script import Player, Step
 from extensions.demo.upstream import DemoUpstream
 
 TIMEOUT_S = 60.0
@@ -33,7 +35,7 @@ class Caller:
 
     async def _make(self, call: Call) -> None:
         """Make a call, once for each of its replies."""
-        url = f"{self.endpoint_url(call.program.endpoint)}/v1/messages{call.program.query}"
+        url = self.endpoint_url(call.program.endpoint) + call.target
         self.upstream.expect(call)
         for attempt in range(len(call.replies)):
             await asyncio.sleep(RETRY_PAUSE_S * self.pace if attempt else 0)

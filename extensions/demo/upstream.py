@@ -20,23 +20,22 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
+from extensions.demo.calls import Call, Reply
 from extensions.demo.events import make_message, stream_events
+from extensions.demo.library import text
 from extensions.demo.prompt_cache import PromptCache, count_tokens
 from extensions.demo.rate_limits import RateLimits
-from extensions.demo.script import Call, Reply
 from runtime import clock
 
 ELSEWHERE = Reply(
     content=[
-        {
-            "type": "text",
-            "text": "This is the upstream of the demo. There is no model behind it, so every request of"
-            " yours gets this text. `taximeter up` forwards to the real API.",
-        }
+        text(
+            "This is the upstream of the demo. There is no model behind it, so every request of yours"
+            " gets this text. `taximeter up` forwards to the real API."
+        )
     ]
 )
 _FIRST_EVENT_S, _EVENT_S = 0.35, 0.03
@@ -114,7 +113,7 @@ class DemoUpstream:
                 server.should_exit = True
                 thread.join()
 
-    async def _create(self, request: Request) -> ASGIApp:
+    async def _create(self, request: Request) -> StreamingResponse:
         content = await request.body()
         replies = self._replies.get(hashlib.sha256(content).digest())
         reply = replies.popleft() if replies else ELSEWHERE
@@ -123,18 +122,16 @@ class DemoUpstream:
         except ValueError:
             body = {}
         response = self._api.respond(request.headers, body, reply, clock.now())
-        return _Streamed(
-            response.headers, response.status, self._pass_chunks(response.chunks, reply)
-        )
+        await self._sleep(_FIRST_EVENT_S)  # which the model takes before it says anything
+        chunks = self._pass_chunks(response.chunks, reply)
+        return StreamingResponse(chunks, response.status, response.headers)
 
     async def _pass_chunks(self, chunks: Sequence[bytes], reply: Reply) -> AsyncIterator[bytes]:
-        """Yield the chunks of a response, an empty one where it stands still."""
-        await self._sleep(_FIRST_EVENT_S)
         for number, chunk in enumerate(chunks):
             if number == place(reply.cut_after, chunks):
-                raise ConnectionResetError
+                raise ConnectionResetError  # so that the response ends without its last chunk
             if number == place(reply.hold_after, chunks):
-                yield b""
+                await asyncio.Event().wait()  # until the client leaves
             yield chunk
             await self._sleep(_EVENT_S)
 
@@ -143,35 +140,6 @@ class DemoUpstream:
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds * self._pace)
-
-
-class _Streamed:
-    """A response that is sent chunk by chunk. One whose source fails ends without its last chunk."""
-
-    def __init__(
-        self, headers: Mapping[str, str], status: int, chunks: AsyncIterator[bytes]
-    ) -> None:
-        self._start = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        }
-        self._chunks = chunks
-
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        start = self._start
-        try:
-            async for chunk in self._chunks:
-                if start:  # with the first chunk, which takes the model a while
-                    await send(start)
-                    start = {}
-                if not chunk:
-                    await receive()  # the request is read, so this waits for its end
-                    return
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        except ConnectionResetError:
-            return
-        await send({"type": "http.response.body", "body": b""})
 
 
 def place(share: float | None, chunks: Sequence[bytes]) -> int | None:

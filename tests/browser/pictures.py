@@ -18,7 +18,7 @@ from typing import Any
 from selenium.webdriver.remote.webdriver import WebDriver
 
 from extensions.demo.commands import Addresses
-from extensions.demo.script import read_table
+from extensions.demo.library import read_table
 from tests import ROOT
 from tests.browser.chromium import run_chromium, why_missing
 from tests.browser.png import shrink
@@ -49,8 +49,8 @@ class Picture:
 
 
 PICTURES: Mapping[str, Picture] = {
-    "home": Picture("/", 1180, "Most expensive sessions of the week"),
-    "overview": Picture("/overview?span=today&by=endpoint", 1680, "Cost by endpoint"),
+    "home": Picture("/", 1600, "Most expensive sessions of the week"),
+    "overview": Picture("/overview?span=7d&by=endpoint", 1680, "Cost by endpoint"),
     "session": Picture("/sessions/{session}", 1770, "The cache broke"),
     "call": Picture("/traces/usage/{broken}", 1650, "New in this call"),
     "compare": Picture("/traces/usage/{before}/compare/{broken}", 1450, "Swap before and after"),

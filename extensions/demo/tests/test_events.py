@@ -2,9 +2,9 @@
 
 import json
 
+from extensions.demo.calls import Reply
 from extensions.demo.events import count_output, make_message, stream_events
 from extensions.demo.prompt_cache import InputTokens
-from extensions.demo.script import Reply
 from metering.usage import read_usage
 
 TOKENS = InputTokens(uncached=3, written=20, read=100)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from extensions.demo import history, organization
-from extensions.demo.history import DAY, LAST, Past
+from extensions.demo import history
+from extensions.demo.commands import set_up_organization
+from extensions.demo.schedule import DAY, LAST, Past
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
@@ -48,7 +49,7 @@ def test_it_is_stored_with_its_instants_costs_and_sessions(tmp_path: Path) -> No
     settings.data_dir.mkdir(mode=0o700)
     with ControlDatabase(settings.control_path) as control:
         control.set_up()
-        organization.set_up(Management.make(control, settings), Users(control))
+        set_up_organization(Management.make(control, settings), Users(control))
     history.record(settings, MONDAY)
     sent = Past(MONDAY).list_sent()
     [path] = find_trace_files(settings.data_dir)
@@ -59,8 +60,8 @@ def test_it_is_stored_with_its_instants_costs_and_sessions(tmp_path: Path) -> No
     assert [row["created_at"] for row in rows] == [
         f"{each.at:%Y-%m-%dT%H:%M:%S}.{each.at.microsecond // 1000:03}Z" for each in sent
     ]
-    unpriced = {row["model"] for row in rows if row["cost_cents"] is None}
-    assert unpriced == {"claude-atlas-preview"}
+    unpriced = [row for row in rows if row["usage_source"] != "none" and row["cost_cents"] is None]
+    assert {row["model"] for row in unpriced} == {"claude-atlas-preview"}
     assert {"expired", "model"} <= breaks
     assert {row["billing"] for row in rows} == {"api_key", "subscription"}
     assert {row["outcome"] for row in rows} == {

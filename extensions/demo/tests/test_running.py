@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from extensions.credentials_in_calls.findings import list_secrets
-from extensions.demo.script import read_table
+from extensions.demo.library import read_table
 from runtime.clock import format_ms, now
 from store.traces.paths import find_trace_files
 from tests import ROOT

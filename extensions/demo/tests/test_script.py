@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from extensions.demo.script import FOLDER, Call, Player, Step, read_table
+from extensions.demo.calls import Call
+from extensions.demo.library import FOLDER, read_table
+from extensions.demo.script import Player, Step
 
 NAMES = sorted(path.stem for path in (FOLDER / "conversations").glob("*.toml"))
 AGENTS = {
@@ -101,3 +103,9 @@ def test_two_players_with_one_seed_make_the_same_calls_and_another_seed_another_
     )
     assert first == second
     assert first[1].content != other[1].content
+
+
+def test_a_tool_requires_all_arguments_that_it_has():
+    schemas = [each.get("input_schema") for each in read_table("library")["tools"].values()]
+    properties = [schema and list(schema["properties"]) for schema in schemas]
+    assert [schema and schema["required"] for schema in schemas] == properties
