@@ -32,6 +32,7 @@ from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import Settings, SettingsError
 from runtime.terminal_output import LineWriter
 from runtime.trouble_log import TroubleLog
+from store.erasure_work import LocalErasureWork
 from store.spool import reader
 from store.traces.calls.call_line import LINE_FORMATS
 
@@ -83,17 +84,14 @@ class Recorder:
 
     def _make_work(self, databases: OpenDatabases) -> list[BackgroundWork]:
         settings, clock_s = self._settings, time.monotonic
-        added = extensions.call().recorder_work(
-            settings=settings, databases=databases, clock_s=clock_s
-        )
-        removals = Removals(
-            settings.control_path, settings.spool_path, databases, clock_s, settings.node.copy
-        )
+        hooks = extensions.call()
+        added = hooks.recorder_work(settings=settings, databases=databases, clock_s=clock_s)
+        erasures = hooks.erasure_work(settings=settings) or LocalErasureWork(settings.spool_path)
         work: list[BackgroundWork] = [
             *chain(*added),
             *([TextIndexing(databases, clock_s)] if settings.search_index else []),
             SavingsFinder(databases, self._prices, clock_s),
-            removals,
+            Removals(settings.control_path, databases, clock_s, erasures),
         ]
 
         def begin(organization_id: str) -> None:

@@ -2,9 +2,6 @@
 
 The recorder does this while it would wait anyway, in steps of some 20 ms, and while calls wait one step
 each second. Orders come first. A database that cannot be written waits alone.
-
-A node of a cluster has the rules and orders of all organisations, and looks after those of which it has
-calls.
 """
 
 import logging
@@ -12,19 +9,12 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from extensions.cluster import erasure_copies
-from extensions.cluster.erasure_copies import ErasureCopy
-from extensions.cluster.page_nodes import read_node
 from recorder.background import RETRY_S, BackgroundWork
 from recorder.open_databases import OpenDatabases
 from runtime import clock
-from store import erasure_work
 from store.control import audit, erasures, retention
 from store.control.database import ControlDatabase
-from store.control.erasures import Erasure
-from store.traces.database import TraceDatabase
-from store.traces.maintenance import erasing
-from store.traces.paths import trace_path
+from store.erasure_work import ErasureWork
 from store.traces.steps import Steps
 
 logger = logging.getLogger(__name__)
@@ -39,22 +29,20 @@ class Removals(BackgroundWork):
     def __init__(
         self,
         control_path: Path,
-        spool_path: Path,
         databases: OpenDatabases,
         clock_s: Callable[[], float],
-        group: str | None = None,
+        erasures_here: ErasureWork,
     ) -> None:
-        """Take rules and orders from ``control.db``. ``clock_s`` is a monotonic clock; ``group`` is the copy
-        that this node of a cluster keeps a part of, None on one machine."""
-        failure = "Calls of %s cannot be removed now: %s"
-        # On one machine, an order is carried out in a database also where nothing was recorded.
+        """Take rules and orders from ``control.db``. ``clock_s`` is a monotonic clock."""
         super().__init__(
-            databases, clock_s, self._remove_some, failure, makes_databases=group is None
+            databases,
+            clock_s,
+            self._remove_some,
+            "Calls of %s cannot be removed now: %s",
+            makes_databases=erasures_here.makes_databases,
         )
         self._control_path = control_path
-        self._spool_path = spool_path
-        self._group = group
-        self._looked_at: dict[str, int] = {}  # by order, up to which call
+        self._erasures = erasures_here
         self._control: ControlDatabase | None = None
         self._steps: dict[str, Steps[None]] = {}  # by organisation, what has begun
         self._look_at_s = 0.0
@@ -92,28 +80,11 @@ class Removals(BackgroundWork):
         with self._control.reading() as db:
             orders = erasures.list_open(db)
             due = retention.list_due(db, clock.now())
-        ordered = [each.organization_id for each in orders]
-        if self._group is not None:
-            for erasure in orders:
-                self._note_nothing(self._control, erasure)
-            ordered = list(filter(self._databases.is_there, ordered))
-        return ordered + list(filter(self._databases.is_there, due))
-
-    def _find_path(self, organization_id: str) -> Path:
-        return trace_path(self._control_path.parent, organization_id)
-
-    def _read_state(self, control: ControlDatabase, erasure: Erasure) -> ErasureCopy | None:
-        """Return how far this node is with an order, None before the node has a name."""
-        node = read_node(self._control_path.parent)
-        if node is None or self._group is None:
-            return None
-        with control.reading() as db:
-            return erasure_copies.find(db, erasure.id, node, self._group)
-
-    def _note_nothing(self, control: ControlDatabase, erasure: Erasure) -> None:
-        path = self._find_path(erasure.organization_id)
-        if not path.exists() and (state := self._read_state(control, erasure)) is not None:
-            erasure_work.note_nothing(erasure, state, control, self._spool_path, path)
+        self._erasures.note_orders(orders, self._control)
+        found = [each.organization_id for each in orders]
+        if not self._erasures.makes_databases:
+            found = list(filter(self._databases.is_there, found))
+        return found + list(filter(self._databases.is_there, due))
 
     def _remove_some(self, organization_id: str, _: sqlite3.Connection) -> bool:
         work = self._steps.pop(organization_id, None) or self._find_work(organization_id)
@@ -133,35 +104,11 @@ class Removals(BackgroundWork):
             is_due = organization_id in retention.list_due(db, clock.now())
         traces = self._databases.open(organization_id)
         for erasure in orders:
-            if erasure.organization_id != organization_id:
-                continue
-            if self._group is not None:
-                if (work := self._find_work_in_copy(control, erasure, traces)) is not None:
+            if erasure.organization_id == organization_id:
+                work = self._erasures.find_work(erasure, control, traces)
+                if work is not None:
                     return work
-            elif erasure_work.is_ready(erasure, self._spool_path):
-                return erasure_work.carry_out(erasure, control, traces, self._spool_path)
         return self._prune(control, organization_id) if is_due else None
-
-    def _find_work_in_copy(
-        self, control: ControlDatabase, erasure: Erasure, traces: TraceDatabase
-    ) -> Steps[None] | None:
-        state = self._read_state(control, erasure)
-        if state is None:
-            return None
-        newest = erasing.find_newest(traces.connection)
-        after = self._looked_at.get(erasure.id, 0)
-        if newest <= after and not erasure_work.is_ready_in_copy(
-            erasure, state, traces, self._spool_path
-        ):
-            return None
-
-        def work() -> Steps[None]:
-            yield from erasure_work.carry_out_in_copy(
-                erasure, state, control, traces, self._spool_path, after=after
-            )
-            self._looked_at[erasure.id] = newest
-
-        return work()
 
     def _prune(self, control: ControlDatabase, organization_id: str) -> Steps[None]:
         with control.reading() as db:

@@ -84,6 +84,15 @@ def call_limits(settings: Any, own: Any, count_rejection: Any) -> Any:
     raise NotImplementedError
 
 
+@hookspec(firstresult=True)
+def erasure_work(settings: Any) -> Any:
+    """Return what carries out orders to erase calls (``store.erasure_work.ErasureWork``) where this machine
+    does not have all calls, or None.
+
+    Called once, when the recorder starts, which ends if it raises."""
+    raise NotImplementedError
+
+
 @hookspec
 def health(node: Node, data_dir: Path) -> Health | None:
     """Return how the extension does on this machine, None where it does nothing there.

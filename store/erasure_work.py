@@ -3,15 +3,12 @@
 The recorder does it between its calls, in steps; where none runs, the command does it. What is recorded is
 erased first. A call that was in flight is erased after it was recorded, so the order stays open until every
 call has ended that began before it.
-
-In a cluster each copy does so, and goes on to look at what is recorded until the node with people ends the
-order: only that one knows whether calls can still come which began before it.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
-from extensions.cluster import erasure_copies
-from extensions.cluster.erasure_copies import ErasureCopy
 from runtime import clock
 from store import database
 from store.control import audit, erasures
@@ -24,6 +21,42 @@ from store.traces.database import TraceDatabase
 from store.traces.maintenance import erasing
 from store.traces.maintenance.erasing import Criteria
 from store.traces.steps import Steps
+
+
+class ErasureWork(Protocol):
+    """Carries out orders in the recorder. It may raise sqlite3.Error and OSError; then it is done again."""
+
+    @property
+    def makes_databases(self) -> bool:
+        """Return whether orders are carried out also where nothing was recorded, in databases made for it."""
+
+    def note_orders(self, orders: Sequence[Erasure], control: ControlDatabase) -> None:
+        """Note what open orders need of this machine besides ``find_work``. Called every second."""
+
+    def find_work(
+        self, erasure: Erasure, control: ControlDatabase, traces: TraceDatabase
+    ) -> Steps[None] | None:
+        """Return the next work on an order, None where there is none now."""
+
+
+class LocalErasureWork:
+    """Carries out orders where all calls are recorded on this machine."""
+
+    makes_databases = True
+
+    def __init__(self, spool_path: Path) -> None:
+        self._spool_path = spool_path
+
+    def note_orders(self, orders: Sequence[Erasure], control: ControlDatabase) -> None:
+        """Do nothing: an order is in ``control.db`` alone."""
+
+    def find_work(
+        self, erasure: Erasure, control: ControlDatabase, traces: TraceDatabase
+    ) -> Steps[None] | None:
+        """Return the next work on an order, None where there is none now."""
+        if not is_ready(erasure, self._spool_path):
+            return None
+        return carry_out(erasure, control, traces, self._spool_path)
 
 
 def is_ready(erasure: Erasure, spool_path: Path) -> bool:
@@ -48,14 +81,14 @@ def carry_out(
     if erasure.criteria is None or criteria is None:
         return
     waiting = count_waiting(erasure, spool_path)  # before: what is recorded meanwhile is found
-    is_unfinished = _is_unfinished(erasure.id, erasure, traces)
-    if is_unfinished or (yield from erasing.find_calls(traces.connection, criteria)):
+    is_open = is_unfinished(erasure.id, erasure.erased_at, erasure.entries, traces)
+    if is_open or (yield from erasing.find_calls(traces.connection, criteria)):
         entries = yield from traces.erase_in_steps(erasure.id, criteria)
         with control.transaction() as db:
             erasures.note_erased(db, erasure.id, entries, clock.now())
     if waiting:
         return
-    left = _erase_set_aside(erasure, criteria, spool_path)
+    left = erase_set_aside(erasure, criteria, spool_path)
     entries = erasing.read_count(traces.connection, erasure.id)
     with control.transaction() as db:
         erasures.note_end(db, erasure.id, left, clock.now())
@@ -68,86 +101,15 @@ def carry_out(
         yield
 
 
-def is_ready_in_copy(
-    erasure: Erasure, state: ErasureCopy, traces: TraceDatabase, spool_path: Path
+def is_unfinished(
+    erasure_id: str, erased_at: str | None, entries: int, traces: TraceDatabase
 ) -> bool:
-    """Return whether the calls of a copy have to be looked through now: they never were, that has failed,
-    or nothing can come any more that began before the order."""
-    is_unfinished = _is_unfinished(erasure.id, state, traces)
-    return is_unfinished or _is_settling(erasure, state, spool_path)
-
-
-def carry_out_in_copy(
-    erasure: Erasure,
-    state: ErasureCopy,
-    control: ControlDatabase,
-    traces: TraceDatabase,
-    spool_path: Path,
-    *,
-    after: int,
-) -> Steps[None]:
-    """Erase what is recorded in a copy of a cluster, and note how far it is. The node with people ends
-    the order. Calls up to the one with the id ``after`` were looked at before.
-
-    Raises sqlite3.Error, OSError; then it is done again."""
-    criteria = erasure.find_criteria()
-    if criteria is None:
-        return
-    # Before calls are looked for: what is recorded meanwhile is found.
-    is_settling = _is_settling(erasure, state, spool_path)
-    is_unfinished = _is_unfinished(erasure.id, state, traces)
-    looked_at = 0 if is_settling or is_unfinished else after
-    found = yield from erasing.find_calls(traces.connection, criteria, looked_at)
-    if found or is_unfinished:
-        entries = yield from traces.erase_in_steps(erasure.id, criteria)
-        with control.transaction() as db:
-            erasure_copies.note_erased(db, state, entries, clock.now())
-    if is_settling:
-        _settle(erasure, state, control, spool_path)
-
-
-def note_nothing(
-    erasure: Erasure, state: ErasureCopy, control: ControlDatabase, spool_path: Path, traces: Path
-) -> None:
-    """Note how far a copy is that has no calls of the organisation, whose database would be ``traces``.
-
-    Raises sqlite3.Error, OSError."""
-    is_settling = _is_settling(erasure, state, spool_path)
-    if traces.exists():
-        return
-    if state.erased_at is None:
-        with control.transaction() as db:
-            erasure_copies.note_erased(db, state, 0, clock.now())
-    if is_settling:
-        _settle(erasure, state, control, spool_path)
-
-
-def _is_unfinished(erasure_id: str, noted: Erasure | ErasureCopy, traces: TraceDatabase) -> bool:
     """Return whether what was recorded has to be erased: it never was, or the count of removed calls
-    differs from what is noted, since work on their texts failed, or another node removed them."""
-    return noted.erased_at is None or (
-        erasing.read_count(traces.connection, erasure_id) != noted.entries
-    )
+    differs from what is noted, since work on their texts failed, or it was done elsewhere."""
+    return erased_at is None or erasing.read_count(traces.connection, erasure_id) != entries
 
 
-def _is_settling(erasure: Erasure, state: ErasureCopy, spool_path: Path) -> bool:
-    """Return whether all calls are recorded that began before an order, and it was not looked for them."""
-    has_arrived = state.shipped is not None and state.settled_at is None
-    return has_arrived and not count_waiting(erasure, spool_path)
-
-
-def _settle(
-    erasure: Erasure, state: ErasureCopy, control: ControlDatabase, spool_path: Path
-) -> None:
-    criteria = erasure.find_criteria()
-    if criteria is None:
-        return
-    left = _erase_set_aside(erasure, criteria, spool_path)
-    with control.transaction() as db:
-        erasure_copies.note_settled(db, state, left, clock.now())
-
-
-def _erase_set_aside(erasure: Erasure, criteria: Criteria, spool_path: Path) -> int:
+def erase_set_aside(erasure: Erasure, criteria: Criteria, spool_path: Path) -> int:
     """Delete the spool files of such calls that could not be recorded.
 
     Returns how many files of the organisation cannot be read and are left."""

@@ -81,6 +81,15 @@ def health(node: Node, data_dir: Path) -> Health | None:
     return found
 
 
+@hookimpl
+def erasure_work(settings: Settings) -> Any:
+    node = settings.node
+    if node.copy is None:
+        return None
+    module = import_module("extensions.cluster.copy_erasures")
+    return module.CopyErasureWork(settings.data_dir, settings.spool_path, node.copy)
+
+
 def check_installed() -> None:
     """Check that the library is there that a cluster takes. Raises StartError."""
     if find_spec("redis") is None:

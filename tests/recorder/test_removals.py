@@ -1,12 +1,10 @@
 """The recorder applies the rules of retention once a day, and carries out orders to erase calls."""
 
 import sqlite3
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from extensions.cluster import erasure_copies
 from recorder.background import RETRY_S
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester
@@ -16,6 +14,7 @@ from store import erasure_work
 from store.control import audit, erasures, people, retention
 from store.control.database import ControlDatabase
 from store.control.retention import Rule
+from store.erasure_work import LocalErasureWork
 from store.price_file import load_prices
 from store.spool import reader
 from store.spool.writer import SpoolRun
@@ -59,7 +58,7 @@ def start(tmp_path, clock, control):
     started: list[Ingester] = []
     prices = load_prices()
 
-    def start(group=None):
+    def start(erasure_work=LocalErasureWork(tmp_path / "spool")):
         for each in started:
             each.close()
         started[:] = [
@@ -71,7 +70,7 @@ def start(tmp_path, clock, control):
                 clock,
                 lambda _: None,
                 make_work=lambda databases: [
-                    Removals(tmp_path / "control.db", tmp_path / "spool", databases, clock, group)
+                    Removals(tmp_path / "control.db", databases, clock, erasure_work)
                 ],
             )
         ]
@@ -198,75 +197,6 @@ def test_calls_in_flight_are_erased_when_they_have_been_recorded(
     )
 
 
-def read_state(control, erasure):
-    with control.reading() as db:
-        return erasure_copies.find(db, erasure.id, "node", "main")
-
-
-def note_arrival(control, erasure):
-    """Note that all calls of before an order have been received, as the process ``cluster`` does."""
-    with control.transaction() as db:
-        state = erasure_copies.find(db, erasure.id, "node", "main")
-        erasure_copies.write(db, replace(state, shipped="2026", settled_at=None))
-
-
-@pytest.fixture
-def node(tmp_path):
-    (tmp_path / "node.id").write_text("node")
-
-
-def test_in_a_cluster_calls_that_come_after_an_erasure_and_began_before_are_erased(
-    tmp_path, start, spool, control, organization, clock, node
-):
-    ingester = start("main")
-    early = [wall_clock.new_id() for _ in range(3)]
-    spool_call(spool, early[0], organization, body=BODY, session_id="s")
-    record(ingester)
-    erasure = order(control, organization, session="s")
-    work(ingester, clock)
-    state = read_state(control, erasure)
-    assert state.erased_at is not None
-    assert (state.entries, state.settled_at) == (1, None)
-    with control.reading() as db:  # a backup that was begun before says so
-        assert erasures.list_ended_since(db, state.erased_at) == [organization]
-    spool_call(spool, early[1], organization, body=BODY, session_id="s")
-    spool_call(spool, wall_clock.new_id(), organization, body=b"{}", session_id="t")
-    record(ingester)
-    work(ingester, clock)
-    assert read_state(control, erasure).entries == 2
-    assert count_calls(tmp_path, organization) == 1
-    assert find_word(tmp_path, WORD) == []
-    ingester = start("main")  # also after it was killed
-    spool_call(spool, early[2], organization, body=BODY, session_id="s")
-    note_arrival(control, erasure)
-    work(ingester, clock)
-    assert read_state(control, erasure).settled_at is None, "a call waits to be recorded"
-    record(ingester)
-    work(ingester, clock)
-    state = read_state(control, erasure)
-    assert state.settled_at is not None
-    assert state.entries == 3
-    assert find_word(tmp_path, WORD) == []
-    assert read_order(control, erasure).ended_at is None, "the node with people ends it"
-    assert read_log(control, organization) == []
-
-
-def test_a_node_makes_no_database_for_what_it_does_not_keep(
-    tmp_path, start, control, organization, clock, node
-):
-    ingester = start("main")
-    erasure = order(control, organization, session="s")
-    with control.transaction() as db:
-        yesterday = wall_clock.now() - timedelta(days=2)
-        retention.write(db, organization, Rule(entry_days=1), yesterday)
-    work(ingester, clock)
-    assert read_state(control, erasure).erased_at is not None
-    note_arrival(control, erasure)
-    work(ingester, clock)
-    assert read_state(control, erasure).settled_at is not None
-    assert not trace_path(tmp_path, organization).exists()
-
-
 def test_an_order_waits_alone_for_a_database_that_cannot_be_opened(
     tmp_path, start, spool, control, organization, clock
 ):
@@ -302,12 +232,10 @@ def test_an_erasure_goes_on_after_the_recorder_was_killed(
     assert find_word(tmp_path, WORD) == []
 
 
-@pytest.mark.parametrize("group", [None, "main"], ids=["one machine", "cluster"])
-@pytest.mark.usefixtures("node")
 def test_texts_of_calls_that_come_late_go_also_where_that_fails_at_first(
-    tmp_path, start, control, organization, clock, monkeypatch, group
+    tmp_path, start, control, organization, clock, monkeypatch
 ):
-    ingester = start(group)
+    ingester = start()
     proxy = SpoolRun(tmp_path / "spool")
     name = wall_clock.new_id()
     spool_call(proxy, name, organization, finish=False, body=BODY, session_id="s")
@@ -327,8 +255,7 @@ def test_texts_of_calls_that_come_late_go_also_where_that_fails_at_first(
     clock.now_s += RETRY_S
     work(ingester, clock)
     assert find_word(tmp_path, WORD) == []
-    state = read_order(control, erasure) if group is None else read_state(control, erasure)
-    assert state.entries == 1
+    assert read_order(control, erasure).entries == 1
 
 
 def test_what_could_not_be_recorded_is_erased_too(
@@ -381,27 +308,10 @@ def test_without_a_control_file_nothing_is_removed_and_none_is_made(tmp_path, cl
         DiskRoom(tmp_path, 0),
         clock,
         lambda _: None,
-        make_work=lambda databases: [Removals(path, tmp_path / "spool", databases, clock)],
+        make_work=lambda databases: [
+            Removals(path, databases, clock, LocalErasureWork(tmp_path / "spool"))
+        ],
     )
     work(ingester, clock, steps=2)
     ingester.close()
     assert not path.exists()
-
-
-def test_calls_that_were_erased_before_their_bucket_was_moved_here_are_counted(
-    tmp_path, start, spool, control, organization, clock, node
-):
-    ingester = start("main")
-    spool_call(spool, wall_clock.new_id(), organization, body=BODY, session_id="s")
-    record(ingester)
-    erasure = order(control, organization, session="s")
-    work(ingester, clock)
-    state = read_state(control, erasure)
-    with control.transaction() as db:  # as of a node that had nothing when the order came
-        erasure_copies.write(db, replace(state, entries=0))
-    ingester = start("main")
-    note_arrival(control, erasure)
-    work(ingester, clock)
-    state = read_state(control, erasure)
-    assert state.settled_at is not None
-    assert state.entries == 1
