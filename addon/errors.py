@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
+from runtime import response_headers
 from runtime.errors import CODES
 from store.budget_file import ReachedBudget
+
+_HEADER = response_headers.ERROR.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Refusal:
         """Return its headers without those of framing, which belong to whoever sends it."""
         return (
             (b"content-type", b"application/json"),
-            (b"x-taximeter-error", self.code.encode()),
+            (_HEADER, self.code.encode()),
             *self.headers,
         )
 

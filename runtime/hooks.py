@@ -85,11 +85,31 @@ def call_limits(settings: Any, own: Any, count_rejection: Any) -> Any:
 
 
 @hookspec(firstresult=True)
-def erasure_work(settings: Any) -> Any:
-    """Return what carries out orders to erase calls (``store.erasure_work.ErasureWork``) where this machine
-    does not have all calls, or None.
+def copies(data_dir: Path) -> Any:
+    """Return the copies of all calls of which a data directory has a part, or None.
 
-    Called once, when the recorder starts, which ends if it raises."""
+    They are a ``store.copies.Copies``. Called on the command line, and in threads of the web process for each
+    budget that is shown and each order to erase calls. An error fails the command or the request."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def backend(
+    data_dir: Path, local: Any, control: Any, caller: Any, tell: Callable[[str], None]
+) -> Any:
+    """Return what carries out operations for a caller whose calls are on other machines, or None.
+
+    Called on the command line for a command that acts on this machine, which ends if it raises. The result
+    is a ``manage.cli.backend.Backend``, to be entered; ``local`` is that of this machine, ``control`` its
+    ``control.db``, and ``tell`` prints a line on standard error."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def erasure_work(settings: Any) -> Any:
+    """Return what carries out orders to erase calls where this machine does not have all calls, or None.
+
+    It is a ``store.erasure_work.ErasureWork``. Called once, when the recorder starts; an error ends that."""
     raise NotImplementedError
 
 

@@ -24,7 +24,7 @@ from store.control.audit import AuditEntry
 from store.control.budget_alerts import Delivery
 from store.control.budget_management import BudgetStatus
 from store.control.budgets import Webhook
-from store.control.data_removal import Progress, RetentionState
+from store.control.data_removal import RetentionState
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.invitations import Invitation
@@ -32,6 +32,7 @@ from store.control.management import Management
 from store.control.people import Member, Organization
 from store.control.sessions import Visitor
 from store.control.sign_in import SignIn
+from store.copies import Progress
 from store.pagination import MAX_LIMIT, Page
 
 PATH = "/settings"

@@ -7,19 +7,22 @@ All else is done here.
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Self
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from extensions.cluster.page_nodes import FIRST_BYTE_S, PageNode, PageNodes
+from extensions.cluster.page_nodes import FIRST_BYTE_S, REFUSED, PageNode, PageNodes
 from extensions.cluster.statements import HEADER, Statement, load_signing_key
 from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Operation
 from manage.cli.backend import Backend
 from manage.cli.console import BackendError
-from manage.cli.remote import AwayError, RemoteBackend
+from manage.cli.remote import AwayError, RemoteBackend, RemoteError
+from runtime import response_headers
 from runtime.call_paths import is_of_calls
+from runtime.errors import ControlError
 from store.control.database import ControlDatabase
 from store.control.people import Caller
 
@@ -52,6 +55,17 @@ class StatementAuth(httpx.Auth):
         yield request
 
 
+class _NodeBackend(RemoteBackend):
+    """A node that may refuse a statement, as one does that was made anew: then another copy is asked."""
+
+    def explain(self, response: httpx.Response) -> ControlError | RemoteError:
+        """Return the error of a response that is no success."""
+        error = super().explain(response)
+        if response.headers.get(response_headers.ERROR) == REFUSED:
+            return AwayError(f"{self.base_url} failed with {response.status_code}: {error}")
+        return error
+
+
 class ClusterBackend:
     """The nodes of a cluster, used as a caller whose calls other nodes keep. See ``backend.Backend``."""
 
@@ -69,7 +83,7 @@ class ClusterBackend:
         key = load_signing_key(control)
         found = nodes.find(caller.organization_id)
         self._holders = [
-            RemoteBackend(
+            _NodeBackend(
                 f"http://{node.address}",
                 StatementAuth(key, caller, node, is_copy=nodes.is_copy(node)),
                 tell,
@@ -102,3 +116,17 @@ class ClusterBackend:
             "no node of the cluster that keeps the calls of this organisation responds: "
             + "; ".join(reasons)
         )
+
+
+def open_backend(
+    data_dir: Path,
+    local: Backend,
+    control: ControlDatabase,
+    caller: Caller,
+    tell: Callable[[str], object],
+) -> ClusterBackend | None:
+    """Return the nodes that keep the calls of a caller, None where this one does. Raises sqlite3.Error."""
+    nodes = PageNodes.read(data_dir)
+    if nodes is None or not nodes.is_elsewhere(caller.organization_id):
+        return None
+    return ClusterBackend(local, nodes, control, caller, tell)

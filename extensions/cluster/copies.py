@@ -27,8 +27,9 @@ import redis
 from extensions.cluster import keys, log, reading, records, server
 from extensions.cluster.checks import RecordError
 from extensions.cluster.keys import COPIES, NODES
-from extensions.cluster.page_nodes import NODE_NAME, read_node
+from extensions.cluster.page_nodes import read_node
 from extensions.cluster.records import Member
+from extensions.cluster.settings import NODE_FILE
 from runtime import clock
 from runtime.buckets import BUCKETS, find_bucket
 from runtime.private_file import replace_private
@@ -311,5 +312,5 @@ def load_node(data_dir: Path) -> str:
     node = read_node(data_dir)
     if node is None:
         node = clock.new_id()
-        replace_private(data_dir / NODE_NAME, node.encode())
+        replace_private(data_dir / NODE_FILE, node.encode())
     return node

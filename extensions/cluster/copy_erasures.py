@@ -102,8 +102,9 @@ class CopyErasureWork:
     def _note_nothing(
         self, erasure: Erasure, state: ErasureCopy, control: ControlDatabase, traces: Path
     ) -> None:
-        """Note how far the copy is, which has no calls of the organisation, whose database would be
-        ``traces``."""
+        """Note how far a copy is without calls of the organisation.
+
+        Their database would be ``traces``."""
         is_settling = self._is_settling(erasure, state)
         if traces.exists():
             return

@@ -13,16 +13,12 @@ from typing import Self
 
 import orjson
 
+from extensions.cluster.settings import NODE_FILE, NODES_FILE
 from runtime.buckets import find_bucket
 from runtime.private_file import replace_private
 
-NAME = "nodes.json"
-NODE_NAME = "node.id"
-STATED_CALLER = "taximeter.caller"  # in the scope of a request: who another node says that makes it
 FIRST_BYTE_S = 5.0  # for a node to begin its response, while another copy can be read instead
-# Headers of responses: why a node does not respond, and that its copy is a further one.
-REFUSAL, REFUSED = "x-taximeter-error", "statement_refused"
-COPY_HEADER = "x-taximeter-copy"
+REFUSED = "statement_refused"  # the code of the error of a node that does not respond
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +87,13 @@ class PageNodes:
 
     def write(self, data_dir: Path) -> None:
         """Replace the file. Raises OSError."""
-        replace_private(data_dir / NAME, orjson.dumps(asdict(self)))
+        replace_private(data_dir / NODES_FILE, orjson.dumps(asdict(self)))
 
     @classmethod
     def read(cls, data_dir: Path) -> Self | None:
         """Return what the file says, or None where there is none that can be read."""
         try:
-            found = orjson.loads((data_dir / NAME).read_bytes())
+            found = orjson.loads((data_dir / NODES_FILE).read_bytes())
             nodes = [PageNode(**each) for each in found.pop("nodes")]
             return cls(nodes=nodes, **found)
         except (OSError, ValueError, TypeError, KeyError):
@@ -115,7 +111,7 @@ class PageNodesFile:
     def read(self) -> PageNodes | None:
         """Return what the file says, or None where there is none."""
         try:
-            status = os.stat(self._data_dir / NAME)  # noqa: PTH116 - for each page
+            status = os.stat(self._data_dir / NODES_FILE)  # noqa: PTH116 - for each page
         except OSError:
             self._seen, self._found = None, None
             return None
@@ -126,15 +122,9 @@ class PageNodesFile:
         return self._found
 
 
-def is_elsewhere(data_dir: Path, organization_id: str) -> bool:
-    """Return whether other nodes keep the calls of an organisation, and this one does not."""
-    nodes = PageNodes.read(data_dir)
-    return nodes is not None and nodes.is_elsewhere(organization_id)
-
-
 def read_node(data_dir: Path) -> str | None:
     """Return the id of the node with this data directory, None before it has one."""
     try:
-        return (data_dir / NODE_NAME).read_text().strip()
+        return (data_dir / NODE_FILE).read_text().strip()
     except OSError:
         return None

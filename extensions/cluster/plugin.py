@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from extensions.cluster.settings import CLUSTER, GROUP, ROLE
+from extensions.cluster.settings import CLUSTER, GROUP, NODE_FILE, NODES_FILE, ROLE
 from runtime.errors import StartError
 from runtime.health import Health
 from runtime.hooks import hookimpl
@@ -88,6 +88,21 @@ def erasure_work(settings: Settings) -> Any:
         return None
     module = import_module("extensions.cluster.copy_erasures")
     return module.CopyErasureWork(settings.data_dir, settings.spool_path, node.copy)
+
+
+@hookimpl
+def copies(data_dir: Path) -> Any:
+    if not any((data_dir / name).exists() for name in (NODE_FILE, NODES_FILE)):
+        return None
+    return import_module("extensions.cluster.known_copies").KnownCopies(data_dir)
+
+
+@hookimpl
+def backend(data_dir: Path, local: Any, control: Any, caller: Any, tell: Any) -> Any:
+    if not (data_dir / NODES_FILE).exists():
+        return None
+    module = import_module("extensions.cluster.command_backend")
+    return module.open_backend(data_dir, local, control, caller, tell)
 
 
 def check_installed() -> None:

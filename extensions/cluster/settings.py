@@ -7,6 +7,8 @@ from runtime.redaction import hide_credentials
 from runtime.setting import PREFER_VARIABLE, Setting
 from runtime.setting_values import ENCODED
 
+# Files of a node in its data directory: its name, and where the calls are.
+NODE_FILE, NODES_FILE = "node.id", "nodes.json"
 _SCHEMES = ("redis", "rediss", "redis+sentinel")
 _HOST_AND_PORT = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 

@@ -9,9 +9,10 @@ from pydantic import Field
 from manage.api.models import Instant, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 from manage.api.validation import parse_instant
-from store.control.data_removal import Progress, RetentionState
+from store.control.data_removal import RetentionState
 from store.control.erasures import describe
 from store.control.retention import Rule
+from store.copies import Progress
 from store.traces.maintenance.erasing import Criteria
 from store.traces.maintenance.retention_preview import NOTHING
 
@@ -119,7 +120,7 @@ class NewErasure(RequestModel):
 
 
 class ErasedCopy(ResponseModel):
-    """The state of an erasure on a node of a cluster that keeps a copy of the calls."""
+    """The state of an erasure on a node that keeps a copy of the calls."""
 
     copy_name: Annotated[str, Field(alias="copy", description="The copy: TAXIMETER_GROUP.")]
     node: Annotated[str, Field(description="The id of the node.")]
@@ -138,7 +139,7 @@ class ErasureState(ResponseModel):
         int,
         Field(
             description="Calls: those to erase, and those that were once erased_at is set. 0 until then"
-            " where another node of a cluster keeps them."
+            " where another node keeps them."
         ),
     ]
     set_aside: Annotated[
@@ -147,7 +148,7 @@ class ErasureState(ResponseModel):
     erased_at: Annotated[
         Instant | None,
         Field(
-            description="When the calls were gone that were recorded; in a cluster, in all copies."
+            description="When the calls were gone that were recorded; of several copies, in all."
         ),
     ] = None
     ended_at: Annotated[
@@ -155,10 +156,12 @@ class ErasureState(ResponseModel):
     ] = None
     ordered_at: Annotated[Instant | None, Field(description="null of a dry run.")] = None
     what: Annotated[str | None, Field(description="Kinds of criteria, until it has ended.")] = None
-    copies: Annotated[Sequence[ErasedCopy], Field(description="In a cluster: its copies.")] = ()
+    copies: Annotated[
+        Sequence[ErasedCopy], Field(description="Where there are several copies: these.")
+    ] = ()
     unshipped: Annotated[
         Sequence[str],
-        Field(description="In a cluster: proxy nodes that may have such calls in their spool."),
+        Field(description="Other proxy nodes that may have such calls in their spool."),
     ] = ()
 
     @classmethod

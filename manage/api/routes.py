@@ -25,7 +25,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
 
-from extensions.cluster.page_nodes import STATED_CALLER
 from manage.api import openapi
 from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Context, Operation
@@ -73,7 +72,7 @@ class UnknownKeyError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedRequest:
     """A request before it is validated. ``body`` is None when it was too large to read. ``caller`` is who
-    another node of the cluster says that makes it."""
+    makes it where another machine has checked that."""
 
     bearer: str | None
     caller: Caller | None
@@ -170,7 +169,7 @@ class Api:
             bearer=key_authentication.parse_bearer(credentials[0])
             if len(credentials) == 1
             else None,
-            caller=request.scope.get(STATED_CALLER),
+            caller=request.scope.get(key_authentication.STATED_CALLER),
             id=request.path_params.get("id", ""),
             query=request.query_params.multi_items(),
             content_type=headers.get("content-type", ""),

@@ -2,13 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
-from importlib import import_module
 
 import click
 
-from extensions.cluster.page_nodes import PageNodes
 from manage.api.models import ResponseModel
 from manage.cli.backend import Backend, LocalBackend
 from manage.cli.console import (
@@ -19,6 +17,7 @@ from manage.cli.console import (
     read_settings,
 )
 from manage.cli.remote import ApiKeyError, KeyAuth, RemoteBackend, is_exposed, read_api_key
+from runtime import extensions
 from runtime.settings import Settings, SettingsError
 from store.control.database import ControlDatabase
 from store.control.management import Management
@@ -46,8 +45,8 @@ def open_backend(
 
 @contextmanager
 def open_all(base_url: str | None, data_dir: str | None) -> Iterator[Sequence[Backend]]:
-    """Open all organisations of the data directory, or of its cluster, each as a backend: what belongs to
-    the operator. Of a remote service it is the organisation of the key."""
+    """Open all organisations of the data directory, and of those that it has a part of, each as a backend:
+    what belongs to the operator. Of a remote service it is the organisation of the key."""
     remote = find_remote(base_url, data_dir)
     if remote is not None:
         with open_remote(remote) as backend:
@@ -90,18 +89,12 @@ def open_local(
 ) -> Backend:
     """Return the data directory of this machine, used as a caller.
 
-    On the node of a cluster that has people, other nodes may keep the caller's calls: what is about these
-    is sent there."""
+    Where other nodes keep the caller's calls, what is about these is sent there."""
     local = LocalBackend(settings, control, caller)
-    nodes = PageNodes.read(settings.data_dir)
-    if nodes is None or not nodes.is_elsewhere(caller.organization_id):
-        return local
-    # Only here: its libraries take time to load, and one machine needs none of them.
-    cluster_backend = import_module("extensions.cluster.command_backend")
-    backend: Backend = stack.enter_context(
-        cluster_backend.ClusterBackend(local, nodes, control, caller, make_notes())
+    elsewhere: AbstractContextManager[Backend] | None = extensions.call().backend(
+        data_dir=settings.data_dir, local=local, control=control, caller=caller, tell=make_notes()
     )
-    return backend
+    return local if elsewhere is None else stack.enter_context(elsewhere)
 
 
 def make_notes() -> Callable[[str], None]:

@@ -1,13 +1,10 @@
 """``taximeter backup|restore``: copies of the whole data directory, for the operator."""
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from extensions.cluster.page_nodes import NODE_NAME
-from extensions.cluster.state import ClusterState
 from manage.cli.console import (
     check_there_is_data,
     data_dir_option,
@@ -21,10 +18,10 @@ from metering.formats import format_bytes, format_calls, format_number
 from runtime.safe_text import terminal_line
 from store.backup.backup import Report, make_backup
 from store.backup.restore import restore_backup
+from store.copies import find_copies
 
-_PATIENCE_S, _LOOK_S = 60.0, 0.1
 _BEHIND = (
-    "This node has not received all that other copies of its cluster have: another node that is restored"
+    "This node has not received all that other copies have: another node that is restored"
     " from this backup may lack calls. Make it again when /healthz shows no lag."
 )
 
@@ -38,8 +35,8 @@ def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
 
     It is copied into the folder DEST, which is not there yet or has an earlier backup. That is brought
     up to date: databases that were not written since are not copied again. The earlier backup stays
-    whole until the new one is. It has the text of calls; keep it as private as the data. In a cluster
-    it has this node alone: run it on the node with the role web, and on each node of one copy. Exit
+    whole until the new one is. It has the text of calls; keep it as private as the data. Of several
+    nodes it has this one alone: run it on the node with the role web, and on each node of one copy. Exit
     status 1 when something could not be copied.
 
     \b
@@ -50,7 +47,8 @@ def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
     with explained():
         settings = read_settings(data_dir=data_dir)
         check_there_is_data(settings)
-        if not _wait_for_level(settings.data_dir):
+        copies = find_copies(settings.data_dir)
+        if copies is not None and not copies.wait_until_whole():
             click.echo(_BEHIND, err=True)
         report = make_backup(settings.data_dir, destination)
     if as_json:
@@ -59,24 +57,6 @@ def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
         _print_report(report, destination)
     if not report.is_complete:
         raise SystemExit(1)
-
-
-def _wait_for_level(data_dir: Path) -> bool:
-    """Wait until a recorder node of a cluster has all that other copies have now; return whether it has.
-
-    The recorder node that is restored from the backup gets what its copy has not acknowledged, and nothing
-    else."""
-    if not (data_dir / NODE_NAME).exists():
-        return True
-    begun_s = time.monotonic()
-    while time.monotonic() < begun_s + _PATIENCE_S:
-        state = ClusterState.read(data_dir)
-        if state is None:
-            return False
-        if state.level_s is not None and state.level_s >= begun_s:
-            return True
-        time.sleep(_LOOK_S)
-    return False
 
 
 def _print_report(report: Report, destination: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from extensions.cluster.page_nodes import PageNodes
 from manage.cli.terminal import can_print
 from manage.supervision.announcement import Announcement, is_running
 from manage.supervision.children import ChildError
@@ -21,6 +20,7 @@ from runtime.safe_text import terminal_line, terminal_lines
 from runtime.settings import Settings, SettingsError, list_settings
 from store import migration_status
 from store.control.database import ControlDatabase
+from store.copies import find_copies
 
 BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
 API_KEY_VARIABLE = "TAXIMETER_API_KEY"
@@ -130,11 +130,11 @@ def check_there_is_data(settings: Settings) -> None:
 
 
 def tell_of_other_nodes(settings: Settings) -> None:
-    """Say on which other nodes of a cluster a command has to be run too, which is about files here."""
-    nodes = PageNodes.read(settings.data_dir)
-    others = [] if nodes is None else nodes.list_others()
+    """Say on which other nodes a command has to be run too, which is about files here."""
+    copies = find_copies(settings.data_dir)
+    others = None if copies is None else copies.list_others()
     if others:
-        names = ", ".join(f"{each.address} ({each.group})" for each in others)
+        names = ", ".join(others)
         click.echo(
             terminal_line(
                 f"This is about the files of this node. Run it too on the other nodes that keep calls: {names}."

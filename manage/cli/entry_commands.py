@@ -65,8 +65,8 @@ def tail(
     """Follow calls as this machine records them, until Ctrl-C.
 
     Prints one line for each call, with the time of arrival in UTC. A call is printed when
-    it has ended, so a long stream comes after short calls that began later. In a cluster it shows
-    the calls that this node keeps. On a terminal, failed calls are red (unless NO_COLOR is set).
+    it has ended, so a long stream comes after short calls that began later. Of several nodes it
+    shows the calls that this one keeps. On a terminal, failed calls are red (unless NO_COLOR is set).
 
     \b
     Examples:

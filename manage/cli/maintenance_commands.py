@@ -68,11 +68,10 @@ def doctor(echo: bool, live: bool, slug: str | None, data_dir: str | None, as_js
     """Check the service and its machine, and print what to do.
 
     Checks the service that runs on this data directory, with that service's settings. Where none runs,
-    it checks what a service started in this environment would use, and says so. In a cluster it checks
-    this node. Checks
-    Python, the data directory, disk space, the databases, the spool, whether the upstream can be
-    reached (by a connection alone: no request is sent), the prices and the clock. It changes
-    nothing. Exit status 1 when anything is wrong.
+    it checks what a service started in this environment would use, and says so. Of several nodes it
+    checks this one. Checks Python, the data directory, disk space, the databases, the spool, whether
+    the upstream can be reached (by a connection alone: no request is sent), the prices and the clock.
+    It changes nothing. Exit status 1 when anything is wrong.
 
     --echo proves that nothing is changed on the way: it starts another proxy with the service's
     settings, sends requests as real clients do, and compares both ends: bytes, headers, when each
@@ -137,8 +136,8 @@ def verify(data_dir: str | None, as_json: bool) -> None:
     Rebuilds each body and compares it with the hash stored when it was received. Computes each cost
     again from its line items, and the hourly sums of the hours whose calls are all there. Also checks
     the databases.
-    It can run while the service runs. In a cluster it checks the files of this node: run it on each
-    node that keeps calls. Exit status 1 when anything is wrong.
+    It can run while the service runs. Of several nodes it checks the files of this one: run it
+    on each node that keeps calls. Exit status 1 when anything is wrong.
 
     \b
     Examples:
@@ -183,8 +182,8 @@ def verify(data_dir: str | None, as_json: bool) -> None:
 def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
     """Price calls that have no cost yet.
 
-    These are calls whose model had no known price when they were recorded, and has one now. In a
-    cluster these are the calls that this node keeps: run it on each node that keeps calls.
+    These are calls whose model had no known price when they were recorded, and has one now. Of
+    several nodes these are the calls that this one keeps: run it on each node that keeps calls.
 
     \b
     Examples:
@@ -224,8 +223,8 @@ def prune(
 ) -> None:
     """Remove the oldest recorded calls and free their space. Hourly totals are kept.
 
-    It can run while the service runs. In a cluster it removes calls that this node keeps: run it on
-    each node that keeps calls, or set rules with `taximeter retention`, which hold on all of them.
+    It can run while the service runs. Of several nodes it removes calls that this one keeps: run
+    it on each node that keeps calls, or set rules with `taximeter retention`, which hold on all of them.
 
     \b
     Examples:

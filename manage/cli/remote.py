@@ -13,7 +13,6 @@ from urllib.parse import quote, urlsplit
 import httpx
 from pydantic import ValidationError
 
-from extensions.cluster.page_nodes import COPY_HEADER, REFUSAL, REFUSED
 from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Operation
 from manage.api.validation import validate
@@ -25,6 +24,7 @@ from manage.http_client import (
     shorten,
 )
 from metering.json_reading import parse_object
+from runtime import response_headers
 from runtime.errors import ControlError, restore_error
 from runtime.settings import LOOPBACK_HOSTS
 from store.control.api_keys import RAW_KEY
@@ -105,7 +105,7 @@ class RemoteBackend:
     ) -> None:
         """Use the service at this address. ``tell`` is told what to know of a response besides;
         ``uses_proxies``: the HTTP proxies of the environment may be on the way."""
-        self._base_url = base_url
+        self.base_url = base_url
         self._tell = tell
         self._client = httpx.Client(
             base_url=f"{base_url}/api",
@@ -143,8 +143,8 @@ class RemoteBackend:
             json=document if operation.takes_body else None,
         )
         if not response.is_success:
-            raise self._refusal(response)
-        if COPY_HEADER in response.headers:
+            raise self.explain(response)
+        if response_headers.COPY in response.headers:
             self._tell(READ_FROM_COPY)
         try:
             return operation.response.model_validate_json(response.content)
@@ -158,15 +158,16 @@ class RemoteBackend:
             return self._client.request(method, path, **parts)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise AwayError(
-                f"{self._base_url} {explain_connection_error(error, _ADVICE)}"
+                f"{self.base_url} {explain_connection_error(error, _ADVICE)}"
             ) from error
 
-    def _refusal(self, response: httpx.Response) -> ControlError | RemoteError:
+    def explain(self, response: httpx.Response) -> ControlError | RemoteError:
+        """Return the error of a response that is no success."""
         status = response.status_code
         if response.is_redirect:
             target = shorten(response.headers.get("location", ""))
             return RemoteError(
-                f"{self._base_url} redirects to {target}; use that address if it is the right one"
+                f"{self.base_url} redirects to {target}; use that address if it is the right one"
             )
         error = (parse_object(response.content) or {}).get("error")
         text = error.get("message") if isinstance(error, dict) else None
@@ -175,23 +176,23 @@ class RemoteBackend:
         message = shorten(text)
         if status == 401:
             return RemoteError(
-                f"{self._base_url} does not accept the key in {API_KEY_VARIABLE}; it may have been"
+                f"{self.base_url} does not accept the key in {API_KEY_VARIABLE}; it may have been"
                 " deleted, or belong to another service (`taximeter keys create` creates one)"
             )
         if status == 429:
             wait = shorten(response.headers.get("retry-after", ""))
             again = f"; try again in {wait} s" if wait.isdigit() else "; try again later"
             return RemoteError(f"{message}{again}")
-        refusal = response.headers.get(REFUSAL)  # of what is in front of it, or for its cluster
-        if status >= 500 or refusal == REFUSED:
-            kind = RemoteError if refusal is None else AwayError
-            return kind(f"{self._base_url} failed with {status}: {message}")
+        if status >= 500:
+            # With a header of ours it is of what is in front of the service.
+            kind = AwayError if response_headers.ERROR in response.headers else RemoteError
+            return kind(f"{self.base_url} failed with {status}: {message}")
         restored = restore_error(status, error.get("code"), message, error.get("field"))
         return RemoteError(message) if restored is None else restored
 
     def _unexpected(self, what: str) -> RemoteError:
         return RemoteError(
-            f"{self._base_url} is not Taximeter's API ({what});"
+            f"{self.base_url} is not Taximeter's API ({what});"
             " check the address given with --base-url"
         )
 

@@ -8,7 +8,6 @@ from datetime import datetime
 
 import click
 
-from extensions.cluster.page_nodes import PageNodes
 from manage.api import retention_operations as operations
 from manage.api.retention_operations import ErasureState, OpenErasures, Retention
 from manage.cli.backend import Backend, LocalBackend, given
@@ -32,6 +31,7 @@ from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store import erasure_work
 from store.control import erasures
+from store.copies import find_copies
 from store.traces import steps
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -207,7 +207,7 @@ def erase(
     """Erase calls with their texts from all files.
 
     Of several options all must hold. Hourly and daily totals stay. Calls that are in flight are erased
-    when they end. In a cluster all copies are erased, that of a node which is away when it is back.
+    when they end. Of several copies all are erased, that of a node which is away when it is back.
     docs/retention.md says what is erased and what is not.
 
     \b
@@ -282,8 +282,8 @@ def _describe_progress(state: ErasureState) -> str:
 
 
 def _carry_out_here(settings: Settings) -> None:
-    """Carry out the orders of this data directory, unless a recorder does, or the nodes of a cluster."""
-    if PageNodes.read(settings.data_dir) is not None:
+    """Carry out the orders of this data directory, unless a recorder does, or those of several copies."""
+    if find_copies(settings.data_dir) is not None:
         return
     try:
         lock = ProcessLock(settings.data_dir / "recorder.lock")
@@ -304,7 +304,7 @@ def _carry_out_here(settings: Settings) -> None:
 def _wait(backend: Backend, erasure_id: str) -> ErasureState:
     """Return the state of an erasure when the recorded calls are gone, or when that takes too long.
 
-    In a cluster it waits for the copies whose nodes live."""
+    Of several copies it waits for those whose nodes live."""
     ends_at_s = time.monotonic() + PATIENCE_S
     state = backend.call(operations.get_erasure, erasure_id)
     while _goes_on(state) and time.monotonic() < ends_at_s:
@@ -344,7 +344,7 @@ def _describe(state: ErasureState) -> str:
 
 
 def _describe_copies(state: ErasureState) -> Iterator[str]:
-    """Yield sentences about the copies of a cluster that have erased the calls, and those that have to."""
+    """Yield sentences about the copies that have erased the calls, and those that have to."""
     for each in state.copies:
         place = f"the copy {each.copy_name} (node {each.node} at {each.address or 'no address'})"
         if each.erased_at is not None:

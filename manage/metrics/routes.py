@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from extensions.cluster.page_nodes import STATED_CALLER
 from manage.metrics.exposition import render
 from manage.metrics.figures import FigureReader
 from manage.metrics.processes import find_processes
@@ -39,8 +38,8 @@ class Metrics:
     """The route of ``/metrics``. ``clock_s`` returns monotonic seconds.
 
     Without ``supervisor_pid`` there are no figures of processes, and without ``board_fd``, the board of
-    the proxy's workers, none of what these refused. A node of a cluster without people ``takes_keys`` of
-    nobody: the node with people takes them, and says in a statement whose they are."""
+    the proxy's workers, none of what these refused. A machine without people ``takes_keys`` of nobody:
+    the one with people takes them, and states whose they are."""
 
     def __init__(
         self,
@@ -77,7 +76,7 @@ class Metrics:
         """Return the metrics that the caller may see."""
         credentials = request.headers.getlist("authorization")
         client = request.client.host if request.client else ""
-        stated: Caller | None = request.scope.get(STATED_CALLER)
+        stated: Caller | None = request.scope.get(key_authentication.STATED_CALLER)
         if isinstance(stated, Visitor):  # a browser has no key here either
             return _refuse(_NO_KEY)
         if stated is not None:

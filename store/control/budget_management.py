@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from extensions.cluster import page_nodes
 from metering.budget_periods import Period, Span, find_span
 from runtime.errors import InvalidInputError
 from runtime.webhook_rule import WebhookRule
@@ -24,6 +23,7 @@ from store.control.budgets import Action, Budget, Webhook
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.people import Caller
+from store.copies import find_copies
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.traces.paths import trace_path
 from store.traces.sums import spend
@@ -165,7 +165,8 @@ class BudgetManagement:
         self, organization_id: str, span: Span, *, tolerant: bool
     ) -> SpendByEndpoint | None:
         try:
-            if page_nodes.is_elsewhere(self._data_dir, organization_id):
+            copies = find_copies(self._data_dir)
+            if copies is not None and copies.is_elsewhere(organization_id):
                 raise sqlite3.OperationalError("another node keeps the calls of this organisation")
             return spend.read_spend_of(trace_path(self._data_dir, organization_id), span)
         except sqlite3.Error:

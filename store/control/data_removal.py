@@ -5,14 +5,11 @@ As in ``management``, every method stays within the caller's organisation.
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from extensions.cluster import erasure_copies
-from extensions.cluster.erasure_copies import OF_PROXY, ErasureCopy
-from extensions.cluster.page_nodes import PageNodes
 from runtime import clock
 from store.control import endpoints, erasures, retention
 from store.control.audited import audited, require_owner
@@ -20,6 +17,7 @@ from store.control.database import ControlDatabase
 from store.control.erasures import Erasure
 from store.control.people import Caller
 from store.control.retention import OF_ORGANIZATION, Rule, Run
+from store.copies import Progress, find_copies
 from store.traces.maintenance import erasing
 from store.traces.maintenance.erasing import Criteria
 from store.traces.maintenance.retention import Rules
@@ -37,34 +35,6 @@ class RetentionState:
     rule: Rule
     run: Run | None
     preview: Preview | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyProgress:
-    """The state of an order in a copy.
-
-    Its node has erased what it had at ``erased_at``, and what came later by ``settled_at``. ``address`` and
-    ``is_alive`` are of the node, as far as this one knows."""
-
-    copy: str
-    node: str
-    address: str | None
-    is_alive: bool
-    entries: int
-    erased_at: str | None
-    settled_at: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """The state of an order.
-
-    In a cluster ``copies`` has the nodes that carry it out, and ``unshipped`` names the proxy nodes that may
-    have calls of before it."""
-
-    erasure: Erasure
-    copies: Sequence[CopyProgress] = ()
-    unshipped: Sequence[str] = ()
 
 
 class DataRemoval:
@@ -131,19 +101,17 @@ class DataRemoval:
         return erasing.count_calls(trace_path(self._data_dir, caller.organization_id), criteria)
 
     def order_erasure(self, caller: Caller, criteria: Criteria) -> Erasure:
-        """Order to erase calls. The recorder does it, or ``store.erasure_work`` where none runs. In a
-        cluster the recorders of all copies do.
+        """Order to erase calls. The recorder does it, or ``store.erasure_work`` where none runs. Of
+        several copies the recorders of all do.
 
         Raises ForbiddenError for a caller who is not an owner, InvalidInputError."""
         require_owner(caller, "erase calls")
         with audited(self._control, caller) as (db, note):
             user_id = None if caller.is_operator else caller.user_id
             erasure = erasures.order(db, caller.organization_id, user_id, criteria, self._now())
-            for copy, node in self._find_holders(caller.organization_id).items():
-                # From now on it is not over without these, whatever the server of the cluster may lose.
-                if node is not None:
-                    state = ErasureCopy(erasure_id=erasure.id, node=node, copy=copy)
-                    erasure_copies.write(db, state)
+            copies = find_copies(self._data_dir)
+            if copies is not None:
+                copies.note_order(erasure, db)
             note("erase.order", erasure.id, {"what": erasures.describe(criteria)})
             return erasure
 
@@ -163,32 +131,10 @@ class DataRemoval:
             return [self._find_progress(db, each) for each in orders]
 
     def _find_progress(self, db: sqlite3.Connection, erasure: Erasure) -> Progress:
-        states = erasure_copies.list_of(db, erasure.id)
-        needed = erasure_copies.find_needed(states, self._find_holders(erasure.organization_id))
-        nodes = PageNodes.read(self._data_dir)
-        found = {} if nodes is None else {each.id: each for each in nodes.nodes}
-        here = None if nodes is None else nodes.here
-        living = {each.id for each in found.values() if each.is_alive or each.id == here}
-        copies = [
-            CopyProgress(
-                copy=each.copy,
-                node=each.node,
-                address=found[each.node].address if each.node in found else None,
-                is_alive=each.node in living,
-                entries=each.entries,
-                erased_at=each.erased_at,
-                settled_at=each.settled_at,
-            )
-            for each in needed
-        ]
-        unshipped = [
-            each.node for each in states if each.copy == OF_PROXY and each.settled_at is None
-        ]
-        return Progress(erasure=erasure, copies=copies, unshipped=unshipped)
-
-    def _find_holders(self, organization_id: str) -> dict[str, str | None]:
-        nodes = PageNodes.read(self._data_dir)
-        return {} if nodes is None else nodes.find_holders(organization_id)
+        copies = find_copies(self._data_dir)
+        if copies is None:
+            return Progress(erasure=erasure)
+        return copies.find_progress(erasure, db)
 
 
 def _as_detail(number: int | None) -> str | None:

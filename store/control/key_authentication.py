@@ -11,6 +11,8 @@ from store.control.api_keys import KeyHolder
 from store.control.database import ControlDatabase
 
 USED_STEP = timedelta(minutes=1)  # a request with a key must not become a write
+# In the scope of a request: its caller, where another machine of the service has checked who that is.
+STATED_CALLER = "taximeter.caller"
 _BEARER = re.compile(r"bearer +(\S+) *", re.ASCII | re.IGNORECASE)
 
 

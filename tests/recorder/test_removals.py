@@ -58,7 +58,8 @@ def start(tmp_path, clock, control):
     started: list[Ingester] = []
     prices = load_prices()
 
-    def start(erasure_work=LocalErasureWork(tmp_path / "spool")):
+    def start(erasures_here=None):
+        erasures_here = erasures_here or LocalErasureWork(tmp_path / "spool")
         for each in started:
             each.close()
         started[:] = [
@@ -70,7 +71,7 @@ def start(tmp_path, clock, control):
                 clock,
                 lambda _: None,
                 make_work=lambda databases: [
-                    Removals(tmp_path / "control.db", databases, clock, erasure_work)
+                    Removals(tmp_path / "control.db", databases, clock, erasures_here)
                 ],
             )
         ]

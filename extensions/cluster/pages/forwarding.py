@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.types import Receive, Send
 
 from dashboard.addresses import requested
-from extensions.cluster.page_nodes import REFUSAL
 from extensions.cluster.statements import HEADER
+from runtime import response_headers
 
 # A page has at most some seconds; streams have a line each five seconds.
 TIMEOUT = httpx.Timeout(60.0, connect=0.3, pool=5.0)
@@ -102,7 +102,7 @@ class Forwarder:
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise NodeAwayError(f"it does not respond: {error!r}") from error
         async with aclosing(response):
-            refusal = response.headers.get(REFUSAL)
+            refusal = response.headers.get(response_headers.ERROR)
             if refusal is not None:
                 raise NodeAwayError(f"it refuses to respond: {refusal}")
             await _send(response, forwarded.check, send)

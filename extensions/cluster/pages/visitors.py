@@ -15,9 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dashboard import rendering
 from dashboard.addresses import requested
 from dashboard.visitors import ControlPool, NotSignedInError, Visitors
-from extensions.cluster.page_nodes import COPY_HEADER, REFUSAL, REFUSED, STATED_CALLER, read_node
+from extensions.cluster.page_nodes import REFUSED, read_node
 from extensions.cluster.statements import HEADER, Statement, StatementError, load_checking_key
+from runtime import response_headers
 from store.control.database import ControlDatabase
+from store.control.key_authentication import STATED_CALLER
 from store.control.people import Caller
 from store.control.sessions import Visitor
 
@@ -74,7 +76,10 @@ class CheckStatements:
                 statement = await self._check(Request(scope))
             except StatementError as error:
                 refusal = rendering.problem_json(
-                    403, REFUSED, f"{error}. Pages are at the node with people.", {REFUSAL: REFUSED}
+                    403,
+                    REFUSED,
+                    f"{error}. Pages are at the node with people.",
+                    {response_headers.ERROR: REFUSED},
                 )
                 await refusal(scope, receive, send)
                 return
@@ -107,7 +112,10 @@ def _saying_so(send: Send) -> Send:
 
     async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), (COPY_HEADER.encode(), b"yes")]
+            message["headers"] = [
+                *message.get("headers", ()),
+                (response_headers.COPY.encode(), b"yes"),
+            ]
         await send(message)
 
     return send_with_header

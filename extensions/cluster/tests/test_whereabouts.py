@@ -7,7 +7,8 @@ import pytest
 from extensions.cluster import copies
 from extensions.cluster.copies import Copy
 from extensions.cluster.keys import COPIES
-from extensions.cluster.page_nodes import PageNodes, PageNodesFile, is_elsewhere
+from extensions.cluster.known_copies import KnownCopies
+from extensions.cluster.page_nodes import PageNodes, PageNodesFile
 from extensions.cluster.whereabouts import Whereabouts, count_unserved, find_address
 from runtime.setting_values import Address
 from store.control.database import ControlDatabase
@@ -35,7 +36,7 @@ def test_pages_are_those_of_the_first_copy_and_then_of_the_other(
         ("main-1", "main:1", False),
         ("copy-1", "copy:1", True),
     ]
-    assert is_elsewhere(tmp_path, "org")
+    assert KnownCopies(tmp_path).is_elsewhere("org")
     assert not whereabouts.run_round()
     client.xgroup_delconsumer(COPIES, "main", "main-1")  # it was never heard of again
     assert whereabouts.run_round()
@@ -54,7 +55,7 @@ def test_calls_that_are_here_are_nowhere_else(tmp_path, client):
     client.xgroup_create(COPIES, "main", mkstream=True)
     Copy(client, "main", "home").hold()
     Whereabouts(tmp_path, client, "home", "main").run_round()
-    assert not is_elsewhere(tmp_path, "org")
+    assert not KnownCopies(tmp_path).is_elsewhere("org")
     found = PageNodes.read(tmp_path)
     assert found is not None
     assert (found.is_here("org"), found.find("org")) == (True, [])

@@ -2,14 +2,11 @@
 
 import json
 import sqlite3
-import time
 from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
 
-from extensions.cluster.page_nodes import NODE_NAME
-from extensions.cluster.state import ClusterState
 from manage.cli.main import cli
 from tests.store.traffic import make_entry
 
@@ -81,23 +78,3 @@ def test_a_database_that_cannot_be_copied_is_named_and_is_exit_status_1(
     assert document["ok"] is False
     assert list(document["problems"]) == ["traces/other"]
     assert next(folder.rglob(f"traces/{organization}/traces.db")).exists()
-
-
-@pytest.mark.parametrize(("level_s", "is_behind"), [(1e12, False), (0.0, True), (None, True)])
-def test_a_recorder_node_waits_until_it_has_what_other_copies_have(
-    run, data_dir, folder, monkeypatch, level_s, is_behind
-):
-    monkeypatch.setattr("manage.cli.backup_commands._PATIENCE_S", 0.2)
-    (data_dir / NODE_NAME).write_text("node")
-    ClusterState(beat_s=time.monotonic(), level_s=level_s).write(data_dir)
-    made = run("backup", str(folder))
-    assert made.exit_code == 0
-    assert ("has not received all" in made.stderr) is is_behind
-    assert NODE_NAME not in made.stderr
-
-
-def test_the_backup_of_a_recorder_node_that_does_not_run_says_what_it_may_lack(
-    run, data_dir, folder
-):
-    (data_dir / NODE_NAME).write_text("node")
-    assert "has not received all" in run("backup", str(folder)).stderr

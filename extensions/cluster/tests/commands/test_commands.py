@@ -14,7 +14,8 @@ import uvicorn
 from click.testing import CliRunner
 
 from extensions.cluster import command_backend as cluster_backend
-from extensions.cluster.page_nodes import NODE_NAME, PageNode, PageNodes
+from extensions.cluster.page_nodes import PageNode, PageNodes
+from extensions.cluster.settings import NODE_FILE
 from extensions.cluster.statements import load_signing_key
 from extensions.cluster.tests.control import bring_over
 from extensions.reconcile.result_file import read_reconciliation
@@ -104,7 +105,7 @@ def nodes(data_dir, tmp_path):
         for group in GROUPS:
             nodes.folders[group] = folder = tmp_path / group
             folder.mkdir()
-            (folder / NODE_NAME).write_text(group)
+            (folder / NODE_FILE).write_text(group)
             with ControlDatabase(folder / "control.db", checks_references=False) as other:
                 bring_over(control, other)
             nodes.ends[group] = stack.enter_context(ExitStack())

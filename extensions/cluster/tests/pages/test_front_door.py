@@ -11,12 +11,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.applications import Starlette
 
-from extensions.cluster.page_nodes import COPY_HEADER, NODE_NAME, REFUSED, PageNode, PageNodes
+from extensions.cluster.page_nodes import REFUSED, PageNode, PageNodes
 from extensions.cluster.pages import forwarding, front_door, visitors
+from extensions.cluster.settings import NODE_FILE
 from extensions.cluster.statements import HEADER, VALID_S, Statement, load_signing_key
 from extensions.cluster.tests.control import bring_over
 from manage.server import make_app, make_node_app
-from runtime import clock
+from runtime import clock, response_headers
 from runtime.attempts import BAD_KEYS_PER_MINUTE
 from runtime.buckets import BUCKETS
 from runtime.node import Node
@@ -122,7 +123,7 @@ async def cluster(tmp_path, settings, control, query_server, monkeypatch):
         for group, address in NODES.items():
             folders[group] = data_dir = tmp_path / group
             data_dir.mkdir()
-            (data_dir / NODE_NAME).write_text(group)
+            (data_dir / NODE_FILE).write_text(group)
             own = replace(
                 settings,
                 data_dir=data_dir,
@@ -155,7 +156,7 @@ async def test_pages_and_figures_are_those_of_the_node_that_keeps_the_calls(clus
     assert [(each["model"], each["calls"]) for each in totals.json()["groups"]] == [
         ("model-of-ann", 2)
     ]
-    assert COPY_HEADER not in totals.headers
+    assert response_headers.COPY not in totals.headers
     assert list(cluster.folders["main"].parent.glob("data/traces/*")) == []
 
 
@@ -175,7 +176,7 @@ async def test_the_copy_responds_where_the_first_node_does_not_and_says_so(clust
         assert visitors.COPY in page.text
     totals = await cluster.get(ann, "/api/usage", **ann.bearer)
     assert totals.json()["totals"]["calls"] == 1
-    assert COPY_HEADER in totals.headers
+    assert response_headers.COPY in totals.headers
     del cluster.transport.apps[NODES["copy"]]
     page = await cluster.get(ann, "/overview")
     assert page.status_code == 503
