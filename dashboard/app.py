@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,10 @@ from dashboard.search.pages import SearchPages
 from dashboard.sessions.pages import SessionPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
+from dashboard.site import Site
 from dashboard.traces import Traces
 from dashboard.visitors import ControlPool, NotSignedInError, TooManyBadKeysError, Visitors
-from extensions.credentials_in_calls.pages import SecretPages
-from extensions.reconcile.pages import ReconciliationPages
-from runtime import address_space
+from runtime import address_space, extensions
 from runtime.attempts import AttemptLimit
 from runtime.errors import CODES, OTHER_CODE, ControlError, NotFoundError, as_sentence
 from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings
@@ -54,7 +54,7 @@ type Handler = Callable[[Request, Any], Awaitable[Response]]
 class CallPages:
     """The pages of what was recorded, with their routes. Enter ``running`` before the first request."""
 
-    def __init__(self, settings: Settings, visitors: Visitors) -> None:
+    def __init__(self, settings: Settings, visitors: Visitors, *, has_people: bool = False) -> None:
         self._visitors = visitors
         self._connections = connections = KeptConnections()
         sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
@@ -67,9 +67,16 @@ class CallPages:
         self._savings = SavingsPages(settings, visitors, connections)
         self._share = SharePages(settings, visitors, connections, forwarding)
         self._search = SearchPages(settings, visitors, connections)
-        self._secrets = SecretPages(settings, visitors, connections)
         self._sessions = SessionPages(settings, visitors, connections)
         self._traces = Traces(settings, visitors, connections, self._queries, forwarding)
+        site = Site(
+            settings=settings,
+            visitors=visitors,
+            connections=connections,
+            forwarding=forwarding,
+            has_people=has_people,
+        )
+        self._added: list[BaseRoute] = [*chain(*extensions.call().pages(site=site))]
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -81,7 +88,7 @@ class CallPages:
             *self._savings.routes(),
             *self._share.routes(),
             *self._search.routes(),
-            *self._secrets.routes(),
+            *self._added,
             *self._sessions.routes(),
             *self._traces.routes(),
             Route("/favicon.ico", _serve_icon),
@@ -142,19 +149,17 @@ class Dashboard(CallPages):
         is_demo: bool = False,
     ) -> None:
         self.visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
-        super().__init__(settings, visitors)
+        super().__init__(settings, visitors, has_people=True)
         self._budgets = BudgetDeliveries(
             settings, pool, mailer, WebhookClient(settings.webhook_rule)
         )
         self._help = HelpPages(visitors)
-        self._reconciliation = ReconciliationPages(settings, visitors)
         self._settings = SettingsPages(settings, pool, visitors, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer, is_demo=is_demo)
 
     def routes(self) -> list[BaseRoute]:
         return [
             *self._help.routes(),
-            *self._reconciliation.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),
             *super().routes(),

@@ -1,6 +1,7 @@
 """Rendering of pages, redirects and errors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -9,6 +10,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from dashboard import formats
 from dashboard.addresses import raw_path, requested, sign_in_address
+from runtime import extensions
+from runtime.page_links import PageLink, Place
 from store.control.people import Caller
 
 HERE = Path(__file__).parent
@@ -21,7 +24,7 @@ PRIVATE = {"cross-origin-resource-policy": "same-origin", "cache-control": "priv
 FILE_HEADERS = PRIVATE | {"content-security-policy": "sandbox; default-src 'none'"}
 _templates = Environment(
     loader=FileSystemLoader(
-        [HERE / "templates", *sorted(HERE.parent.glob("extensions/*/templates"))]
+        [HERE / "templates", *(each / "templates" for each in extensions.list_folders())]
     ),
     autoescape=True,
     auto_reload=False,  # it would look at each file for each page
@@ -30,6 +33,16 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 formats.add_filters(_templates)
+
+
+def list_links(place: Place, caller: Caller) -> list[PageLink]:
+    """Return the links of extensions at a place that the caller may follow."""
+    links: Iterable[PageLink] = chain(*extensions.call().page_links())
+    is_owner = caller.role == "owner"
+    return [each for each in links if each.place == place and (is_owner or not each.is_for_owners)]
+
+
+_templates.globals["list_links"] = list_links
 
 
 def load_templates(prefixes: tuple[str, ...]) -> None:

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,12 +46,11 @@ from dashboard.queries.query_proxy import (
 )
 from dashboard.replay.pages import ReplayPages
 from dashboard.visitors import Visitors
-from extensions.credentials_in_calls.findings import count_in_call
+from runtime import extensions
 from runtime.organization_locks import BusyError
 from runtime.settings import CLIENT_MARK_VARIABLE, Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
-from store.traces.paths import trace_path
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
 _STOPPED = (
@@ -129,12 +129,17 @@ class Traces:
             )
         if self._nothing_recorded.applies_to(caller):
             return None
-        secrets = 0
-        if address.side is None and caller.role == "owner":
-            trace = trace_path(self._settings.data_dir, caller.organization_id)
-            secrets = await run_in_threadpool(count_in_call, trace, address.usage_id)
-        known = {"path": path, "secrets": secrets}
+        notices = []
+        if address.side is None:
+            notices = await run_in_threadpool(self._list_notices, caller, address.usage_id)
+        known = {"path": path, "notices": notices}
         return self._forwarding.respond(request, caller, "call", known)
+
+    def _list_notices(self, caller: Caller, usage_id: int) -> list[dict[str, str]]:
+        found = extensions.call().call_notice(
+            data_dir=self._settings.data_dir, caller=caller, usage_id=usage_id
+        )
+        return list(map(asdict, found))
 
     async def _browse(self, request: Request, caller: Caller, receive: Receive, send: Send) -> None:
         if self._nothing_recorded.applies_to(caller):

@@ -6,6 +6,7 @@ rest when they are called.
 
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
@@ -22,6 +23,11 @@ def load() -> pluggy.PluginManager:
     for each in sorted(iter_modules(import_module("extensions").__path__)):
         manager.register(import_module(f"extensions.{each.name}.plugin"), each.name)
     return manager
+
+
+def list_folders() -> list[Path]:
+    """Return the folders of the extensions that come with the program."""
+    return [Path(str(module.__file__)).parent for module in load().get_plugins()]
 
 
 def call() -> Any:

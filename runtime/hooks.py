@@ -17,6 +17,7 @@ import pluggy
 from runtime.data_file import DataFile
 from runtime.health import Health
 from runtime.node import Node
+from runtime.page_links import CallNotice, PageLink
 from runtime.process_spec import ProcessSpec
 from runtime.setting import Setting
 
@@ -119,6 +120,37 @@ def health(node: Node, data_dir: Path) -> Health | None:
 
     Called in the proxy for each ``/healthz``, and where that has ``/metrics`` for each of these, otherwise in
     the web process. It reads a small file at most; what it raises fails the response."""
+    raise NotImplementedError
+
+
+@hookspec
+def operations() -> Sequence[Any]:
+    """Return operations of the management API, each a ``manage.api.operation.Operation``.
+
+    Called once, in the web process and wherever else the table of operations is loaded."""
+    raise NotImplementedError
+
+
+@hookspec
+def pages(site: Any) -> Sequence[Any]:
+    """Return the routes of pages, for ``starlette``. ``site`` is a ``dashboard.site.Site``.
+
+    Called once in the web process, before the first request; an error of a page fails its response alone. The
+    templates in the extension's folder ``templates`` are found by their names."""
+    raise NotImplementedError
+
+
+@hookspec
+def page_links() -> Sequence[PageLink]:
+    """Return links to pages of the extension from other pages. Called for each of these."""
+    raise NotImplementedError
+
+
+@hookspec
+def call_notice(data_dir: Path, caller: Any, usage_id: int) -> CallNotice | None:
+    """Return a warning for the page of a call in the organisation of the caller, or None.
+
+    Called for each such page in a thread of the web process. sqlite3.Error makes the page a 503."""
     raise NotImplementedError
 
 

@@ -86,7 +86,7 @@ def _render_call(page: PageRequest, call: Call, reader: CallReader) -> Response:
         is_pasted=not any(request.file_name in program for _, program in programs),
         session=call.session and session_address(call.session),
         broken=open_break(call),
-        secrets=page.arguments["secrets"],
+        notices=page.arguments["notices"],
     )
 
 

@@ -11,7 +11,7 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
 from dashboard.visitors import Visitors
 from extensions.credentials_in_calls.findings import MAX_LISTED, list_secrets
-from extensions.credentials_in_calls.plugin import SEARCH
+from extensions.credentials_in_calls.settings import SEARCH
 from runtime.settings import Settings
 from store.control.sessions import Visitor
 from store.traces.paths import trace_path

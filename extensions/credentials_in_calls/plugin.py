@@ -6,24 +6,47 @@ from pathlib import Path
 from typing import Any
 
 from extensions.credentials_in_calls import FILE
+from extensions.credentials_in_calls.settings import SEARCH
 from runtime.data_file import DataFile
 from runtime.hooks import hookimpl
+from runtime.page_links import CallNotice, PageLink
 from runtime.setting import Setting
-from runtime.setting_values import parse_switch
 from runtime.settings import Settings
+from store.traces.paths import trace_path
 
-SEARCH = Setting(
-    "credential_search",
-    "on",
-    parse_switch,
-    "on: credentials in what calls add to a conversation are looked for and listed, redacted, for"
-    " owners. off: they are not.",
-)
+PAGE = "/secrets"
 
 
 @hookimpl
 def settings() -> Mapping[str, Sequence[Setting[Any]]]:
     return {"Data and prices": (SEARCH,)}
+
+
+@hookimpl
+def pages(site: Any) -> Sequence[Any]:
+    pages = import_module("extensions.credentials_in_calls.pages").SecretPages
+    found: Sequence[Any] = pages(site.settings, site.visitors, site.connections).routes()
+    return found
+
+
+@hookimpl
+def page_links() -> Sequence[PageLink]:
+    words = "credentials in calls"
+    return (PageLink(place="settings", address=PAGE, words=words, is_for_owners=True),)
+
+
+@hookimpl
+def call_notice(data_dir: Path, caller: Any, usage_id: int) -> CallNotice | None:
+    if caller.role != "owner":
+        return None
+    path = trace_path(data_dir, caller.organization_id)
+    findings = import_module("extensions.credentials_in_calls.findings")
+    count: int = findings.count_in_call(path, usage_id)
+    if not count:
+        return None
+    were = "A credential was" if count == 1 else f"{count} credentials were"
+    text = f"{were} found in what this call added."
+    return CallNotice(text=text, address=PAGE, words="Credentials in calls")
 
 
 @hookimpl

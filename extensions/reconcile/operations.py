@@ -1,6 +1,7 @@
 """The operation that reads what was recorded for `taximeter reconcile`, and its models."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -8,6 +9,7 @@ from pydantic import Field
 from extensions.reconcile.comparison import Cause, Recorded, RecordedUsage
 from manage.api.models import Day, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
+from store.control.management import check_period
 
 
 class RecordedUsageQuery(RequestModel):
@@ -41,11 +43,19 @@ class RecordedItems(ResponseModel):
     response=RecordedItems,
 )
 def get_recorded_usage(context: Context[RecordedUsageQuery]) -> RecordedItems:
-    query = context.request
+    """Return what was recorded on these days for calls that the API bills.
+
+    Raises InvalidInputError, PriceFileError."""
+    query, management = context.request, context.management
+    check_period(query.from_day, query.to_day)
+    # Only here: prices take time to load, and nothing else of this needs them.
+    prices = import_module("store.price_file").load_prices(management.prices)
+    read: Callable[..., RecordedUsage] = import_module(
+        "extensions.reconcile.recorded_usage"
+    ).read_recorded_usage
+    path = management.trace_path_of(context.caller)
     return RecordedItems.make(
-        context.management.recorded_usage(
-            context.caller, query.from_day, query.to_day, query.upstream_organization_id
-        )
+        read(path, query.from_day, query.to_day, prices, query.upstream_organization_id)
     )
 
 

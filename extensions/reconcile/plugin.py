@@ -1,15 +1,39 @@
 """The hooks of the reconciliation."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
 
 from extensions.reconcile import FILE
 from runtime.data_file import DataFile
 from runtime.hooks import hookimpl
+from runtime.page_links import PageLink
 
 
 @hookimpl
 def data_files() -> Sequence[DataFile]:
     return (DataFile(f"traces/*/{FILE}", "copied", "The last reconciliation."),)
+
+
+@hookimpl
+def operations() -> Sequence[Any]:
+    found: Sequence[Any] = import_module("extensions.reconcile.operations").OPERATIONS
+    return found
+
+
+@hookimpl
+def pages(site: Any) -> Sequence[Any]:
+    if not site.has_people:
+        return ()
+    pages = import_module("extensions.reconcile.pages").ReconciliationPages
+    found: Sequence[Any] = pages(site.settings, site.visitors).routes()
+    return found
+
+
+@hookimpl
+def page_links() -> Sequence[PageLink]:
+    words = "Compare with upstream\N{RIGHT SINGLE QUOTATION MARK}s reports"
+    return (PageLink(place="home", address="/reconciliation", words=words),)
 
 
 @hookimpl

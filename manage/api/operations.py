@@ -1,8 +1,8 @@
 """The table of all operations, in the order of the OpenAPI document."""
 
+from itertools import chain
 from typing import Any
 
-from extensions.reconcile import operations as reconcile_operations
 from manage.api import (
     budget_operations,
     call_operations,
@@ -14,6 +14,7 @@ from manage.api import (
     usage_operations,
 )
 from manage.api.operation import Operation
+from runtime import extensions
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *endpoint_operations.OPERATIONS,
@@ -23,6 +24,6 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *usage_operations.OPERATIONS,
     *call_operations.OPERATIONS,
     *search_operations.OPERATIONS,
-    *reconcile_operations.OPERATIONS,
     *retention_operations.OPERATIONS,
+    *chain(*extensions.call().operations()),
 )

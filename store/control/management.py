@@ -8,11 +8,9 @@ change is written to the activity log in the same transaction. Refusals are the 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Self
 
-from extensions.reconcile.comparison import RecordedUsage
 from runtime import clock
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from runtime.runs import is_run_id
@@ -68,7 +66,7 @@ class Management:
         self._data_dir = data_dir
         self._now = now
         self._max_endpoints = max_endpoints
-        self._prices = prices
+        self.prices = prices
         self.budgets = BudgetManagement(control, data_dir, now, webhook_rule)
         self.removal = DataRemoval(control, data_dir, now)
 
@@ -82,6 +80,10 @@ class Management:
             webhook_rule=settings.webhook_rule,
             prices=settings.prices,
         )
+
+    def trace_path_of(self, caller: Caller) -> Path:
+        """Return the path of the trace database of the caller's organisation."""
+        return trace_path(self._data_dir, caller.organization_id)
 
     # -- who is asking ----------------------------------------------------------------------------
 
@@ -352,18 +354,18 @@ class Management:
         """Return the totals of the caller's organisation; days are UTC and both inclusive.
 
         Raises InvalidInputError."""
-        _check_period(from_day, to_day)
-        return read_usage(trace_path(self._data_dir, caller.organization_id), by, from_day, to_day)
+        check_period(from_day, to_day)
+        return read_usage(self.trace_path_of(caller), by, from_day, to_day)
 
     def month(self, caller: Caller) -> Month:
         """Return what the current month cost the caller's organisation, and what is expected of it."""
-        return read_file(trace_path(self._data_dir, caller.organization_id), clock.now())
+        return read_file(self.trace_path_of(caller), clock.now())
 
     def search(self, caller: Caller, text: str, only: Filter, limit: int) -> Found:
         """Return what was said in the calls of the caller's organisation, newest first.
 
         Raises InvalidInputError."""
-        path = trace_path(self._data_dir, caller.organization_id)
+        path = self.trace_path_of(caller)
         return search_file(path, parse_query(text), only, limit)
 
     def list_calls(
@@ -378,25 +380,10 @@ class Management:
         """Return a page of the calls of the caller's organisation, the oldest first.
 
         Raises InvalidCursorError."""
-        path = trace_path(self._data_dir, caller.organization_id)
+        path = self.trace_path_of(caller)
         return read_calls(
             path, caller.organization_id, only, cursor, limit, with_bodies=with_bodies
         )
-
-    def recorded_usage(
-        self, caller: Caller, from_day: date, to_day: date, upstream_organization_id: str | None
-    ) -> RecordedUsage:
-        """Return what was recorded on these days (UTC, both included) for calls that the API bills.
-
-        Raises InvalidInputError, PriceFileError."""
-        _check_period(from_day, to_day)
-        # Only here: prices take time to load, and nothing else of this needs them.
-        read: Callable[..., RecordedUsage] = import_module(
-            "extensions.reconcile.recorded_usage"
-        ).read_recorded_usage
-        prices = import_module("store.price_file").load_prices(self._prices)
-        path = trace_path(self._data_dir, caller.organization_id)
-        return read(path, from_day, to_day, prices, upstream_organization_id)
 
     def run_usage(self, caller: Caller, run_id: str) -> RunReport:
         """Return the totals of one run in the caller's organisation, zeros where it made no call.
@@ -409,10 +396,11 @@ class Management:
         # Counted before the entries are read: what is recorded in between is then in both, not in
         # neither.
         pending = count_unrecorded(self._data_dir / "spool", caller.organization_id, run_id)
-        return read_run(trace_path(self._data_dir, caller.organization_id), run_id, pending)
+        return read_run(self.trace_path_of(caller), run_id, pending)
 
 
-def _check_period(from_day: date | None, to_day: date | None) -> None:
+def check_period(from_day: date | None, to_day: date | None) -> None:
+    """Check that a period does not end before it begins. Raises InvalidInputError."""
     if from_day is not None and to_day is not None and from_day > to_day:
         raise InvalidInputError("from must not come after to", "from")
 

@@ -26,6 +26,7 @@ from store.traces.paths import trace_path
 from tests.browser.example_calls import SESSION, make_calls
 from tests.browser.planting import Planter
 from tests.browser.site import Site
+from tests.dashboard.every_page import list_added
 from tests.proxy_endpoints import create_endpoint
 
 OWNER = "rosa@nightcab.example"
@@ -93,8 +94,7 @@ class Example:
             "columns": "/traces/usage_log",
             "cost-lines": "/traces/usage_cost",
             "help-costs": "/help/costs",
-            "reconciliation": "/reconciliation",
-            "secrets": "/secrets",
+            **{each.address.strip("/"): each.address for each in list_added()},
             "settings": settings,
             "endpoint": f"{settings}/endpoints/{self.endpoint_id}",
             "endpoint-delete": f"{settings}/endpoints/{self.endpoint_id}/delete",

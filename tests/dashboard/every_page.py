@@ -1,6 +1,15 @@
 """The addresses of all pages and reports about calls, for tests that read every one."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from runtime import extensions
+from runtime.page_links import PageLink
+
+
+def list_added() -> list[PageLink]:
+    """Return the links to the pages of extensions."""
+    return [*chain(*extensions.call().page_links())]
 
 
 def list_pages(call_ids: Sequence[int], session: str) -> Iterator[str]:
@@ -15,9 +24,8 @@ def list_pages(call_ids: Sequence[int], session: str) -> Iterator[str]:
         "/search.json?q=the",
         "/savings?span=90d",
         "/savings.json?span=90d",
-        "/secrets",
         "/settings",
-        "/reconciliation",
+        *(each.address for each in list_added()),
         "/traces",
         "/traces/usage",
         "/traces/usage.json",
