@@ -35,9 +35,13 @@ class ImageService(Service):
     def __init__(self, folder: Path, upstream_url: str) -> None:
         super().__init__(folder, upstream_url)
         self.name = f"taximeter-{uuid4().hex}"
-        for name in ("PYTHONPATH", "TAXIMETER_DATA_DIR"):
-            del self.environment[name]
-        settings = [name for name in self.environment if name.startswith("TAXIMETER_")]
+        settings = {
+            name: value
+            for name, value in self.environment.items()
+            if name.startswith("TAXIMETER_") and name != "TAXIMETER_DATA_DIR"
+        }
+        # An engine that runs without root finds its images by the variables of its user.
+        self.environment = {**os.environ, **settings}
         self.program = (
             ENGINE, "run", "--rm", "--init", "--name", self.name, "--network", "host",
             "--read-only", "--tmpfs", "/tmp:mode=1777",  # noqa: S108 - the container's
