@@ -2,8 +2,7 @@
 
 It is read from the line items of entries, which name the model of each pass. Days of which retention has
 removed entries are read from their hourly sums instead, which stay. These have web searches and their cost
-in the row of the model; the list price tells them apart. Columns that the database does not have yet
-count as unknown.
+in the row of the model; the list price tells them apart.
 """
 
 import sqlite3
@@ -52,25 +51,20 @@ def read_recorded_usage(
         return RecordedUsage()
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
         db.row_factory = sqlite3.Row
-        columns = {
-            (table, name)
-            for table in ("usage", "usage_cost", "usage_hourly")
-            for name in list_columns(db, table)
-        }
-        if ("usage_hourly", "hour") not in columns:  # the recorder makes the tables a moment later
+        if not list_columns(db, "usage_hourly"):  # the recorder makes the tables a moment later
             return RecordedUsage()
         period = (from_day.isoformat(), (to_day + timedelta(days=1)).isoformat())
-        organization = (upstream_organization_id,) * _left_out(columns).count("?")
+        organization = (upstream_organization_id,) * _LEFT_OUT.count("?")
         with snapshot(db):
             pruned = _find_pruned(db, period)
             rows = [
                 row
-                for query in (_lines_query(columns), _calls_query(columns))
+                for query in (_make_lines_query(), _make_calls_query())
                 for row in db.execute(query, organization + period)
                 if row["day"] not in pruned
             ]
             if pruned:
-                hourly = db.execute(_hourly_query(columns), period)
+                hourly = db.execute(_make_hourly_query(), period)
                 rows += [row for row in hourly if row["day"] in pruned]
     items = tuple(item for row in rows if not row["left_out"] for item in _make_items(row, prices))
     return RecordedUsage(items=items, notes=tuple(_make_notes(rows, pruned)))
@@ -97,38 +91,28 @@ def _find_pruned(db: sqlite3.Connection, period: tuple[str, str]) -> dict[str, i
     }
 
 
-def _select(columns: set[tuple[str, str]], table: str, alias: str, name: str) -> str:
-    """Return SQL for a column, or null where it does not exist yet."""
-    return f"{alias}.{name}" if (table, name) in columns else "null"
+# The note about a call that is left out, null for one that is compared.
+_LEFT_OUT = (
+    f"case when u.billing = '{SUBSCRIPTION}' then 'subscription'"
+    " when ? is not null and u.upstream_organization_id <> ? then 'other_organization' end"
+)
 
 
-def _left_out(columns: set[tuple[str, str]]) -> str:
-    """Return SQL for the note about a call that is left out, null for one that is compared."""
-    billing = _select(columns, "usage", "u", "billing")
-    organization = _select(columns, "usage", "u", "upstream_organization_id")
-    return (
-        f"case when {billing} = '{SUBSCRIPTION}' then 'subscription'"
-        f" when ? is not null and {organization} <> ? then 'other_organization' end"
-    )
-
-
-def _lines_query(columns: set[tuple[str, str]]) -> str:
+def _make_lines_query() -> str:
     """Return SQL for the sums of line items by day, model and workspace, web searches apart."""
-    estimated = _select(columns, "usage_cost", "c", "estimated")
-    unbilled = _select(columns, "usage_cost", "c", "unbilled_reason")
     tokens = ", ".join(
         f"sum(case when {sql} then c.quantity else 0 end) as {name}"
         for name, sql in IS_OF_CLASS.items()
     )
     return f"""
-        select {_left_out(columns)} as left_out, substr(u.created_at, 1, 10) as day,
+        select {_LEFT_OUT} as left_out, substr(u.created_at, 1, 10) as day,
             {IS_SEARCH} as is_search, case when not ({IS_SEARCH}) then c.model end as model,
-            {_select(columns, "usage", "u", "workspace_id")} as workspace_id, {tokens},
+            u.workspace_id as workspace_id, {tokens},
             sum(case when {IS_SEARCH} then c.quantity else 0 end) as searches,
             total(c.cents) as cents, 0 as calls,
             count(distinct case when c.cents is null then u.id end) as unpriced,
-            count(distinct case when {estimated} then u.id end) as estimated,
-            count(distinct case when {unbilled} is not null then u.id end) as not_billed,
+            count(distinct case when c.estimated then u.id end) as estimated,
+            count(distinct case when c.unbilled_reason is not null then u.id end) as not_billed,
             0 as cut, 0 as no_response
         from usage as u join usage_cost as c on c.usage_id = u.id
         where u.created_at >= ? and u.created_at < ?
@@ -136,13 +120,13 @@ def _lines_query(columns: set[tuple[str, str]]) -> str:
     """  # noqa: S608 - our own names
 
 
-def _calls_query(columns: set[tuple[str, str]]) -> str:
+def _make_calls_query() -> str:
     """Return SQL for the numbers of calls by day and model. They have no tokens and no cost here."""
     tokens = ", ".join(f"0 as {name}" for name in token_counts.NAMES)
     return f"""
-        select {_left_out(columns)} as left_out, substr(u.created_at, 1, 10) as day,
+        select {_LEFT_OUT} as left_out, substr(u.created_at, 1, 10) as day,
             0 as is_search, coalesce(u.model, u.request_model) as model,
-            {_select(columns, "usage", "u", "workspace_id")} as workspace_id, {tokens},
+            u.workspace_id as workspace_id, {tokens},
             0 as searches, 0.0 as cents, count(*) as calls, 0 as unpriced, 0 as estimated,
             0 as not_billed, sum(u.usage_source = 'partial') as cut,
             sum({MAY_BE_BILLED}) as no_response
@@ -152,18 +136,15 @@ def _calls_query(columns: set[tuple[str, str]]) -> str:
     """  # noqa: S608 - our own names
 
 
-def _hourly_query(columns: set[tuple[str, str]]) -> str:
+def _make_hourly_query() -> str:
     """Return SQL for the hourly sums by day and model, web searches in the row of the model."""
     tokens = ", ".join(f"sum(h.{name}) as {name}" for name in token_counts.NAMES)
-    billing = _select(columns, "usage_hourly", "h", "billing")
-    searches = _select(columns, "usage_hourly", "h", "web_search_requests")
-    no_response = _select(columns, "usage_hourly", "h", "maybe_billed")
     return f"""
-        select case when {billing} in ('{SUBSCRIPTION}', '{OVERAGE}') then 'subscription' end as left_out,
+        select case when h.billing in ('{SUBSCRIPTION}', '{OVERAGE}') then 'subscription' end as left_out,
             substr(h.hour, 1, 10) as day, 0 as is_search, nullif(h.model, '') as model,
-            null as workspace_id, {tokens}, coalesce(sum({searches}), 0) as searches,
+            null as workspace_id, {tokens}, sum(h.web_search_requests) as searches,
             sum(h.cost_cents) as cents, sum(h.entries) as calls, sum(h.unpriced) as unpriced,
-            0 as estimated, 0 as not_billed, 0 as cut, coalesce(sum({no_response}), 0) as no_response
+            0 as estimated, 0 as not_billed, 0 as cut, sum(h.maybe_billed) as no_response
         from usage_hourly as h
         where h.hour >= ? and h.hour < ?
         group by 1, 2, 3, 4, 5

@@ -110,6 +110,7 @@ class _Sink:
     def __init__(self, settings: Settings, target: _Target) -> None:
         self._settings = settings
         self._target = target
+        self._folder = call_imports.find_folder(settings.data_dir, target.organization_id)
         self._lock: ProcessLock | None = None
         self._traces: TraceDatabase | None = None
 
@@ -118,10 +119,9 @@ class _Sink:
         if self._has_lock():
             self._store_here(lines)
             return
-        folder = call_imports.find_folder(self._settings.data_dir, self._target.organization_id)
-        for each in (folder.parent, folder):
+        for each in (self._folder.parent, self._folder):
             each.mkdir(mode=0o700, exist_ok=True)
-        path = folder / f"{clock.new_id()}{call_imports.SUFFIX}"
+        path = self._folder / f"{clock.new_id()}{call_imports.SUFFIX}"
         replace_private(path, b"\n".join(lines))
         ends_at_s = time.monotonic() + PATIENCE_S
         while path.exists():
@@ -139,6 +139,8 @@ class _Sink:
             raise BackendError("the recorder is of another version: restart the service")
 
     def close(self) -> None:
+        with suppress(OSError):  # there is none, or calls still wait in it
+            self._folder.rmdir()
         if self._traces is not None:
             self._traces.close()
         if self._lock is not None:

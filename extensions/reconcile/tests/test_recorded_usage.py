@@ -227,15 +227,6 @@ def test_hourly_sums_count_the_calls_without_a_response(path, record):
     assert count(read(path), "no_response") == 1
 
 
-def test_hourly_sums_of_before_searches_were_counted_have_them_with_the_model(path, record):
-    record({"cost_items": make_items(model="claude-sonnet-4-5")})
-    prune(path)
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("drop view usage_days")
-        db.execute("alter table usage_hourly drop column web_search_requests")
-    assert figures_of(read(path)).keys() == {(DAY, TOKENS, "claude-sonnet-4-5")}
-
-
 def test_calls_to_another_upstream_organisation_are_left_out_and_said(path, record):
     record({"cost_items": make_items()})
     add_columns(path, "usage", "upstream_organization_id text")

@@ -116,10 +116,7 @@ class CallReader:
             row = dict(zip(self._columns, values, strict=True))
             items = costs.read_items(self._db, usage_id)
             place = row["session_id"], row["agent_id"], row["created_at"], usage_id
-            judged = predecessors.is_ready(self._db)
-            session = (
-                unnamed_sessions.find_session(self._db, usage_id) if judged else row["session_id"]
-            )
+            session = unnamed_sessions.find_session(self._db, usage_id)
             return Call(
                 id=usage_id,
                 entry=replace(
@@ -135,7 +132,7 @@ class CallReader:
                 or self._find_unnamed(_NEXT_UNNAMED, session, *place),
                 session=session,
                 predecessor_id=predecessors.find_previous(self._db, usage_id),
-                cache_break=cache_breaks.find_break(self._db, usage_id) if judged else None,
+                cache_break=cache_breaks.find_break(self._db, usage_id),
             )
 
     @property
@@ -171,8 +168,6 @@ class CallReader:
 
     def find_id_of_run(self, run_id: str) -> int | None:
         """Return the id of the newest call of a run, or None."""
-        if "run_id" not in self._columns:
-            return None
         row = self._db.execute("select max(id) from usage where run_id = ?", (run_id,)).fetchone()
         return None if row[0] is None else int(row[0])
 

@@ -6,21 +6,11 @@ its session. A call without a row begins a conversation or is a side call.
 
 import sqlite3
 
-from store.database import list_columns
-
-
-def is_ready(connection: sqlite3.Connection) -> bool:
-    """Return whether the recorder has made the tables of judgements."""
-    return "failed_tools" in list_columns(connection, "predecessors")
-
 
 def find_previous(connection: sqlite3.Connection, call_id: int) -> int | None:
     """Return the row id of the call that a call continues.
 
-    Returns None where it continues none, or one that retention has removed, and before the recorder has
-    made the table."""
-    if not is_ready(connection):
-        return None
+    Returns None where it continues none, or one that retention has removed."""
     row = connection.execute(
         "select p.previous_id from predecessors as p"
         " join usage as u on u.id = p.previous_id where p.usage_id = ?",

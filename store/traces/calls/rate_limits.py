@@ -136,17 +136,11 @@ def write_limits(connection: sqlite3.Connection, stated: Iterable[tuple[int, Rat
 
 
 def read_limits(connection: sqlite3.Connection, usage_id: int) -> RateLimits | None:
-    """Return the limits that the response to a call stated, or None. A database that no newer recorder
-    has opened yet has none."""
-    try:
-        row = connection.execute(
-            f"select {', '.join(_NAMES)} from rate_limits where usage_id = ?",  # noqa: S608 - our names
-            (usage_id,),
-        ).fetchone()
-    except sqlite3.OperationalError as error:
-        if "no such table" in str(error):
-            return None
-        raise
+    """Return the limits that the response to a call stated, or None."""
+    row = connection.execute(
+        f"select {', '.join(_NAMES)} from rate_limits where usage_id = ?",  # noqa: S608 - our names
+        (usage_id,),
+    ).fetchone()
     if row is None:
         return None
     values = dict(zip(_NAMES, row, strict=True))

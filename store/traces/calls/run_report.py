@@ -37,8 +37,8 @@ def read_run(path: Path, run_id: str, pending: int = 0) -> RunReport:
     sums: dict[Names, Sums] = {}
     if path.exists():
         with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):
-            if "run_id" in list_columns(db, "usage"):
-                rows = call_rows.make_source(db, "u.run_id = ?")
+            if list_columns(db, "usage"):
+                rows = call_rows.make_source("u.run_id = ?")
                 columns = {"billing", *call_rows.SUMS}
                 sums = read_sums(db, "model", rows, (run_id, run_id), columns)
     return RunReport(

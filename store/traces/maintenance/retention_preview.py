@@ -48,11 +48,10 @@ def read_preview(path: Path, rules: Rules) -> Preview:
 
 
 def _preview(connection: sqlite3.Connection, rules: Rules) -> Preview:
-    is_noted = database.list_columns(connection, "retention_texts")  # made by a newer recorder
     entries = texts = texts_of_entries = 0
     for endpoint_id in list_endpoints(connection):
         limits = rules.find_limits(endpoint_id)
-        done = read_texts_before(connection, endpoint_id) if is_noted else ""
+        done = read_texts_before(connection, endpoint_id)
         entries_before = limits.entries_before or ""
         texts_before = limits.texts_before or ""
         entries += _count(connection, _CALLS, endpoint_id, "", entries_before)

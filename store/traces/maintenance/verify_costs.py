@@ -20,20 +20,15 @@ _TOLERANCE = 1e-6  # of a sum of doubles, in any order
 _KEYS = ("hour", "proxy_endpoint_id", "slug", "model", "billing")
 _CALL_KEYS = (
     "substr(u.created_at, 1, 13), u.proxy_endpoint_id, u.slug, coalesce({model}, ''),"
-    f" coalesce({booking_sql.BILLING.format(billing='u.billing', overage='u.overage')}, '')"
+    f" coalesce({booking_sql.BILLING}, '')"
 )
 _WITHIN = "u.created_at >= :hour and u.created_at < :hour || '~'"
-_IS_BILLED = booking_sql.IS_BILLED.format(unbilled_reason="c.unbilled_reason")
 _OF_CALL = booking_sql.OF_CALL | {
     "timed": "u.duration_ms is not null",
     "duration_ms": "coalesce(u.duration_ms, 0)",
 }
-_OF_LINE = {
-    name: sql.format(unbilled_reason="c.unbilled_reason")
-    for name, sql in booking_sql.OF_LINE.items()
-}
 _OF_MONEY = {"cost_cents": "1", "estimated_cents": "c.estimated"}
-_COLUMNS = (*_OF_CALL, *_OF_LINE, *_OF_MONEY)
+_COLUMNS = (*_OF_CALL, *booking_sql.OF_LINE, *_OF_MONEY)
 _CALLS = (
     f"select {_CALL_KEYS.format(model='u.model')},"  # noqa: S608 - our own text
     f" {', '.join(f'sum({sql})' for sql in _OF_CALL.values())}"
@@ -41,7 +36,7 @@ _CALLS = (
 )
 _LINES = (
     f"select {_CALL_KEYS.format(model='c.model')},"  # noqa: S608 - our own text
-    f" {', '.join(f'sum(({sql}) * c.quantity)' for sql in _OF_LINE.values())},"
+    f" {', '.join(f'sum(({sql}) * c.quantity)' for sql in booking_sql.OF_LINE.values())},"
     f" {', '.join(f'total(({sql}) * c.cents)' for sql in _OF_MONEY.values())}"
     " from usage as u join usage_cost as c on c.usage_id = u.id"
     f" where {_WITHIN} group by 1, 2, 3, 4, 5"
@@ -51,9 +46,7 @@ _SUMS = (
     " from usage_hourly where hour = :hour group by 1, 2, 3, 4, 5"
 )
 _UNIT = f"case c.component when '{WEB_SEARCH.name}' then {SEARCH_UNIT} else {TOKEN_UNIT} end"
-_EXPECTED_CENTS = (
-    f"case when {_IS_BILLED} then c.quantity * c.rate_usd * c.multiplier * 100 / {_UNIT} else 0 end"
-)
+_EXPECTED_CENTS = f"case when {booking_sql.IS_BILLED} then c.quantity * c.rate_usd * c.multiplier * 100 / {_UNIT} else 0 end"
 _WRONG_LINES = f"""
     select u.entry_id, c.line, c.cents, {_EXPECTED_CENTS} as expected
     from usage_cost as c join usage as u on u.id = c.usage_id
@@ -154,7 +147,7 @@ def _check_hour(connection: sqlite3.Connection, hour: str) -> Iterator[str]:
     counted = sum(sums["entries"] for sums in found.values())
     if sum(sums["entries"] for sums in calls.values()) < counted:
         return  # retention has removed some
-    lines = _read(connection, _LINES, hour, (*_OF_LINE, *_OF_MONEY))
+    lines = _read(connection, _LINES, hour, (*booking_sql.OF_LINE, *_OF_MONEY))
     for key in sorted({*found, *calls, *lines}):
         sums, expected = found.get(key, {}), calls.get(key, {}) | lines.get(key, {})
         for name in _COLUMNS:

@@ -65,7 +65,6 @@ class SavingsReader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
-        # A newer recorder makes the table when it starts.
         self.is_ready = bool(list_columns(connection, "savings_daily"))
 
     def list_groups(self, first: date, last: date) -> list[Group]:

@@ -15,14 +15,13 @@ from store.traces.sums import booking_sql
 from store.traces.sums.rollup import SUBSCRIPTION
 
 KEYS = ("day", "session_id", "agent_id")
-_BILLING = booking_sql.BILLING.format(billing="billing", overage="overage")
 _OF_KEY = ("substr(created_at, 1, 10)", "coalesce(session_id, '')", "coalesce(agent_id, '')")
 SUMS = {
     **booking_sql.OF_CALL,
     **{name: f"coalesce({name}, 0)" for name in token_counts.NAMES},
     "cost_cents": "coalesce(cost_cents, 0)",
     "estimated_cents": "coalesce(estimated_cents, 0)",
-    "value_cents": f"case when {_BILLING} = '{SUBSCRIPTION}' then coalesce(cost_cents, 0) else 0 end",
+    "value_cents": f"case when {booking_sql.BILLING} = '{SUBSCRIPTION}' then coalesce(cost_cents, 0) else 0 end",
 }
 _ADD = (
     "on conflict ("

@@ -9,7 +9,8 @@ import orjson
 
 from metering.token_counts import NAMES, TokenCounts
 from runtime import clock
-from store.traces.calls import cache_breaks, predecessors
+from store.database import list_columns
+from store.traces.calls import cache_breaks
 from store.traces.calls.cache_breaks import BrokenCall, CacheBreak
 from store.traces.sessions import unnamed_sessions
 from store.traces.sums.rollup import NO_ERROR
@@ -135,7 +136,7 @@ class SessionReader:
     @property
     def is_ready(self) -> bool:
         """Return whether the recorder has made the tables that are read here."""
-        return predecessors.is_ready(self._connection)
+        return bool(list_columns(self._connection, "sessions"))
 
     def list_sessions(self, limit: int, before: tuple[str, str] | None = None) -> list[Session]:
         """Return the sessions that ended last, newest first: those behind a place in this order, which

@@ -1,7 +1,6 @@
 """SQL for what ``rollup`` books in hourly sums, over ``usage as u`` and ``usage_cost as c``.
 
-Reports and verification compute sums again by it, from calls and their line items. In braces are columns
-that a database lacks while the recorder has not migrated it.
+Reports and verification compute sums again by it, from calls and their line items.
 """
 
 from metering import token_counts
@@ -25,7 +24,9 @@ OF_CALL = {
     "unpriced": "u.cost_cents is null and u.usage_source <> 'none'",
     "maybe_billed": MAY_BE_BILLED,
 }
-BILLING = f"case when {{billing}} = '{SUBSCRIPTION}' and {{overage}} then '{OVERAGE}' else {{billing}} end"
+BILLING = (
+    f"case when u.billing = '{SUBSCRIPTION}' and u.overage then '{OVERAGE}' else u.billing end"
+)
 
 
 def _is_one_of(components: list[str]) -> str:
@@ -39,7 +40,7 @@ IS_OF_CLASS = {
 }
 _IS_TOKENS = _is_one_of([each.name for each in TOKEN_COMPONENTS])
 IS_SEARCH = _is_one_of([WEB_SEARCH.name])
-IS_BILLED = "{unbilled_reason} is null"
+IS_BILLED = "c.unbilled_reason is null"
 # The line items whose quantity each sum has.
 OF_LINE = {name: f"{IS_BILLED} and {sql}" for name, sql in IS_OF_CLASS.items()} | {
     "cache_write_1h_tokens": f"{IS_BILLED} and {_is_one_of([CACHE_WRITE_1H])}",
@@ -51,7 +52,7 @@ OF_LINE = {name: f"{IS_BILLED} and {sql}" for name, sql in IS_OF_CLASS.items()} 
 # read for the few calls alone of which not all may be billed, since a list sums a million.
 BILLED_TOKENS = {
     name: f"case when {_MAY_BE_FREE} then (select total(c.quantity) from usage_cost as c"  # noqa: S608 - our own text
-    f" where c.usage_id = usage.id and {IS_BILLED.format(unbilled_reason='c.unbilled_reason')} and {sql})"
+    f" where c.usage_id = usage.id and {IS_BILLED} and {sql})"
     f" else coalesce({name}, 0) end"
     for name, sql in IS_OF_CLASS.items()
 }

@@ -6,23 +6,14 @@ A call whose response named no model has the name of ``requested_models`` here; 
 have none.
 """
 
-import sqlite3
 from collections.abc import Mapping
 
 from metering import token_counts
-from store.database import list_columns
 from store.traces.sums import booking_sql, requested_models
 
-# In braces: columns that a database lacks while the recorder has not migrated it.
-_ADDED = {
-    "billing": ("usage", "u.billing"),
-    "overage": ("usage", "u.overage"),
-    "estimated": ("usage_cost", "c.estimated"),
-    "unbilled_reason": ("usage_cost", "c.unbilled_reason"),
-}
 _OF_LINE = {
     "cost_cents": "coalesce(c.cents, 0)",
-    "estimated_cents": "case when {estimated} then coalesce(c.cents, 0) else 0 end",
+    "estimated_cents": "case when c.estimated then coalesce(c.cents, 0) else 0 end",
 } | {
     name: f"case when {booking_sql.OF_LINE[name]} then c.quantity else 0 end"
     for name in (*token_counts.NAMES, "unbilled_tokens", "unpriced_tokens")
@@ -33,32 +24,15 @@ _MODEL = f"coalesce(u.model, {requested_models.NAME})"
 _ZERO = dict.fromkeys(SUMS, "0")
 
 
-def make_source(
-    connection: sqlite3.Connection, where: str, keys: Mapping[str, str] | None = None
-) -> str:
+def make_source(where: str, keys: Mapping[str, str] | None = None) -> str:
     """Return the rows of calls as a sub-query with the columns ``model``, ``billing``, ``keys``, ``SUMS``.
 
     ``where`` is a condition on ``usage as u``, of which the parameters are needed twice unless they have
-    names; ``keys`` are further columns by name, with SQL over ``u``. Raises sqlite3.Error."""
-    rows = (
+    names; ``keys`` are further columns by name, with SQL over ``u``."""
+    return (
         f"({_select(_MODEL, keys or {}, booking_sql.OF_CALL, '', where)} union all"
         f" {_select('c.model', keys or {}, _OF_LINE, 'join usage_cost as c on c.usage_id = u.id', where)})"
     )
-    return rows.format_map(find_added(connection))
-
-
-def billing_column(connection: sqlite3.Connection) -> str:
-    """Return SQL over ``usage as u`` for the column ``billing``. Raises sqlite3.Error."""
-    return BILLING.format_map(find_added(connection))
-
-
-def find_added(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return what stands in braces in SQL over calls, by name. Raises sqlite3.Error."""
-    present = {table: list_columns(connection, table) for table in ("usage", "usage_cost")}
-    return {
-        name: column if name in present[table] else "null"
-        for name, (table, column) in _ADDED.items()
-    }
 
 
 def _select(

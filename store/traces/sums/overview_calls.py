@@ -36,7 +36,6 @@ _OF_CALL = {
     "session_id": f"coalesce({unnamed_sessions.SESSION}, '')",
     "agent_id": "coalesce(u.agent_id, '')",
 }
-# With the names in braces of ``call_rows.find_added``.
 SQL_OF_CALL = {**_OF_CALL, "billing": call_rows.BILLING}
 _OF_SESSION = f"u.id in ({unnamed_sessions.CALLS})"
 
@@ -75,7 +74,7 @@ def _select_calls(
     ]
     needed = {ALL_COLUMNS[name] for name in (*query.filters, query.by) if name} | {"hour"}
     keys = {name: sql for name, sql in _OF_CALL.items() if name in needed}
-    source = call_rows.make_source(db, where, keys)
+    source = call_rows.make_source(where, keys)
     step = "hour" if query.hourly else "substr(hour, 1, 10)"
     group = "''" if query.by is None else ALL_COLUMNS[query.by]
     rows = db.execute(
@@ -89,7 +88,7 @@ def _select_calls(
 def _select_times(
     db: sqlite3.Connection, query: Query, start: datetime, end: datetime
 ) -> dict[str, Timing]:
-    columns = {"model": f"coalesce(u.model, {NAME}, '')", "billing": call_rows.billing_column(db)}
+    columns = {"model": f"coalesce(u.model, {NAME}, '')", "billing": call_rows.BILLING}
     columns |= {name: _OF_CALL[ALL_COLUMNS[name]] for name in ALL_COLUMNS.keys() - columns}
     conditions = [
         "u.model is null" if (name, value) == ("model", "") else f"{columns[name]} = :{name}"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from store.traces.sums import booking_sql, call_rows
+from store.traces.sums import booking_sql
 from store.traces.sums.requested_models import mark
 
 MAX_CALLS, MAX_MODELS = 10_000, 50
@@ -49,11 +49,9 @@ def read_requested(db: sqlite3.Connection, part: Part) -> dict[tuple[str, str], 
 
 
 def _select(db: sqlite3.Connection, part: Part) -> list[tuple[str, str, *tuple[int, ...]]]:
-    added = call_rows.find_added(db)
     names = {f"value_{place}": value for place, value in enumerate(part.values.values())}
     conditions = "".join(
-        f" and {sql.format_map(added)} = :{name}"
-        for sql, name in zip(part.values, names, strict=True)
+        f" and {sql} = :{name}" for sql, name in zip(part.values, names, strict=True)
     )
     newest = (
         f"select * from usage as u where model is null and request_model is not null{conditions}"  # noqa: S608 - our own text

@@ -34,10 +34,17 @@ _FIELDS: dict[Grouping, dict[str, str]] = {
 _NO_MODEL = ("",)
 # What a request over the rate limit is counted by: nothing else of it is read.
 _REJECTED_BY: tuple[Grouping, ...] = ("day", "endpoint")
-# Columns that databases have only since a migration: the recorder may not have made it yet.
-_ADDED_KEYS = ("client", "credential_hmac", "billing")
-_ADDED_SUMS = ("maybe_billed", "estimated_cents", "unbilled_tokens", "unpriced_tokens")
-_SUMMED = ("entries", "errors", "unpriced", "cost_cents", *_ADDED_SUMS, *token_counts.NAMES)
+_SUMMED = (
+    "entries",
+    "errors",
+    "unpriced",
+    "cost_cents",
+    "maybe_billed",
+    "estimated_cents",
+    "unbilled_tokens",
+    "unpriced_tokens",
+    *token_counts.NAMES,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +174,7 @@ def read_sums(
     """Return the sums of rows by the names of their groups.
 
     ``source`` is SQL for rows like those of ``usage_hourly`` that have these columns."""
-    keys = [
-        "''" if name in _ADDED_KEYS and name not in columns else sql
-        for name, sql in _FIELDS[by].items()
-    ]
+    keys = list(_FIELDS[by].values())
     rows = db.execute(
         f"select {', '.join((*keys, *list_sums(columns)))} from {source}"  # noqa: S608 - our own names
         f" group by {', '.join(keys)}",

@@ -249,7 +249,7 @@ def test_a_running_recorder_stores_what_is_handed_over(here, there, monkeypatch)
     assert result.stdout == "Imported 10 calls.\n", result.output
     assert stored == [there.organization_id] * 4
     assert there.read("select count(*) from usage") == [(10,)]
-    assert list(call_imports.find_folder(there.data_dir, there.organization_id).iterdir()) == []
+    assert not call_imports.find_folder(there.data_dir, there.organization_id).exists()
 
 
 def test_where_the_recorder_ends_the_command_stores_what_it_had_handed_over(

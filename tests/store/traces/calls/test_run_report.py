@@ -1,5 +1,3 @@
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 
@@ -74,22 +72,6 @@ def test_each_pass_of_a_run_is_booked_to_the_model_that_ran_it(traces, traces_pa
     hourly = read_usage(traces_path, "model")
     assert report.models == hourly.groups
     assert report.totals == replace(hourly.totals, rejected=None)
-
-
-def test_a_run_of_a_database_that_was_not_migrated_yet_has_its_cost(traces, traces_path):
-    traces.insert([with_items(replace(CALL, run_id="mine", billing="api_key"))])
-    with closing(sqlite3.connect(traces_path)) as db:
-        db.execute("drop view usage_log")
-        for table, column in (
-            ("usage", "billing"),
-            ("usage", "overage"),
-            ("usage_cost", "estimated"),
-            ("usage_cost", "unbilled_reason"),
-        ):
-            db.execute(f"alter table {table} drop column {column}")
-        db.commit()
-    totals = read_run(traces_path, "mine").totals
-    assert (totals.calls, totals.cost_cents, totals.tokens) == (1, 0.5, ZERO + CALL.tokens)
 
 
 def test_a_file_without_tables_has_no_runs(tmp_path):

@@ -404,11 +404,5 @@ def test_a_preview_of_a_size_says_what_is_above_it(traces, traces_path):
     )
 
 
-def test_a_preview_needs_nothing_that_a_newer_recorder_makes(traces, traces_path):
-    insert_all(traces, session(3))
-    traces.connection.execute("drop table retention_texts")
-    assert read_preview(traces_path, Rules(limits=Limits(texts_before="9999"))).texts == 3
-
-
 def test_nothing_recorded_nothing_to_remove(tmp_path):
     assert read_preview(tmp_path / "traces.db", Rules(max_bytes=1)).entries == 0

@@ -182,35 +182,6 @@ def test_sql_and_code_agree_on_which_calls_may_have_been_billed(traces):
     assert [bool(row[0]) for row in found] == [may_be_billed(*each) for each in values]
 
 
-def test_a_database_without_estimates_has_none(tmp_path, traces, traces_path):
-    traces.insert([replace(CALL, run_id="mine")])
-    with closing(sqlite3.connect(traces_path)) as db:
-        db.execute("drop view usage_log")
-        db.execute("drop view usage_days")
-        db.execute("alter table usage drop column estimated_cents")
-        db.execute("alter table usage_hourly drop column estimated_cents")
-        db.execute("alter table usage_hourly drop column maybe_billed")
-        db.commit()
-    totals = read_usage(traces_path, "day").totals
-    assert (totals.calls, totals.estimated_cents) == (1, 0)
-
-
-@pytest.mark.parametrize("by", ["client", "credential", "billing"])
-def test_a_database_without_clients_has_one_group_that_is_not_known(traces, traces_path, by):
-    traces.insert([with_items(replace(CALL, client="x", credential_hmac="y", billing="api_key"))])
-    with closing(sqlite3.connect(traces_path)) as db:
-        sums = ("entries", "errors", "unpriced", *token_counts.NAMES, "cost_cents", "duration_ms")
-        columns = f"hour, proxy_endpoint_id, slug, model, {', '.join(sums)}"
-        db.execute(f"create table older as select {columns} from usage_hourly")  # noqa: S608
-        db.execute("drop view usage_days")
-        db.execute("drop table usage_hourly")
-        db.execute("alter table older rename to usage_hourly")
-        db.commit()
-    (group,) = read_usage(traces_path, by).groups
-    assert (group.client, group.credential_hmac, group.billing) == (None, None, None)
-    assert (group.totals.calls, group.totals.cost_cents) == (1, 0.5)
-
-
 @pytest.mark.parametrize("name", token_counts.NAMES)
 def test_a_class_of_tokens_that_has_no_column_yet_is_zero(tmp_path, traces, traces_path, name):
     """The reader may be newer than the tables: no recorder has migrated that database yet."""
