@@ -1,17 +1,17 @@
 """``/livez`` and ``/healthz``: whether the proxy serves, all processes are up, and calls are kept.
 
-Whichever worker is asked, ``/healthz`` covers all of them.
+Whichever worker is asked, ``/healthz`` covers all of them. A node without pages has ``/metrics`` of it too.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 from mitmproxy import http
 
-from addon import errors, headers, node_metrics
+from addon import errors, headers
 from addon.errors import Refusal
 from addon.own_responses import make_json_response
 from addon.process_config import ProcessConfig
@@ -27,6 +27,7 @@ from runtime.settings import Settings, is_loopback
 from runtime.worker_board import Shared
 
 WEB_TIMEOUT_S = 2.0
+METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 NO_SLUGS = "this node has not got the endpoints yet"
 
 
@@ -80,8 +81,8 @@ class HealthChecks:
 
     async def _respond_with_metrics(self) -> http.Response:
         document, gauges = await self._report.describe(with_lines=False)
-        fields = ((b"content-type", node_metrics.CONTENT_TYPE), (b"cache-control", b"no-store"))
-        return http.Response.make(200, node_metrics.render(document, gauges), http.Headers(fields))
+        fields = ((b"content-type", METRICS_TYPE), (b"cache-control", b"no-store"))
+        return http.Response.make(200, render_metrics(document, gauges), http.Headers(fields))
 
     async def _respond_with_report(self, request: http.Request) -> http.Response:
         with_lines = self._is_local and is_loopback_name(request.host_header)
@@ -186,3 +187,26 @@ def is_loopback_name(host_header: str | None) -> bool:
     make its visitor's browser do that."""
     host = parse_host(host_header or "")
     return host is not None and is_loopback(host)
+
+
+def render_metrics(document: Mapping[str, Any], gauges: Sequence[Gauge]) -> bytes:
+    """Return what ``/healthz`` says, and the metrics of extensions, in the format of Prometheus.
+
+    Whoever may ask for one may ask for the other. The pages have more, and their names are the same."""
+    return "".join(_make_metrics(document, gauges)).encode()
+
+
+def _make_metrics(document: Mapping[str, Any], gauges: Sequence[Gauge]) -> Iterator[str]:
+    yield (
+        _declare_metric("taximeter_healthy", "gauge")
+        + f"taximeter_healthy {int(not document['reasons'])}\n"
+    )
+    yield _declare_metric("taximeter_not_kept_total", "counter")
+    for kind, count in document["not_kept"].items():
+        yield f'taximeter_not_kept_total{{kind="{kind}"}} {count}\n'
+    for name, _, value in gauges:
+        yield _declare_metric(name, "gauge") + f"{name} {value}\n"
+
+
+def _declare_metric(metric: str, kind: str) -> str:
+    return f"# TYPE {metric} {kind}\n"

@@ -11,16 +11,18 @@ import click
 import httpx
 
 from manage.api import usage_operations
-from manage.api.usage_operations import Run
+from manage.api.usage_operations import Run, UsageTotals
 from manage.cli.backend import Backend
 from manage.cli.backend_choice import find_remote, open_backend
 from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, read_settings, service_options
 from manage.cli.endpoint_slugs import list_slugs
 from manage.cli.remote import is_loopback
-from manage.cli.run_summary import describe_run
+from manage.cli.terminal import format_amount, make_table
+from manage.cli.usage_cells import describe_open_costs, make_cells, name_group
 from manage.http_client import load_trust_store
 from manage.supervision.run_service import RunService
+from metering.formats import format_calls
 from runtime.runs import append_run, new_run_id
 from runtime.safe_text import terminal_line
 from store.control.endpoints import make_not_found
@@ -206,3 +208,36 @@ def _wait_for_calls(backend: Backend, run_id: str) -> Run:
 
 def _print_line(text: str) -> None:
     click.echo(f"taximeter: {text}", err=True)
+
+
+def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
+    """Return the lines for the totals of a run. ``is_running``: the pages can be opened now."""
+    totals = run.totals
+    lines = [""]
+    if not totals.calls and not run.pending:
+        lines.append(
+            "taximeter: no calls were made in this run. The client may not use"
+            " ANTHROPIC_BASE_URL, or have a setting of its own for it."
+        )
+        return lines
+    lines.append(f"taximeter: {format_calls(totals.calls)}, {_format_total(totals)}")
+    if totals.calls:
+        headings, cells = make_cells(run.models)
+        rows = [
+            (name_group(each, "model"), *counts)
+            for each, counts in zip(run.models, cells, strict=True)
+        ]
+        lines += make_table(("MODEL", *headings), rows, right=headings)
+    lines += describe_open_costs(totals)
+    if run.pending:
+        lines.append(f"{format_calls(run.pending)} not recorded yet, not in the totals.")
+    page = f"{base_url}/traces/usage?run_id={run.run_id}"
+    lines.append(f"Each call: {page}" if is_running else f"Each call: `taximeter up`, then {page}")
+    return lines
+
+
+def _format_total(totals: UsageTotals) -> str:
+    cost = format_amount(totals.cost_cents)
+    if not totals.estimated_cents:
+        return cost
+    return f"{cost}, of which {format_amount(totals.estimated_cents)} estimated"

@@ -7,8 +7,7 @@ import pytest
 
 from manage.api.usage_operations import Run, UsageGroup, UsageTotals
 from manage.cli.console import explained
-from manage.cli.run_commands import choose_slug, make_client_environ
-from manage.cli.run_summary import describe_run
+from manage.cli.run_commands import choose_slug, describe_run, make_client_environ
 from manage.supervision.run_lock import RunLock, watch
 from manage.supervision.run_service import ANY_PORT, choose_listen
 from runtime.settings import Settings
