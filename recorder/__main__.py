@@ -41,7 +41,7 @@ loading.finish()
 logger = logging.getLogger(__name__)
 
 ROUND_S = 0.1  # a batch costs as much as two more calls would, so it is given time to grow
-BUSY_FILL_S = 1.0  # between two steps of the work on earlier calls while calls wait
+BUSY_FILL_S = 1.0  # between two steps of the work in the background while calls wait
 BEAT_S = 1.0
 FAILED_ROUND_S = 0.5
 LAST_ROUNDS_S = 2.5

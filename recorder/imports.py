@@ -12,8 +12,6 @@ from store.traces.calls.exported_call import LineError
 
 logger = logging.getLogger(__name__)
 
-LOOK_S = 0.5
-
 
 class Imports(BackgroundWork):
     """Stores calls of all organisations, which take turns.
@@ -32,15 +30,11 @@ class Imports(BackgroundWork):
         super().__init__(databases, clock_s, self._store_next, failure, makes_databases=True)
         self._data_dir = data_dir
         self._on_stored = on_stored
-        self._look_at_s = 0.0
 
     def run_step(self) -> bool:
         """Store one file, if there is one. Return whether any is left."""
-        now_s = self._clock_s()
-        if now_s >= self._look_at_s:
-            self._look_at_s = now_s + LOOK_S
-            for organization_id in call_imports.list_organizations(self._data_dir):
-                super().begin(organization_id)
+        for organization_id in call_imports.list_organizations(self._data_dir):
+            super().begin(organization_id)
         return super().run_step()
 
     def begin(self, organization_id: str) -> None:

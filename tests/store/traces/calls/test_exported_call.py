@@ -3,9 +3,12 @@
 import json
 from dataclasses import replace
 from decimal import Decimal
+from types import NoneType, UnionType
+from typing import TypeAliasType, get_args, get_origin, get_type_hints
 
 import pytest
 
+from metering.entry import UsageLogEntry
 from metering.rate_limits import RateLimits
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_list import read_calls
@@ -68,6 +71,33 @@ def test_a_line_has_all_of_a_call(rows):
     assert [first.entry, second.entry] == ENTRIES
     assert (first.judgement, second.judgement) == (None, JUDGEMENT)
     assert second.organization_id == "org"
+
+
+def find_sample(kind):
+    """Return a value of an optional field that is not None."""
+    if get_origin(kind) is UnionType:
+        return find_sample(next(each for each in get_args(kind) if each is not NoneType))
+    if isinstance(kind, TypeAliasType):
+        return get_args(kind.__value__)[-1]
+    return {str: "some", int: 7, float: 0.1, bool: True, Decimal: Decimal("0.1")}[kind]
+
+
+def test_no_field_is_left_out(traces, traces_path):
+    """Neither one that is added later."""
+    known = {
+        "entry_id",
+        "created_at",
+        "tokens",
+        "cost_items",
+        "rate_limits",
+        "output_size",
+        *BODIES,
+    }
+    hints = get_type_hints(UsageLogEntry)
+    entry = make_entry(**{name: find_sample(hints[name]) for name in hints.keys() - known})
+    traces.insert([entry])
+    (row,) = read_lines(traces_path)
+    assert parse(row).entry == entry
 
 
 def test_what_other_tables_have_comes_after_the_columns_and_bodies(rows):
