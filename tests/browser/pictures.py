@@ -101,7 +101,9 @@ def _run_demo(pace: float) -> Iterator[tuple[Addresses, Output]]:
             "LANG": "C.UTF-8",
             "PYTHONPATH": str(ROOT),
         }
-        arguments = ("demo", "--json", "--listen", "127.0.0.1:0", "--pace", f"{pace}")
+        # With a directory of its own, since its end is sudden and leaves the data behind.
+        place = ("--keep", f"{home}/data", "--listen", "127.0.0.1:0")
+        arguments = ("demo", "--json", "--pace", f"{pace}", *place)
         with running(arguments, environ) as (_process, output, errors):
             wait_until(lambda: output.text.endswith("}\n"), "its addresses", patience_s=PATIENCE_S)
             yield Addresses(**json.loads(output.text)), errors
