@@ -154,12 +154,12 @@ case "${1:-up}" in
     .venv/bin/ruff format --check .
     .venv/bin/mypy
     .venv/bin/python -m dashboard.tables.metadata --check
-    PYTHONPATH=. .venv/bin/cog --check --check-fail-msg="Call ./run.sh generate." docs/*.md dashboard/templates/help_costs.html
+    PYTHONPATH=. .venv/bin/cog --check --check-fail-msg="Call ./run.sh generate." docs/*.md extensions/*/README.md dashboard/templates/help_costs.html
     .venv/bin/python -m tests.dependency_audit
     ;;
   generate) # the metadata first: docs are made from it
     .venv/bin/python -m dashboard.tables.metadata
-    PYTHONPATH=. .venv/bin/cog -r --verbosity=1 docs/*.md dashboard/templates/help_costs.html
+    PYTHONPATH=. .venv/bin/cog -r --verbosity=1 docs/*.md extensions/*/README.md dashboard/templates/help_costs.html
     if [ "${2:-}" = --pictures ]; then .venv/bin/python -m tests.browser.pictures "${@:3}"; fi
     ;;
   bench)

@@ -20,7 +20,8 @@ from tests.docs import (
 )
 from tests.packaging.notes import find_notes
 
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")]
+READMES = sorted(ROOT.glob("extensions/*/README.md"))
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), *READMES]
 INTERNALS = sorted(ROOT.glob("docs/internals/*.md"))
 
 FILE = re.compile(r"`([\w./-]+\.(?:py|toml|js|sh))`")
@@ -111,9 +112,11 @@ def list_anchors(text):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", INTERNALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [*INTERNALS, *READMES], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_files_that_a_page_on_internals_names_exist(page):
-    rooms = [ROOT, ROOT / page.stem, ROOT / "extensions" / page.stem]
+    rooms = [ROOT, ROOT / page.stem, ROOT / "extensions" / page.stem, page.parent]
     named = FILE.findall(page.read_text())
     assert named
     assert [name for name in named if not any((room / name).exists() for room in rooms)] == []

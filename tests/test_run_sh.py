@@ -134,7 +134,7 @@ def test_files_are_generated_in_the_order_in_which_they_are_made_of_each_other(c
     metadata, docs = calls_of(clone, "generate")
     assert metadata == "python -m dashboard.tables.metadata"
     assert docs.startswith("cog -r ")
-    assert docs.endswith(" docs/*.md dashboard/templates/help_costs.html")
+    assert docs.endswith(" docs/*.md extensions/*/README.md dashboard/templates/help_costs.html")
 
 
 def test_pictures_are_made_last_and_only_when_they_are_asked_for(clone):
