@@ -1,8 +1,19 @@
 """The calls of a conversation.
 
-A file in ``conversations`` has turns. A turn is what is sent (``user``, and the results of the tools that
-the turn before used) and what the model replies (``thinking``, ``blocks``, ``text``, ``use``). A ``$name`` in
-it is replaced by the value that ``slots``, or one of the ``variants``, has for it.
+A file in ``conversations`` names the program that has it, its model, instructions and tools, and has turns:
+
+    user, attach            text and files that are sent, with the results of the tools of the turn before
+    thinking, text, use     what the model replies, with ``blocks`` as upstream sends them
+    fails                   failures before the reply, by their names in ``organization.toml``
+    refusal, hold_after     see ``Reply``
+    leave_after, pause_s    see ``Call``
+    compacted               the earlier messages are left out from here on
+    model, instructions, tools, cache_ttl       for this turn and those after it
+
+A tool that is used has a ``name`` and ``input``, and the ``result``, which may have ``failed``. Instead of
+these, ``file`` is one that is read, and ``agent`` a subagent's conversation, whose last text is the result.
+
+A ``$name`` is replaced by the value that ``slots``, or one of the ``variants``, has for it.
 """
 
 from collections import Counter

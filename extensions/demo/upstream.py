@@ -120,8 +120,9 @@ class DemoUpstream:
         try:
             body = json.loads(content)
         except ValueError:
-            body = {}
-        response = self._api.respond(request.headers, body, reply, clock.now())
+            body = None
+        document = body if isinstance(body, dict) else {}
+        response = self._api.respond(request.headers, document, reply, clock.now())
         await self._sleep(_FIRST_EVENT_S)  # which the model takes before it says anything
         chunks = self._pass_chunks(response.chunks, reply)
         return StreamingResponse(chunks, response.status, response.headers)

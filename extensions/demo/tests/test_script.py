@@ -20,6 +20,12 @@ AGENTS = {
     if "agent" in use
 }
 ORGANIZATION = read_table("organization")
+OF_FILE = "program title model instructions tools max_tokens stream cache_ttl slots variants turn"
+OF_TURN = (
+    "user attach thinking blocks text use fails refusal hold_after leave_after pause_s compacted"
+    " model instructions tools cache_ttl"
+)
+OF_USE = "name input result failed file agent"
 # A name in a text that nothing has a value for.
 SLOT = re.compile(r"\$[a-z_]+")
 
@@ -44,6 +50,14 @@ def test_every_variant_of_a_conversation_is_complete(player, name):
         for call in list_calls(player.play(name)):
             assert not SLOT.search(json.dumps([call.body, [each.content for each in call.replies]]))
             assert call.replies
+
+
+def test_no_file_has_a_name_that_nothing_reads():
+    for name in NAMES:
+        table = read_table(f"conversations/{name}")
+        uses = [use for turn in table["turn"] for use in turn.get("use", ())]
+        for known, tables in ((OF_FILE, [table]), (OF_TURN, table["turn"]), (OF_USE, uses)):
+            assert {key for each in tables for key in each} <= {*known.split()}, name
 
 
 def test_each_conversation_is_played_some_time():
