@@ -1,6 +1,6 @@
 """The dashboard application: sign-in, home, settings and the traces of each organisation.
 
-In a cluster the nodes that keep calls have the pages of calls alone.
+A machine without people has the pages of calls alone.
 """
 
 import logging
@@ -55,7 +55,7 @@ class CallPages:
     """The pages of what was recorded, with their routes. Enter ``running`` before the first request."""
 
     def __init__(self, settings: Settings, visitors: Visitors, *, has_people: bool = False) -> None:
-        self._visitors = visitors
+        self.visitors = visitors
         self._connections = connections = KeptConnections()
         sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
         self._queries = QueryProxy(Path(sockets) if sockets else None, settings.query_processes)
@@ -124,7 +124,7 @@ class CallPages:
         visitor = None
         if not rendering.is_for_program(request):  # who is signed in finds the way back on the page
             with suppress(sqlite3.Error):
-                visitor = await self._visitors.find(request)
+                visitor = await self.visitors.find(request)
         return rendering.refuse(
             request, error.status_code, code, message, error.headers, visitor=visitor
         )
@@ -148,7 +148,7 @@ class Dashboard(CallPages):
         *,
         is_demo: bool = False,
     ) -> None:
-        self.visitors = visitors = Visitors(pool, settings.base_url, bad_keys)
+        visitors = Visitors(pool, settings.base_url, bad_keys)
         super().__init__(settings, visitors, has_people=True)
         self._budgets = BudgetDeliveries(
             settings, pool, mailer, WebhookClient(settings.webhook_rule)

@@ -6,9 +6,10 @@ that was deleted are refused at once.
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+from starlette.middleware import Middleware
 from starlette.requests import Request
 
 from runtime.attempts import AttemptLimit, client_network
@@ -135,3 +136,12 @@ def _find_key(request: Request) -> str | None:
     """Return the service API key of a request, None where it has none or several."""
     credentials = request.headers.getlist("authorization")
     return key_authentication.parse_bearer(credentials[0]) if len(credentials) == 1 else None
+
+
+class StatedCallers(NamedTuple):
+    """The callers of a machine without people: another one has checked who they are.
+
+    ``middleware`` refuses requests without a valid statement of that."""
+
+    visitors: Visitors
+    middleware: Middleware

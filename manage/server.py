@@ -18,8 +18,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
-from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, Self, cast
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -34,11 +33,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from dashboard.app import CallPages, Dashboard
 from dashboard.mail.mailer import Mailer
 from dashboard.slow_readers import SlowReaders
+from dashboard.visitors import StatedCallers
 from manage.api.routes import Api
 from manage.client_address import ClientAddress
 from manage.metrics.routes import Metrics
 from manage.supervision.workers import Workers
-from runtime import address_space, logs, parent_watch, readiness, stacks
+from runtime import address_space, extensions, logs, parent_watch, readiness, stacks
 from runtime.attempts import make_bad_key_limit
 from runtime.authority import parse_host
 from runtime.descriptors import AcceptErrors
@@ -49,10 +49,17 @@ from runtime.terminal_output import LineWriter
 
 loading.finish()
 
-if TYPE_CHECKING:
-    from extensions.cluster.pages.front_door import FrontDoor
-
 logger = logging.getLogger(__name__)
+
+
+class FrontDoor(Protocol):
+    """An application before the routes, which forwards requests to other machines or passes them on."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
 
 
 class KnownHosts:
@@ -143,77 +150,57 @@ def make_app(
 ) -> Starlette:
     """Return the application of the web process. ``print_line`` prints a line on the terminal;
     ``supervisor_pid`` is the process whose children ``/metrics`` describes, and ``board_fd`` the board
-    of the proxy's workers. ``is_demo``: whoever is at this machine may sign in."""
+    of the proxy's workers. ``is_demo``: whoever is at this machine may sign in.
+
+    On a machine without people it has the pages of calls alone, for callers whom another machine states."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     bad_keys = make_bad_key_limit()
-    api = Api(settings, api_workers, bad_keys)
-    metrics = Metrics(settings, api_workers, bad_keys, supervisor_pid, board_fd)
-    mailer = Mailer(settings, print_line)
-    dashboard = Dashboard(settings, page_workers, mailer, bad_keys, is_demo=is_demo)
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
-        with api_workers.running(), page_workers.running(), dashboard.running():
-            if front_door is None:
-                yield
-                return
-            await front_door.start()
-            yield
-            await front_door.close()
-
-    hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
-    app = Starlette(
-        routes=[Route("/livez", _live), api.route(), metrics.route(), *dashboard.routes()],
-        lifespan=lifespan,
-        exception_handlers=dashboard.exception_handlers(),
-        middleware=[
-            Middleware(KnownHosts, hosts=hosts),
-            Middleware(SecurityHeaders),
-            Middleware(ClientAddress, mark=os.environ.get(CLIENT_MARK_VARIABLE, "")),
-            Middleware(SlowReaders),
-        ],
+    hooks = extensions.call()
+    stated: StatedCallers | None = hooks.stated_callers(
+        settings=settings, pool=page_workers, bad_keys=bad_keys
     )
-    SlashRedirect(app.router)
-    front_door: FrontDoor | None = None
-    if settings.node.copy is not None:
-        # Only here: its libraries take time to load, and one machine needs none of them.
-        front_door = import_module("extensions.cluster.pages.front_door").install(
-            app.router, settings.data_dir, dashboard.visitors, page_workers
-        )
-    app.state.end_streams = dashboard.end_streams
-    return app
-
-
-def make_node_app(
-    settings: Settings, supervisor_pid: int | None = None, board_fd: int | None = None
-) -> Starlette:
-    """Return the application of a node of a cluster that keeps calls, and answers the node with people.
-
-    The other parameters are those of ``make_app``."""
-    api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
-    bad_keys = make_bad_key_limit()
-    stated = import_module("extensions.cluster.pages.visitors")
-    pages = CallPages(settings, stated.StatedVisitors(page_workers, settings.base_url, bad_keys))
+    pages: CallPages
+    outer, inner = [], []
+    if stated is None:
+        mailer = Mailer(settings, print_line)
+        pages = Dashboard(settings, page_workers, mailer, bad_keys, is_demo=is_demo)
+        hosts = LOOPBACK_HOSTS | {urlsplit(settings.base_url).hostname or ""}
+        outer = [Middleware(KnownHosts, hosts=hosts)]
+    else:
+        pages = CallPages(settings, stated.visitors)
+        inner = [stated.middleware]
     api = Api(settings, api_workers, bad_keys)
-    metrics = Metrics(settings, api_workers, bad_keys, supervisor_pid, board_fd, takes_keys=False)
+    metrics = Metrics(
+        settings, api_workers, bad_keys, supervisor_pid, board_fd, takes_keys=stated is None
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
         with api_workers.running(), page_workers.running(), pages.running():
-            yield
+            async with front_door or contextlib.nullcontext():
+                yield
 
     app = Starlette(
         routes=[Route("/livez", _live), api.route(), metrics.route(), *pages.routes()],
         lifespan=lifespan,
         exception_handlers=pages.exception_handlers(),
         middleware=[
+            *outer,
             Middleware(SecurityHeaders),
             Middleware(ClientAddress, mark=os.environ.get(CLIENT_MARK_VARIABLE, "")),
             Middleware(SlowReaders),
-            Middleware(stated.CheckStatements, pool=page_workers, data_dir=settings.data_dir),
+            *inner,
         ],
     )
     SlashRedirect(app.router)
+    front_door: FrontDoor | None = hooks.front_door(
+        settings=settings,
+        app=app.router.middleware_stack,
+        visitors=pages.visitors,
+        pool=page_workers,
+    )
+    if front_door is not None:  # here its errors become responses like those of the routes
+        app.router.middleware_stack = front_door
     app.state.end_streams = pages.end_streams
     return app
 
@@ -277,16 +264,13 @@ def main() -> None:
     atexit.register(terminal.close)
     supervisor_pid = None if parent_watch.inherited_fd() is None else os.getppid()
     in_format = make_line_format("web", settings.log_format)
-    if "web" in settings.node.parts:
-        app = make_app(
-            settings,
-            lambda text: terminal.write_line(in_format(text)),
-            supervisor_pid,
-            arguments.board_fd,
-            is_demo=arguments.demo,
-        )
-    else:
-        app = make_node_app(settings, supervisor_pid, arguments.board_fd)
+    app = make_app(
+        settings,
+        lambda text: terminal.write_line(in_format(text)),
+        supervisor_pid,
+        arguments.board_fd,
+        is_demo=arguments.demo,
+    )
     config = uvicorn.Config(
         app,
         http=_Protocol,

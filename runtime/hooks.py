@@ -86,6 +86,23 @@ def call_limits(settings: Any, own: Any, count_rejection: Any) -> Any:
 
 
 @hookspec(firstresult=True)
+def stated_callers(settings: Any, pool: Any, bad_keys: Any) -> Any:
+    """Return the callers of a machine without people (``dashboard.visitors.StatedCallers``), or None.
+
+    Called once, when the web process starts, which ends if it raises. ``pool`` has connections to
+    ``control.db``, and ``bad_keys`` is the limit on unknown keys."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def front_door(settings: Any, app: Any, visitors: Any, pool: Any) -> Any:
+    """Return what takes requests before ``app``, the routes (``manage.server.FrontDoor``), or None.
+
+    Called as ``stated_callers`` is. ``visitors`` knows who makes a request."""
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
 def copies(data_dir: Path) -> Any:
     """Return the copies of all calls of which a data directory has a part, or None.
 

@@ -105,6 +105,21 @@ def backend(data_dir: Path, local: Any, control: Any, caller: Any, tell: Any) ->
     return module.open_backend(data_dir, local, control, caller, tell)
 
 
+@hookimpl
+def stated_callers(settings: Settings, pool: Any, bad_keys: Any) -> Any:
+    if settings.node.copy is None or "web" in settings.node.parts:
+        return None
+    return import_module("extensions.cluster.pages.visitors").make(settings, pool, bad_keys)
+
+
+@hookimpl
+def front_door(settings: Settings, app: Any, visitors: Any, pool: Any) -> Any:
+    if settings.node.copy is None or "web" not in settings.node.parts:
+        return None
+    module = import_module("extensions.cluster.pages.front_door")
+    return module.make(app, settings.data_dir, visitors, pool)
+
+
 def check_installed() -> None:
     """Check that the library is there that a cluster takes. Raises StartError."""
     if find_spec("redis") is None:

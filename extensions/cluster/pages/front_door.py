@@ -9,12 +9,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self
 
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.addresses import raw_path, requested
@@ -65,12 +65,13 @@ class FrontDoor:
         self._key: Ed25519PrivateKey | None = None
         self._silent_until_s: dict[str, float] = {}  # by node
 
-    async def start(self) -> None:
+    async def __aenter__(self) -> Self:
         """Make the key of this node, so that others know it before the first request. Raises
         sqlite3.Error."""
         self._key = await self._pool.run(load_signing_key)
+        return self
 
-    async def close(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the connections to other nodes."""
         await self._forwarder.close()
 
@@ -172,9 +173,6 @@ def _without_key(caller: Caller) -> Caller:
     return Caller(user_id=caller.user_id, organization_id=caller.organization_id, role=caller.role)
 
 
-def install(router: Router, data_dir: Path, visitors: Visitors, pool: ControlPool) -> FrontDoor:
-    """Put a front door before the routes of an application, where its errors become responses like theirs.
-    Returns it, to be started and closed."""
-    nodes, app = PageNodesFile(data_dir), router.middleware_stack
-    router.middleware_stack = door = FrontDoor(app, nodes, visitors, pool, Forwarder())
-    return door
+def make(app: ASGIApp, data_dir: Path, visitors: Visitors, pool: ControlPool) -> FrontDoor:
+    """Return a front door before an application."""
+    return FrontDoor(app, PageNodesFile(data_dir), visitors, pool, Forwarder())

@@ -9,15 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard import rendering
 from dashboard.addresses import requested
-from dashboard.visitors import ControlPool, NotSignedInError, Visitors
+from dashboard.visitors import ControlPool, NotSignedInError, StatedCallers, Visitors
 from extensions.cluster.page_nodes import REFUSED, read_node
 from extensions.cluster.statements import HEADER, Statement, StatementError, load_checking_key
 from runtime import response_headers
+from runtime.attempts import AttemptLimit
+from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.key_authentication import STATED_CALLER
 from store.control.people import Caller
@@ -132,3 +135,11 @@ def _with_caller(scope: Scope, statement: Statement) -> Scope:
     elif statement.is_copy:
         caller = replace(caller, organization_name=f"{caller.organization_name}, {COPY}")
     return {**scope, "headers": headers, STATED_CALLER: caller}
+
+
+def make(settings: Settings, pool: ControlPool, bad_keys: AttemptLimit) -> StatedCallers:
+    """Return the callers that the node with people states."""
+    return StatedCallers(
+        visitors=StatedVisitors(pool, settings.base_url, bad_keys),
+        middleware=Middleware(CheckStatements, pool=pool, data_dir=settings.data_dir),
+    )

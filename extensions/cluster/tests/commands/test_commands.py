@@ -24,7 +24,7 @@ from manage.api.call_operations import MAX_CALLS, list_calls
 from manage.cli.backend_choice import open_all
 from manage.cli.main import cli
 from manage.cli.remote import READ_FROM_COPY
-from manage.server import make_node_app
+from manage.server import make_app
 from runtime.buckets import BUCKETS
 from runtime.settings import Settings
 from store.control import people
@@ -47,7 +47,7 @@ def serving(data_dir: Path) -> Iterator[str]:
             "TAXIMETER_ROLE": "recorder",
         }
     )
-    config = uvicorn.Config(make_node_app(settings), log_config=None)
+    config = uvicorn.Config(make_app(settings), log_config=None)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         host, port = listening.getsockname()

@@ -16,7 +16,7 @@ from extensions.cluster.pages import forwarding, front_door, visitors
 from extensions.cluster.settings import NODE_FILE
 from extensions.cluster.statements import HEADER, VALID_S, Statement, load_signing_key
 from extensions.cluster.tests.control import bring_over
-from manage.server import make_app, make_node_app
+from manage.server import make_app
 from runtime import clock, response_headers
 from runtime.attempts import BAD_KEYS_PER_MINUTE
 from runtime.buckets import BUCKETS
@@ -130,7 +130,7 @@ async def cluster(tmp_path, settings, control, query_server, monkeypatch):
                 node=Node(parts=frozenset({"recorder"}), copy=group),
                 metrics_token=METRICS_TOKEN,
             )
-            app = transport.apps[address] = make_node_app(own)
+            app = transport.apps[address] = make_app(own)
             await stack.enter_async_context(app.router.lifespan_context(app))
         app = make_app(replace(settings, node=Node(parts=frozenset({"web"}), copy="main")))
         await stack.enter_async_context(app.router.lifespan_context(app))
