@@ -43,7 +43,6 @@ MARKED_BY_FIXTURES = {
     "redis_server": pytest.mark.live,
     "app": pytest.mark.served,
     "make_person": pytest.mark.served,
-    "cluster": pytest.mark.served,
 }
 
 

@@ -1,6 +1,6 @@
 """The addresses of requests that read calls.
 
-In a cluster they are for the nodes that keep the calls: the pages forward them, and commands send them there.
+Where other nodes keep the calls, they are for these: the pages forward them, and commands send them there.
 """
 
 import re

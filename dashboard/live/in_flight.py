@@ -80,7 +80,7 @@ class SpoolWatch:
     """A view of the spool that several organisations share. Times are of the monotonic clock.
 
     Calls in flight are in the spool of the proxy, and those that wait to be stored in that of the recorder,
-    which is the same one unless the node belongs to a cluster."""
+    which is the same one where all of the service is on this machine."""
 
     def __init__(
         self, root: Path, recorder_root: Path, clock_s: Callable[[], float] = time.monotonic

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import redis
 
 from extensions.cluster import copies, erasure_copies, reading, server
+from extensions.cluster.buckets import BUCKETS, find_bucket
 from extensions.cluster.erasures import read_reports
 from extensions.cluster.keys import COPIES, ERASURES_OF_NODES, MOVES, NODES
 from extensions.cluster.moving import moves
 from extensions.cluster.records import Move
-from runtime.buckets import BUCKETS, find_bucket
 from runtime.errors import ConflictError, ControlError, InvalidInputError, NotFoundError
 from store.control import people
 from store.control.database import ControlDatabase

@@ -9,7 +9,7 @@ import click
 
 from extensions.cluster.plugin import check_installed
 from extensions.cluster.settings import CLUSTER
-from extensions.cluster.statements import trust
+from extensions.cluster.statements import PAGE_CHECKING_KEY, trust
 from manage.cli.console import (
     data_dir_option,
     explained,
@@ -22,7 +22,7 @@ from manage.cli.terminal import format_text, print_table
 from metering.formats import format_bytes
 from runtime.errors import ControlError
 from runtime.settings import Settings
-from store.control.database import PAGE_CHECKING_KEY, ControlDatabase
+from store.control.database import ControlDatabase
 
 POLL_S = 0.2
 

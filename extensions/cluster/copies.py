@@ -25,13 +25,13 @@ import orjson
 import redis
 
 from extensions.cluster import keys, log, reading, records, server
+from extensions.cluster.buckets import BUCKETS, find_bucket
 from extensions.cluster.checks import RecordError
 from extensions.cluster.keys import COPIES, NODES
 from extensions.cluster.page_nodes import read_node
 from extensions.cluster.records import Member
 from extensions.cluster.settings import NODE_FILE
 from runtime import clock
-from runtime.buckets import BUCKETS, find_bucket
 from runtime.private_file import replace_private
 from store.traces.paths import find_trace_files
 

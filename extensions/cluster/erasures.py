@@ -25,6 +25,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from extensions.cluster import checks, erasure_copies, reading, records, server
+from extensions.cluster.buckets import find_bucket
 from extensions.cluster.copies import Copy
 from extensions.cluster.erasure_copies import OF_PROXY, ErasureCopy
 from extensions.cluster.keys import ERASURES, ERASURES_OF_NODES
@@ -32,7 +33,6 @@ from extensions.cluster.page_nodes import PageNodesFile
 from extensions.cluster.records import PublishedOrder, Report
 from extensions.cluster.shipper import SENT
 from runtime import clock
-from runtime.buckets import find_bucket
 from store.control import audit, erasures
 from store.control.database import ControlDatabase
 from store.control.erasures import Erasure

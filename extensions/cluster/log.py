@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import zstandard
 
 from extensions.cluster import keys
-from runtime.buckets import BUCKETS, find_bucket
+from extensions.cluster.buckets import BUCKETS, find_bucket
 from store.spool.format import REJECTIONS, SpoolError
 
 __all__ = ["BUCKETS", "LoggedFile", "decode", "encode", "find_bucket", "stream_name"]

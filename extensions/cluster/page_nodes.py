@@ -13,8 +13,8 @@ from typing import Self
 
 import orjson
 
+from extensions.cluster.buckets import find_bucket
 from extensions.cluster.settings import NODE_FILE, NODES_FILE
-from runtime.buckets import find_bucket
 from runtime.private_file import replace_private
 
 FIRST_BYTE_S = 5.0  # for a node to begin its response, while another copy can be read instead

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from extensions.cluster import checks
+from extensions.cluster.buckets import BUCKETS, find_bucket
 from extensions.cluster.checks import RecordError, build, parse_json
 from extensions.cluster.erasure_copies import ErasureCopy
-from runtime.buckets import BUCKETS, find_bucket
 from store.backup.contents import list_names_of_organization
 from store.budget_file import ReachedBudget
 from store.control.budget_alerts import REACHED_PERCENT, WARNING_PERCENT, Alert

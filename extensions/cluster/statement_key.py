@@ -9,7 +9,8 @@ import redis
 
 from extensions.cluster import reading, records, server
 from extensions.cluster.keys import STATEMENTS_KEY
-from store.control.database import PAGE_CHECKING_KEY, ControlDatabase
+from extensions.cluster.statements import PAGE_CHECKING_KEY
+from store.control.database import ControlDatabase
 
 
 class ChangedKeyError(redis.RedisError):

@@ -16,11 +16,13 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from runtime.errors import ConflictError, InvalidInputError
-from store.control.database import PAGE_CHECKING_KEY, PAGE_SIGNING_KEY, ControlDatabase
+from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.control.sessions import Visitor
 
 HEADER = "x-taximeter-statement"
+# Secrets in ``control.db`` by which nodes know who asks for a page: the first never leaves its node.
+PAGE_SIGNING_KEY, PAGE_CHECKING_KEY = "signing of pages", "checking of pages"
 VALID_S = 30.0
 _PURPOSE = b"taximeter page 1\0"
 

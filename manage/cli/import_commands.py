@@ -64,7 +64,7 @@ def import_(
     They become calls of your organisation on this machine, as they were recorded: with bodies, costs
     and sessions, and they count in all sums. A call that is there already is left as it is, so an
     import that was interrupted is finished by running it again. FILE is - for standard input. The
-    service may run meanwhile. In a cluster, run it on each node that keeps calls.
+    service may run meanwhile. Of several nodes, run it on each that keeps calls.
 
     \b
     Examples:

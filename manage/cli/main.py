@@ -194,7 +194,7 @@ def _introduce(
 def _greet_node(settings: Settings) -> None:
     roles = " and ".join(sorted(settings.node.parts))
     text = (
-        f"Taximeter, a node of a cluster ({roles}), listens at http://{settings.listen.connectable},"
+        f"Taximeter, one node of several ({roles}), listens at http://{settings.listen.connectable},"
         f" data in {settings.data_dir.absolute()}"
     )
     is_json = settings.log_format == "json"

@@ -9,10 +9,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from manage.supervision.child_environ import without_credentials
-from runtime import parent_watch, readiness
+from runtime import extensions, parent_watch, readiness
 from runtime.setting import PREFIX
 from runtime.settings import without_web_settings
 from store.control.database import ControlDatabase
@@ -22,10 +23,7 @@ from store.spool.format import SpooledExchange
 START_S, END_S = 30.0, 10.0
 SLUG = "default"
 # What a trial has of its own. Prices are for the recorder; limits of the disk are another check.
-_OWN = (
-    *("BASE_URL", "DATA_DIR", "DISK_RESERVE", "LISTEN", "PRICES", "UPSTREAM_URL", "WORKERS"),
-    *("CLUSTER", "GROUP", "ROLE"),  # it is alone, and what a service writes down has no password
-)
+_OWN = ("BASE_URL", "DATA_DIR", "DISK_RESERVE", "LISTEN", "PRICES", "UPSTREAM_URL", "WORKERS")
 
 
 class TrialError(Exception):
@@ -67,7 +65,13 @@ def run_trial_proxy(variables: Mapping[str, str], upstream_url: str) -> Iterator
 
 
 def _make_environ(variables: Mapping[str, str]) -> dict[str, str]:
-    own = {PREFIX + name for name in _OWN}
+    # It is alone, and the passwords of extensions are not in what a service writes down.
+    of_extensions = (
+        setting.variable
+        for groups in extensions.call().settings()
+        for setting in chain(*groups.values())
+    )
+    own = {*(PREFIX + name for name in _OWN), *of_extensions}
     ours = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
     theirs = {name: text for name, text in variables.items() if name not in own}
     return without_credentials(without_web_settings(ours | theirs))

@@ -1,7 +1,7 @@
 """``service.json``: the announcement of a running service, for commands on the same machine.
 
 It is readable by its owner only, and still has no secrets: settings for the web process alone (mail
-server, providers) are left out, and of the address of a cluster's server user and password.
+server, providers) are left out, and of the addresses of other servers user and password.
 """
 
 import platform

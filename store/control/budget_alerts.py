@@ -124,7 +124,7 @@ def make_alert(
 
 
 def repeat_alert(db: sqlite3.Connection, alert: Alert, now: datetime) -> Alert | None:
-    """Make an alert that another node of a cluster has made, if it was not made here.
+    """Make an alert that another node has made, if it was not made here.
 
     None is made of a budget that has been changed meanwhile. Wants the write lock."""
     span = Span(clock.parse_instant(alert.starts_at), clock.parse_instant(alert.resets_at))

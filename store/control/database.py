@@ -35,8 +35,6 @@ _FIND_SLUG = (
 )
 _FIND_ANY_SLUG = "select 1 from proxy_endpoints where deleted_at is null limit 1"
 FINGERPRINT_KEY = "credential fingerprint"  # the secret with which upstream credentials are hashed
-# By these the nodes of a cluster know who asks for a page: the first never leaves its node.
-PAGE_SIGNING_KEY, PAGE_CHECKING_KEY = "signing of pages", "checking of pages"
 BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
 
 

@@ -94,7 +94,7 @@ def get_user_id(db: sqlite3.Connection, email: str | None) -> str:
         raise NotFoundError(
             f"there is no user {email}; `taximeter users list` shows them"
             if email
-            else "there is no local user here; in a cluster, the node with the role web has the people"
+            else "there is no local user here; the node with the role web has the people"
         )
     return user_id
 

@@ -185,7 +185,7 @@ REMOVAL = (
         erased_at text,
         ended_at text)""",
     "create index erasures_open on erasures(id) where ended_at is null",
-    # Their states on each node of a cluster. Nodes are not in this database, so there is no foreign key
+    # Their states on each node that keeps calls. Nodes are not in this database, so there is no foreign key
     # for them.
     """create table erasure_copies (
         erasure_id text not null,

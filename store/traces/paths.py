@@ -6,8 +6,6 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from runtime.buckets import find_bucket
-
 type FileId = tuple[int, int]
 type Stamp = tuple[tuple[int, int], ...]
 
@@ -54,10 +52,3 @@ def find_stamp(path: Path) -> Stamp:
 def find_trace_files(data_dir: Path) -> list[Path]:
     """Return the trace databases of all organisations that have recorded anything."""
     return sorted(data_dir.glob("traces/*/traces.db"))
-
-
-def find_bucket_folders(data_dir: Path, bucket: int) -> list[Path]:
-    """Return the folders of the organisations of a bucket that have traces."""
-    return sorted(
-        folder for folder in traces_folder(data_dir).glob("*") if find_bucket(folder.name) == bucket
-    )

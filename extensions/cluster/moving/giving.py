@@ -9,17 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from extensions.cluster import server
+from extensions.cluster.buckets import find_bucket, find_bucket_folders
 from extensions.cluster.copies import bucket_key
 from extensions.cluster.keys import MOVES
 from extensions.cluster.moving import incoming, moves
 from extensions.cluster.moving.moves import read_wish, send_piece
 from extensions.cluster.records import MOST_PIECE_BYTES, Move, Offer, Wish
 from runtime import clock
-from runtime.buckets import find_bucket
 from store import database
 from store.backup.contents import list_names_of_organization
 from store.spool.format import DONE, OPEN, REJECTIONS, UNREADABLE
-from store.traces.paths import find_bucket_folders
 
 logger = logging.getLogger(__name__)
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import orjson
 
 from extensions.cluster import checks, records, server
+from extensions.cluster.buckets import find_bucket_folders
 from extensions.cluster.checks import RecordError
 from extensions.cluster.moving import incoming, moves
 from extensions.cluster.moving.moves import read_offer, read_piece, read_wish
 from extensions.cluster.records import MOST_PIECE_BYTES, Move, Offer, Wish
 from runtime.private_file import replace_private
 from runtime.synced import sync
-from store.traces.paths import find_bucket_folders, trace_path_in, traces_folder
+from store.traces.paths import trace_path_in, traces_folder
 
 STATE = "move.json"
 STABLE_S = 6.0  # longer than the five seconds that a failover may lose

@@ -1,7 +1,8 @@
 """A node with calls, brought to what the node with people knows."""
 
 from extensions.cluster.directory import read_rows, write_rows
-from store.control.database import PAGE_CHECKING_KEY, ControlDatabase
+from extensions.cluster.statements import PAGE_CHECKING_KEY
+from store.control.database import ControlDatabase
 
 
 def bring_over(home: ControlDatabase, other: ControlDatabase) -> None:

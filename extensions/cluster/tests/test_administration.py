@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 
 from extensions.cluster import administration, copies, erasure_copies
+from extensions.cluster.buckets import BUCKETS
 from extensions.cluster.copies import Copy
 from extensions.cluster.erasure_copies import ErasureCopy
 from extensions.cluster.keys import COPIES, ERASURES_OF_NODES, NODES
 from extensions.cluster.records import Report
-from runtime.buckets import BUCKETS
 from runtime.errors import ConflictError, ControlError, NotFoundError
 from store.control import erasures
 from store.control.database import ControlDatabase

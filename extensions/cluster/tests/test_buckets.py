@@ -5,13 +5,13 @@ import logging
 import pytest
 
 from extensions.cluster import copies
+from extensions.cluster.buckets import BUCKETS, find_bucket
 from extensions.cluster.copies import Copy, NothingToKeepError, View, bucket_key, find_holders
 from extensions.cluster.keys import COPIES, NODES
 from extensions.cluster.log import stream_name
 from extensions.cluster.receiver import Receiver
 from extensions.cluster.shipper import Shipper
 from extensions.cluster.tests.spools import ORGANIZATION, names, spool
-from runtime.buckets import BUCKETS, find_bucket
 from store.traces.paths import trace_path
 
 BUCKET = find_bucket(ORGANIZATION)

@@ -8,11 +8,11 @@ import pytest
 from extensions.cluster.checks import RecordError
 from extensions.cluster.directory import Follower, Publisher, check_row, read_rows
 from extensions.cluster.keys import DIRECTORY
-from extensions.cluster.statements import load_signing_key
+from extensions.cluster.statements import PAGE_CHECKING_KEY, PAGE_SIGNING_KEY, load_signing_key
 from runtime import clock
 from store import database
 from store.control import api_keys, endpoints, retention
-from store.control.database import PAGE_CHECKING_KEY, PAGE_SIGNING_KEY, ControlDatabase
+from store.control.database import ControlDatabase
 from store.control.retention import Rule
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from extensions.cluster import erasure_copies
+from extensions.cluster.buckets import BUCKETS
 from extensions.cluster.checks import RecordError
 from extensions.cluster.copies import Copy
 from extensions.cluster.directory import read_rows, write_rows
@@ -21,7 +22,6 @@ from extensions.cluster.page_nodes import PageNode, PageNodes, PageNodesFile
 from extensions.cluster.records import Report, parse_order, parse_report
 from extensions.cluster.shipper import SENT
 from extensions.cluster.tests.spools import make_head, spool
-from runtime.buckets import BUCKETS
 from store.control import audit, erasures
 from store.control.database import ControlDatabase
 from store.control.management import Management

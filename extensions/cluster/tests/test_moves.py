@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from extensions.cluster import administration, copies
+from extensions.cluster.buckets import BUCKETS, find_bucket, find_bucket_folders
 from extensions.cluster.copies import Copy, bucket_key, find_holders
 from extensions.cluster.keys import COPIES, MOVES, MOVES_SAID
 from extensions.cluster.moving import giving, moves
@@ -20,11 +21,10 @@ from extensions.cluster.receiver import Receiver
 from extensions.cluster.shipper import Shipper
 from extensions.cluster.tests.spools import ORGANIZATION, names, spool
 from extensions.credentials_in_calls.findings import FoundSecrets
-from runtime.buckets import BUCKETS, find_bucket
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from store.control.database import ControlDatabase
 from store.traces.database import TraceDatabase
-from store.traces.paths import find_bucket_folders, trace_path
+from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
 
 BUCKET = find_bucket(ORGANIZATION)

@@ -12,6 +12,7 @@ import zstandard
 from hypothesis import given, strategies as st
 
 from extensions.cluster import log, records
+from extensions.cluster.buckets import BUCKETS, find_bucket
 from extensions.cluster.checks import RecordError
 from extensions.cluster.directory import check_row
 from extensions.cluster.erasure_copies import ErasureCopy
@@ -25,7 +26,6 @@ from extensions.cluster.records import (
     Report,
     Wish,
 )
-from runtime.buckets import BUCKETS, find_bucket
 from store.budget_file import ReachedBudget, pack
 from store.control.budget_alerts import Alert
 from store.spool.format import SpoolError

@@ -7,13 +7,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from extensions.cluster.keys import STATEMENTS_KEY
 from extensions.cluster.statement_key import ChangedKeyError, KeyFollower, KeyPublisher
 from extensions.cluster.statements import (
+    PAGE_CHECKING_KEY,
     Statement,
     StatementError,
     load_checking_key,
     load_signing_key,
 )
 from manage.cli.main import cli
-from store.control.database import PAGE_CHECKING_KEY, ControlDatabase
+from store.control.database import ControlDatabase
 from store.control.people import Caller
 
 CALLER = Caller(user_id="user", organization_id="org", role="owner")

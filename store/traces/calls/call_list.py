@@ -1,7 +1,7 @@
 """Calls with all columns of ``usage_log``, page by page, as the API lists them and exports have them.
 
 They are in the order of their arrival. The place of a page is the instant and the entry id of the call before
-it, which are the same in every copy of a cluster: a list that begins in one may go on in another.
+it, which are the same in every copy of the calls: a list that begins in one may go on in another.
 """
 
 import sqlite3

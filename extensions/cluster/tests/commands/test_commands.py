@@ -14,6 +14,7 @@ import uvicorn
 from click.testing import CliRunner
 
 from extensions.cluster import command_backend as cluster_backend
+from extensions.cluster.buckets import BUCKETS
 from extensions.cluster.page_nodes import PageNode, PageNodes
 from extensions.cluster.settings import NODE_FILE
 from extensions.cluster.statements import load_signing_key
@@ -25,7 +26,6 @@ from manage.cli.backend_choice import open_all
 from manage.cli.main import cli
 from manage.cli.remote import READ_FROM_COPY
 from manage.server import make_app
-from runtime.buckets import BUCKETS
 from runtime.settings import Settings
 from store.control import people
 from store.control.database import ControlDatabase

@@ -9,11 +9,11 @@ from functools import partial
 
 import pytest
 
+from extensions.cluster.buckets import BUCKETS, find_bucket, find_bucket_folders
 from extensions.cluster.page_nodes import PageNodes, read_node
-from runtime.buckets import BUCKETS, find_bucket
 from store.control.database import ControlDatabase
 from store.traces.database import TraceDatabase
-from store.traces.paths import find_bucket_folders, trace_path
+from store.traces.paths import trace_path
 from tests.live import command
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import Endpoint, Row, Service

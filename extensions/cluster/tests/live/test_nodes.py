@@ -14,11 +14,11 @@ import pytest
 
 from addon.headers import fingerprint
 from dashboard.visitors import cookie_name
+from extensions.cluster.buckets import find_bucket
 from extensions.cluster.page_nodes import PageNodes, read_node
 from extensions.cluster.tests.crashes.node_cases import end_proxies
 from extensions.cluster.tests.crashes.scene import Case, Scene
 from runtime import clock
-from runtime.buckets import find_bucket
 from store.control import audit, budgets, endpoints, sessions
 from store.control.audit import AuditEntry
 from store.control.database import FINGERPRINT_KEY, ControlDatabase

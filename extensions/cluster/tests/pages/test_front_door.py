@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.applications import Starlette
 
+from extensions.cluster.buckets import BUCKETS
 from extensions.cluster.page_nodes import REFUSED, PageNode, PageNodes
 from extensions.cluster.pages import forwarding, front_door, visitors
 from extensions.cluster.settings import NODE_FILE
@@ -19,13 +20,14 @@ from extensions.cluster.tests.control import bring_over
 from manage.server import make_app
 from runtime import clock, response_headers
 from runtime.attempts import BAD_KEYS_PER_MINUTE
-from runtime.buckets import BUCKETS
 from runtime.node import Node
 from store.control import invitations
 from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.traces.paths import traces_folder
 from tests.dashboard.people import BASE_URL, Someone
+
+pytestmark = pytest.mark.served
 
 NODES = {"main": "first:1", "copy": "second:2"}
 METRICS_TOKEN = "the-token-of-the-operator"
