@@ -71,6 +71,7 @@ def find_modules(*rooms: str) -> dict[str, Path]:
 
 
 MODULES = find_modules(*sorted(TOP))
+PLUGINS = sorted(name for name in MODULES if re.fullmatch(r"extensions\.\w+\.plugin", name))
 
 
 READING = {
@@ -148,7 +149,7 @@ def test_the_table_names_every_package_and_nothing_that_is_not_there():
         ("| `store/spool/` |", "| `store/spool /` |"),
         ("| `store/spool/` |", "| store/spool/ |"),
         ("| `manage/server.py` |", "| `manage/server.py` | new |"),
-        ("| `dashboard`, `extensions`, `manage`,", "| `dashboard` `extensions`, `manage`,"),
+        ("| `dashboard`, `manage`, `runtime` |", "| `dashboard` `manage`, `runtime` |"),
         ("database, datasette |", "databases, datasette |"),
         ("| does not import itself |", "| does without |"),
         ("| `socket`, `ssl`,", "| socket, `ssl`,"),
@@ -170,6 +171,8 @@ def test_a_row_that_cannot_be_read_is_an_error(row, broken):
         ("manage/server.py", "dashboard.app", True),
         ("manage/server.py", "metering.formats", False),
         ("manage/api/routes.py", "dashboard.app", False),
+        ("manage/api/routes.py", "extensions.cluster.settings", False),
+        ("extensions/cluster/limits.py", "extensions.otel.spans", False),
         ("recorder/record.py", "http", False),
         ("recorder/record.py", "httpx", False),
         ("runtime/clock.py", "urllib.request.urlopen", False),
@@ -208,9 +211,36 @@ def test_imports_point_one_way():
     ],
 )
 def test_a_process_starts_without_what_it_needs_for_few_tasks_only(module, without):
-    names = {name.partition(".")[0] for name in loaded_with(module)}
+    modules = loaded_with(module).union(*map(loaded_with, PLUGINS))
+    names = {name.partition(".")[0] for name in modules}
     assert names & without == set()
     assert "runtime" in names
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_every_process_loads_of_an_extension_its_hooks_and_settings_alone(plugin):
+    folder = plugin.removesuffix(".plugin")
+    loaded = {name for name in loaded_with(plugin) & set(MODULES) if name.startswith(folder)}
+    assert loaded <= {folder, plugin, f"{folder}.settings"}
+
+
+@pytest.mark.parametrize(
+    ("word", "files"),
+    [
+        # As the name of its extra; the second file has the header x-cluster-client-ip of other programs.
+        ("cluster", {"pyproject.toml", "runtime/local_requests.py"}),
+        ("opentelemetry", {"pyproject.toml"}),
+    ],
+)
+def test_what_is_optional_is_named_in_its_folder(word, files):
+    in_rooms = (path for room in TOP - {"extensions"} for path in (ROOT / room).rglob("*"))
+    found = {
+        str(path.relative_to(ROOT))
+        for path in (*ROOT.glob("*"), *in_rooms)
+        if path.suffix in {".py", ".html", ".css", ".js", ".sql", ".toml"}
+        and word in path.read_text().lower()
+    }
+    assert found == files
 
 
 def test_the_web_process_has_nothing_whose_time_is_not_in_proportion_to_a_recorded_text():
