@@ -1,7 +1,6 @@
 """The users that docs/cluster.md has for each role may do all that their nodes do, and no more."""
 
 import re
-from pathlib import Path
 
 import pytest
 import redis
@@ -14,8 +13,9 @@ from runtime import clock
 from store.control import erasures
 from store.control.database import ControlDatabase
 from store.traces.maintenance.erasing import Criteria
+from tests import ROOT
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "cluster.md"
+DOCUMENT = ROOT / "docs" / "cluster.md"
 ROLES = ("proxy", "recorder", "web")
 
 
