@@ -12,7 +12,7 @@ from dashboard.settings.endpoints import SECTION as ENDPOINT_SECTION, EndpointSe
 from dashboard.settings.view import PATH, SettingsView, explain
 from runtime.errors import ControlError, InvalidInputError, NotFoundError
 from runtime.setting_values import parse_size
-from store.control.retention import Rule
+from store.control.retention import LIMITS, Rule
 
 SECTION = "retention"
 FORM = "retention"
@@ -59,11 +59,7 @@ class RetentionSettings:
 
 def _parse_rule(form: Mapping[str, str]) -> Rule:
     """Return the rule of a form, in which an empty field sets no limit. Raises InvalidInputError."""
-    return Rule(
-        text_days=_parse_days(form, "text_days"),
-        entry_days=_parse_days(form, "entry_days"),
-        max_bytes=_parse_size(form, "max_bytes"),
-    )
+    return Rule(**{limit.name: _PARSERS[limit.unit](form, limit.name) for limit in LIMITS})
 
 
 def _parse_days(form: Mapping[str, str], name: str) -> int | None:
@@ -79,3 +75,6 @@ def _parse_size(form: Mapping[str, str], name: str) -> int | None:
         return parse_size(text) if text else None
     except ValueError as error:
         raise InvalidInputError(f"{error}, or nothing", name) from error
+
+
+_PARSERS = {"days": _parse_days, "bytes": _parse_size}

@@ -138,7 +138,7 @@ _TABLES = {
             {
                 "organization_id": checks.name,
                 "proxy_endpoint_id": lambda value: checks.name(value) if value else "",
-                **dict.fromkeys(("text_days", "entry_days", "max_bytes"), _COUNT),
+                **{limit.name: _COUNT for limit in retention.LIMITS},
             },
             keys=2,
         ),

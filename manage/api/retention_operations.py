@@ -2,36 +2,71 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from manage.api.models import Instant, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 from manage.api.validation import parse_instant
 from store.control.data_removal import RetentionState
 from store.control.erasures import describe
-from store.control.retention import Rule
+from store.control.retention import LIMITS, RetentionLimit, Rule
 from store.copies import Progress
 from store.traces.maintenance.erasing import Criteria
 from store.traces.maintenance.retention_preview import NOTHING
 
 _NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
 _OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
-_TEXT_DAYS = "Days for which bodies and titles are kept; not more than entry_days."
-_ENTRY_DAYS = "Days for which calls are kept. Their hourly and daily sums stay."
-_MAX_BYTES = "Size of the database above which the oldest calls are removed."
 
 
-class RetentionRule(RequestModel):
-    text_days: Annotated[int | None, Field(description=_TEXT_DAYS)] = None
-    entry_days: Annotated[int | None, Field(description=_ENTRY_DAYS)] = None
-    max_bytes: Annotated[int | None, Field(description=_MAX_BYTES)] = None
+def _describe(limit: RetentionLimit) -> str:
+    return f"{limit.about}{f', not more than {limit.within[0]}' if limit.within else ''}."
 
 
-class EndpointRetentionRule(RequestModel):
-    text_days: Annotated[int | None, Field(description=_TEXT_DAYS)] = None
-    entry_days: Annotated[int | None, Field(description=_ENTRY_DAYS)] = None
+def _list_fields(limits: Sequence[RetentionLimit], unset: str | None = None) -> dict[str, Any]:
+    """Return the fields of limits, as pydantic takes them."""
+    return {
+        limit.name: (
+            int | None,
+            Field(
+                default=None, description=_describe(limit) if unset is None else unset.format(limit)
+            ),
+        )
+        for limit in limits
+    }
+
+
+_OF_ENDPOINTS = [limit for limit in LIMITS if limit.is_for_endpoints]
+_Rule = create_model("_Rule", __base__=RequestModel, **_list_fields(LIMITS))
+_RuleOfEndpoint = create_model(
+    "_RuleOfEndpoint", __base__=RequestModel, **_list_fields(_OF_ENDPOINTS)
+)
+_InForce = create_model(
+    "_InForce", __base__=ResponseModel, **_list_fields(LIMITS, "null: {0.unset}.")
+)
+_InForceOfEndpoint = create_model(
+    "_InForceOfEndpoint",
+    __base__=ResponseModel,
+    **_list_fields(_OF_ENDPOINTS, "null: as the organisation."),
+)
+
+
+# The fields of these four are made from the limits that a rule may set.
+class RetentionRule(_Rule):  # type: ignore[misc, valid-type]
+    def make_rule(self) -> Rule:
+        return Rule(**self.model_dump())
+
+
+class EndpointRetentionRule(_RuleOfEndpoint):  # type: ignore[misc, valid-type]
+    def make_rule(self) -> Rule:
+        return Rule(**self.model_dump())
+
+
+class EndpointRetention(_InForceOfEndpoint):  # type: ignore[misc, valid-type]
+    @classmethod
+    def make(cls, rule: Rule) -> Self:
+        return cls(**{limit.name: getattr(rule, limit.name) for limit in _OF_ENDPOINTS})
 
 
 class NextRun(ResponseModel):
@@ -48,10 +83,7 @@ class LastRun(ResponseModel):
     bytes: int
 
 
-class Retention(ResponseModel):
-    text_days: Annotated[int | None, Field(description="null: texts are kept as their calls.")]
-    entry_days: Annotated[int | None, Field(description="null: calls are kept.")]
-    max_bytes: Annotated[int | None, Field(description="null: any size.")]
+class Retention(_InForce):  # type: ignore[misc, valid-type]
     size_bytes: Annotated[int, Field(description="Size of what is in the database now.")] = 0
     next_run: Annotated[
         NextRun | None, Field(description="null while neither you nor an endpoint has a rule.")
@@ -62,9 +94,7 @@ class Retention(ResponseModel):
     def make(cls, state: RetentionState) -> Self:
         rule, run, preview = state.rule, state.run, state.preview or NOTHING
         return cls(
-            text_days=rule.text_days,
-            entry_days=rule.entry_days,
-            max_bytes=rule.max_bytes,
+            **{limit.name: value for limit, value in rule.list_values()},
             size_bytes=preview.size_bytes,
             next_run=None
             if run is None
@@ -83,11 +113,6 @@ class Retention(ResponseModel):
                 bytes=run.bytes_freed,
             ),
         )
-
-
-class EndpointRetention(ResponseModel):
-    text_days: Annotated[int | None, Field(description="null: as the organisation.")]
-    entry_days: Annotated[int | None, Field(description="null: as the organisation.")]
 
 
 class NewErasure(RequestModel):
@@ -217,10 +242,8 @@ def get_retention(context: Context[NoFields]) -> Retention:
     errors=_OWNERS,
 )
 def put_retention(context: Context[RetentionRule]) -> Retention:
-    given = context.request
-    rule = Rule(text_days=given.text_days, entry_days=given.entry_days, max_bytes=given.max_bytes)
     removal = context.management.removal
-    removal.write_rule(context.caller, rule)
+    removal.write_rule(context.caller, context.request.make_rule())
     return Retention.make(removal.read_state(context.caller))
 
 
@@ -235,7 +258,7 @@ def put_retention(context: Context[RetentionRule]) -> Retention:
 )
 def get_endpoint_retention(context: Context[NoFields]) -> EndpointRetention:
     rule = context.management.removal.read_rule(context.caller, context.id)
-    return EndpointRetention(text_days=rule.text_days, entry_days=rule.entry_days)
+    return EndpointRetention.make(rule)
 
 
 @operation(
@@ -248,9 +271,9 @@ def get_endpoint_retention(context: Context[NoFields]) -> EndpointRetention:
     errors=_NO_ENDPOINT | _OWNERS,
 )
 def put_endpoint_retention(context: Context[EndpointRetentionRule]) -> EndpointRetention:
-    rule = Rule(text_days=context.request.text_days, entry_days=context.request.entry_days)
+    rule = context.request.make_rule()
     context.management.removal.write_rule(context.caller, rule, context.id)
-    return EndpointRetention(text_days=rule.text_days, entry_days=rule.entry_days)
+    return EndpointRetention.make(rule)
 
 
 @operation(

@@ -2,9 +2,10 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from datetime import datetime
+from typing import Any
 
 import click
 
@@ -31,11 +32,17 @@ from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store import erasure_work
 from store.control import erasures
+from store.control.retention import LIMITS
 from store.copies import find_copies
 from store.traces import steps
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 
+# The type of a limit, and an example of its value.
+_OPTIONS: dict[str, tuple[click.ParamType[Any], str]] = {
+    "days": (DaysOrOff(), ""),
+    "bytes": (Size(or_off=True), ", as in 20GB"),
+}
 POLL_S = 0.2
 PATIENCE_S = 600.0
 
@@ -76,19 +83,19 @@ def show_retention(
         _show(backend, endpoint, as_json=as_json)
 
 
+def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each limit of a rule, in their order."""
+    for limit in reversed(LIMITS):
+        type_, example = _OPTIONS[limit.unit]
+        option = click.option(
+            limit.option, limit.name, type=type_, help=f"{limit.about}{example}, or off."
+        )
+        command = option(command)
+    return command
+
+
 @retention.command("set")
-@click.option(
-    "--text-days", type=DaysOrOff(), help="Days for which bodies and titles are kept, or off."
-)
-@click.option(
-    "--call-days", "entry_days", type=DaysOrOff(), help="Days for which calls are kept, or off."
-)
-@click.option(
-    "--max-size",
-    type=Size(or_off=True),
-    metavar="SIZE",
-    help="Size of the database above which the oldest calls are removed, as in 20GB, or off.",
-)
+@_limit_options
 @click.option(
     "--endpoint",
     metavar="SLUG",
@@ -97,13 +104,11 @@ def show_retention(
 @service_options
 @json_option
 def set_retention(
-    text_days: int | str | None,
-    entry_days: int | str | None,
-    max_size: int | str | None,
     endpoint: str | None,
     base_url: str | None,
     data_dir: str | None,
     as_json: bool,
+    **limits: int | str | None,
 ) -> None:
     """Set how long calls and their texts are kept. What is not given stays as it is.
 
@@ -114,11 +119,15 @@ def set_retention(
       taximeter retention set --endpoint clinic --text-days 1
       taximeter retention set --text-days off
     """
-    wanted = given(text_days=text_days, entry_days=entry_days, max_bytes=max_size)
+    wanted = given(**limits)
     if not wanted:
-        raise click.UsageError("choose what to set: --text-days, --call-days, --max-size")
-    if endpoint is not None and max_size is not None:
-        raise click.UsageError("--max-size is for the whole organisation: leave out --endpoint")
+        options = ", ".join(limit.option for limit in LIMITS)
+        raise click.UsageError(f"choose what to set: {options}")
+    for limit in LIMITS:
+        if endpoint is not None and limit.name in wanted and not limit.is_for_endpoints:
+            raise click.UsageError(
+                f"{limit.option} is for the whole organisation: leave out --endpoint"
+            )
     changes = {name: None if value == OFF else value for name, value in wanted.items()}
     with (
         explained(),
@@ -127,7 +136,7 @@ def set_retention(
     ):
         if endpoint is None:
             now = backend.call(operations.get_retention)
-            rule = now.model_dump(include={"text_days", "entry_days", "max_bytes"})
+            rule = now.model_dump(include={limit.name for limit in LIMITS})
             backend.call(operations.put_retention, **rule | changes)
         else:
             before = backend.call(operations.get_endpoint_retention, endpoint)
@@ -142,8 +151,10 @@ def _show(backend: Backend, endpoint: str | None, *, as_json: bool) -> None:
         if as_json:
             print_response(rule)
             return
-        click.echo(f"Texts: {_format_days(rule.text_days, 'as the organisation')}")
-        click.echo(f"Calls: {_format_days(rule.entry_days, 'as the organisation')}")
+        for limit in LIMITS:
+            if limit.is_for_endpoints:
+                days = _format_days(getattr(rule, limit.name), "as the organisation")
+                click.echo(f"{limit.heading}: {days}")
         return
     state = backend.call(operations.get_retention)
     if as_json:
@@ -153,11 +164,14 @@ def _show(backend: Backend, endpoint: str | None, *, as_json: bool) -> None:
 
 
 def _print_state(state: Retention) -> None:
-    size = "any size" if state.max_bytes is None else f"at most {format_bytes(state.max_bytes)}"
-    texts = _format_days(state.text_days, "as long as their calls")
-    click.echo(f"Texts:     {texts}")
-    click.echo(f"Calls:     {_format_days(state.entry_days, 'for ever')}")
-    click.echo(f"Database:  {size}; it has {format_bytes(state.size_bytes)}")
+    for limit in LIMITS:
+        value = getattr(state, limit.name)
+        if limit.unit == "days":
+            text = _format_days(value, limit.unset)
+        else:
+            most = limit.unset if value is None else f"at most {format_bytes(value)}"
+            text = f"{most}; it has {format_bytes(state.size_bytes)}"
+        click.echo(f"{limit.heading + ':':<10} {text}")
     if state.next_run is not None:
         run = state.next_run
         click.echo(

@@ -84,11 +84,8 @@ class DataRemoval:
                 endpoint = endpoints.get(db, caller.organization_id, id_or_slug)
                 endpoint_id, slug = endpoint.id, endpoint.slug
             retention.write(db, caller.organization_id, rule, self._now(), endpoint_id)
-            details = {
-                "slug": slug,
-                "text_days": _as_detail(rule.text_days),
-                "entry_days": _as_detail(rule.entry_days),
-                "max_bytes": _as_detail(rule.max_bytes),
+            details = {"slug": slug} | {
+                limit.name: _as_detail(value) for limit, value in rule.list_values()
             }
             note("retention.change", endpoint_id or caller.organization_id, details)
 

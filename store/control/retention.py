@@ -6,8 +6,10 @@ organisation alone: its endpoints share what they have in common.
 """
 
 import sqlite3
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from typing import Any, Literal
 
 from metering.formats import format_count
 from runtime import clock
@@ -22,17 +24,89 @@ OF_ORGANIZATION = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """A rule: the days for which texts and calls are kept, and the size of the database. None: no limit,
-    and of an endpoint that of its organisation."""
+class RetentionLimit:
+    """A limit that a rule may set. ``name`` is that of the field of ``Rule``, of the column and in the API.
 
-    text_days: int | None = None
-    entry_days: int | None = None
-    max_bytes: int | None = None
+    A number of days sets the field ``removes`` of ``Limits`` to the instant before which is removed; a
+    size is a limit of organisations alone. ``about`` says what it limits, ``unset`` what holds without it.
+    ``heading`` is its name in lists, ``option`` that of the command. ``within`` names the limit that it
+    must not exceed, with the reason."""
+
+    name: str = ""
+    unit: Literal["days", "bytes"] = "days"
+    removes: str | None = None
+    heading: str
+    about: str
+    unset: str
+    option: str
+    within: tuple[str, str] | None = None
+
+    @property
+    def is_for_endpoints(self) -> bool:
+        return self.unit == "days"
+
+    def check(self, value: int) -> None:
+        """Check a value. Raises InvalidInputError."""
+        if self.unit == "days" and not 1 <= value <= MAX_DAYS:
+            raise InvalidInputError(
+                f"{self.name} is a number of days from 1 to {format_count(MAX_DAYS)}", self.name
+            )
+        if self.unit == "bytes" and value < MIN_BYTES:
+            raise InvalidInputError(
+                f"{self.name} must be at least {format_count(MIN_BYTES)}: less would remove every call",
+                self.name,
+            )
+
+
+def _declare(limit: RetentionLimit) -> Any:
+    return field(default=None, metadata={"limit": limit})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule: what is kept, and for how long. None: no limit, and of an endpoint that of its
+    organisation. Columns, API, command, form and what is removed follow from these fields."""
+
+    text_days: int | None = _declare(
+        RetentionLimit(
+            removes="texts_before",
+            heading="Texts",
+            about="Days for which bodies and titles are kept",
+            unset="as long as their calls",
+            option="--text-days",
+            within=("entry_days", "a text goes with its call"),
+        )
+    )
+    entry_days: int | None = _declare(
+        RetentionLimit(
+            removes="entries_before",
+            heading="Calls",
+            about="Days for which calls are kept",
+            unset="for ever",
+            option="--call-days",
+        )
+    )
+    max_bytes: int | None = _declare(
+        RetentionLimit(
+            unit="bytes",
+            heading="Database",
+            about="Size of the database above which the oldest calls are removed",
+            unset="any size",
+            option="--max-size",
+        )
+    )
 
     @property
     def is_empty(self) -> bool:
         return self == Rule()
+
+    def list_values(self) -> Iterator[tuple[RetentionLimit, int | None]]:
+        """Yield each limit with its value."""
+        return ((limit, getattr(self, limit.name)) for limit in LIMITS)
+
+
+LIMITS = tuple(replace(each.metadata["limit"], name=each.name) for each in fields(Rule))
+_NAMES = tuple(limit.name for limit in LIMITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,21 +123,18 @@ class Run:
 
 def check(rule: Rule) -> None:
     """Check the values of a rule. Raises InvalidInputError."""
-    for name, days in (("text_days", rule.text_days), ("entry_days", rule.entry_days)):
-        if days is not None and not 1 <= days <= MAX_DAYS:
+    given = [(limit, value) for limit, value in rule.list_values() if value is not None]
+    for limit, value in given:
+        limit.check(value)
+    for limit, value in given:
+        if limit.within is None:
+            continue
+        other, reason = limit.within
+        most = getattr(rule, other)
+        if most is not None and value > most:
             raise InvalidInputError(
-                f"{name} is a number of days from 1 to {format_count(MAX_DAYS)}", name
+                f"{limit.name} must not be more than {other}: {reason}", limit.name
             )
-    if rule.text_days is not None and rule.entry_days is not None:  # noqa: SIM102 - one thing at a time
-        if rule.text_days > rule.entry_days:
-            raise InvalidInputError(
-                "text_days must not be more than entry_days: a text goes with its call", "text_days"
-            )
-    if rule.max_bytes is not None and rule.max_bytes < MIN_BYTES:
-        raise InvalidInputError(
-            f"max_bytes must be at least {format_count(MIN_BYTES)}: less would remove every call",
-            "max_bytes",
-        )
 
 
 def find(db: sqlite3.Connection, organization_id: str, endpoint_id: str = OF_ORGANIZATION) -> Rule:
@@ -87,8 +158,10 @@ def write(
         )
     else:
         db.execute(
-            "insert or replace into retention_rules values (?, ?, ?, ?, ?)",
-            (organization_id, endpoint_id, rule.text_days, rule.entry_days, rule.max_bytes),
+            "insert or replace into retention_rules"  # noqa: S608 - our own names
+            f" (organization_id, proxy_endpoint_id, {', '.join(_NAMES)})"
+            f" values (?, ?{', ?' * len(_NAMES)})",
+            (organization_id, endpoint_id, *(value for _, value in rule.list_values())),
         )
     schedule(db, organization_id, now)
 
@@ -168,30 +241,30 @@ def find_rules(db: sqlite3.Connection, organization_id: str, at: datetime) -> Ru
 
 def combine(rule: Rule, general: Rule) -> Rule:
     """Return the rule that is in force for an endpoint."""
-    return replace(
-        general,
-        text_days=general.text_days if rule.text_days is None else rule.text_days,
-        entry_days=general.entry_days if rule.entry_days is None else rule.entry_days,
-    )
+    own = {
+        limit.name: value
+        for limit, value in rule.list_values()
+        if limit.is_for_endpoints and value is not None
+    }
+    return replace(general, **own)
 
 
 def _make_limits(rule: Rule, at: datetime) -> Limits:
     return Limits(
-        entries_before=_before(rule.entry_days, at), texts_before=_before(rule.text_days, at)
+        **{
+            limit.removes: clock.format_ms(at - timedelta(days=days))
+            for limit, days in rule.list_values()
+            if limit.removes is not None and days is not None
+        }
     )
-
-
-def _before(days: int | None, at: datetime) -> str | None:
-    return None if days is None else clock.format_ms(at - timedelta(days=days))
 
 
 def _read(db: sqlite3.Connection, organization_id: str) -> dict[str, Rule]:
     rows = db.execute(
-        "select proxy_endpoint_id, text_days, entry_days, max_bytes from retention_rules"
+        f"select proxy_endpoint_id, {', '.join(_NAMES)} from retention_rules"  # noqa: S608 - our own names
         " where organization_id = ?",
         (organization_id,),
     )
     return {
-        endpoint_id: Rule(text_days=text_days, entry_days=entry_days, max_bytes=max_bytes)
-        for endpoint_id, text_days, entry_days, max_bytes in rows
+        endpoint_id: Rule(**dict(zip(_NAMES, values, strict=True))) for endpoint_id, *values in rows
     }
