@@ -1,49 +1,18 @@
 """The trails of ``CONTRIBUTING.md``: each file and each name in them is there."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import ROOT
+from tests.trails.contributing import is_path, list_paths, list_spans, read_trails
 
 PACKAGES = [path.parent for path in ROOT.glob("*/__init__.py")]
 # What a trail would add.
 EXAMPLES = {"audio_tokens"}
-_COMMAND = re.compile(r"\./run\.sh|taximeter |PYTHONPATH=|\.venv/|TAXIMETER_")
 _NAME = re.compile(r"(?<![\w-])[A-Za-z_]\w+(?![\w-])")
-
-
-def read_trails() -> dict[str, str]:
-    """Return each trail by its heading, without its examples in fences."""
-    text = re.sub(r"^ *```.*?^ *```", "", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.M | re.S)
-    section = text.partition("\n## Habits")[0].rpartition("\n## ")[2]
-    return {
-        part.partition("\n")[0]: part.partition("\n")[2] for part in section.split("\n### ")[1:]
-    }
-
-
 TRAILS = read_trails()
-
-
-def list_spans(trail: str) -> Iterator[str]:
-    """Yield what the trail has in code quotes, but commands and addresses of pages."""
-    for span in re.findall(r"`([^`\n]+)`", trail):
-        if not _COMMAND.match(span) and not span.startswith("/"):
-            yield span
-
-
-def is_path(span: str) -> bool:
-    """Return whether this is a path from the top, or the bare name of a file."""
-    return (
-        re.fullmatch(r"(?:[\w.<>-]+/)+(?:[\w.<>-]+)?|[\w-]+\.(?:py|html|toml|json|md)", span)
-        is not None
-    )
-
-
-def list_paths(trail: str) -> list[str]:
-    return [span for span in list_spans(trail) if is_path(span)]
 
 
 def find_files(path: str) -> list[Path]:

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from dashboard.tables.metadata import METADATA_PATH, __main__ as command
 from dashboard.tables.metadata.declarations import MetadataError
 from dashboard.tables.metadata.generator import FOLDER, generate, is_stale
-from metering.components import TITLES
 from metering.token_counts import PROMPT_CLASSES
 
 HEAD = 'title = "Busy days"\ndescription = "Calls of each day."\nplace = 5'
@@ -51,14 +50,6 @@ def read_queries(folder):
 
 def test_the_file_is_what_the_declarations_make():
     assert not is_stale(METADATA_PATH)
-
-
-def test_the_description_of_a_line_item_names_every_component():
-    tables = json.loads(METADATA_PATH.read_text())["databases"]["traces"]["tables"]
-    named = re.findall(
-        r"[a-z_0-9]+_[a-z_0-9]+|input|output", tables["usage_cost"]["columns"]["component"]
-    )
-    assert sorted(named) == sorted(TITLES)
 
 
 def test_pages_show_no_marks_of_markdown():

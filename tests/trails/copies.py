@@ -1,0 +1,105 @@
+"""A copy of the project, in which a trail is walked.
+
+    copy.insert("metering/token_counts.py", '''…''', before='''    output_tokens: int | None''')
+    copy.generate()
+    copy.run_test("tests/walked.py", '''…''')
+
+It has what git knows of the project, as it is now. Programs run in it with the interpreter of the tests,
+and import the copy. What they compile is copied too, so that they begin as fast as here.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection
+from pathlib import Path
+
+from tests import ROOT
+from tests.trails.contributing import is_named, list_sources, read_trails
+
+_LIST = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+
+
+class Copy:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.edited: set[str] = set()
+        listed = subprocess.run(_LIST, cwd=ROOT, capture_output=True, check=True).stdout  # noqa: S603
+        paths = [Path(name) for name in listed.decode().split("\0") if name]
+        for path in paths:
+            if (ROOT / path).is_file():
+                self._bring(path)
+        for path in {path.parent for path in paths if path.suffix == ".py"}:
+            if (ROOT / path / "__pycache__").is_dir():
+                shutil.copytree(ROOT / path / "__pycache__", folder / path / "__pycache__")
+
+    def _bring(self, path: Path) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, self.folder / path, follow_symlinks=False)
+
+    def insert(self, path: str, text: str, *, after: str = "", before: str = "") -> None:
+        """Insert lines after or before a text that is in the file once."""
+        place = after or before
+        whole = (self.folder / path).read_text()
+        assert whole.count(place) == 1, f"{path} has {whole.count(place)} of {place!r}"
+        new = f"{place}{text}" if after else f"{text}{place}"
+        self._edit(path, whole.replace(place, new))
+
+    def append(self, path: str, text: str) -> None:
+        """Add lines at the end of a file."""
+        self._edit(path, (self.folder / path).read_text() + text)
+
+    def create(self, path: str, text: str) -> None:
+        """Make a file."""
+        assert not (self.folder / path).exists()
+        self._edit(path, text)
+
+    def _edit(self, path: str, text: str) -> None:
+        self.edited.add(path)
+        (self.folder / path).write_text(text)
+
+    def generate(self) -> None:
+        """Do what ``./run.sh generate`` does."""
+        self._run("-m", "dashboard.tables.metadata")
+        documents = [*self.folder.glob("docs/*.md"), "dashboard/templates/help_costs.html"]
+        self._run("-m", "cogapp", "-r", *map(str, documents))
+
+    def run_test(self, path: str, text: str, *others: str) -> None:
+        """Run tests of the trail's own, in a file at this place, and ``others`` that are there."""
+        (self.folder / path).write_text(text)
+        self._run(
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            *(f"-pno:{each}" for each in ("xdist", "cacheprovider")),
+            path,
+            *others,
+        )
+
+    def _run(self, *arguments: str) -> None:
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, *arguments],
+            cwd=self.folder,
+            env=os.environ | {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
+
+    def check_named(self, heading: str, choices: Collection[str] = ()) -> None:
+        """Check that the trail names the files that were changed, and no others.
+
+        ``choices`` are files that it names for another kind of what is added."""
+        named = list_sources(read_trails()[heading])
+        edited = {path for path in self.edited if not path.startswith(("tests/", "docs/"))}
+        unnamed = [path for path in edited if not any(is_named(path, name) for name in named)]
+        assert unnamed == [], f"{heading}: the trail does not name these"
+        needless = [
+            name
+            for name in named
+            if name not in choices and not any(is_named(path, name) for path in edited)
+        ]
+        assert needless == [], f"{heading}: it works without these"
