@@ -25,12 +25,13 @@ OF_ORGANIZATION = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionLimit:
-    """A limit that a rule may set. ``name`` is that of the field of ``Rule``, of the column and in the API.
+    """A limit that a rule may set.
 
-    A number of days sets the field ``removes`` of ``Limits`` to the instant before which is removed; a
-    size is a limit of organisations alone. ``about`` says what it limits, ``unset`` what holds without it.
-    ``heading`` is its name in lists, ``option`` that of the command. ``within`` names the limit that it
-    must not exceed, with the reason."""
+    ``name`` is that of the field of ``Rule``, of the column and in the API. A number of days sets the
+    field ``removes`` of ``Limits`` to the instant before which is removed; a size is a limit of
+    organisations alone. ``about`` says what it limits, ``unset`` what holds without it. ``heading`` is its
+    name in lists, ``option`` that of the command. ``within`` names the limit that it must not exceed, with
+    the reason."""
 
     name: str = ""
     unit: Literal["days", "bytes"] = "days"
@@ -64,8 +65,9 @@ def _declare(limit: RetentionLimit) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule: what is kept, and for how long. None: no limit, and of an endpoint that of its
-    organisation. Columns, API, command, form and what is removed follow from these fields."""
+    """A rule: what is kept, and for how long. None: no limit, and of an endpoint that of its organisation.
+
+    Columns, API, command, form and what is removed follow from these fields."""
 
     text_days: int | None = _declare(
         RetentionLimit(
