@@ -242,7 +242,10 @@ def test_no_message_about_a_setting_quotes_a_password(setting):
             assert is_shown or MARKER not in str(value), text
 
 
-_NO_ADDRESSES = {"data_dir", "prices", "github_client_id", "google_client_id", "mail_from"}
+_NO_ADDRESSES = {
+    *("data_dir", "extensions", "prices"),
+    *("github_client_id", "google_client_id", "mail_from"),
+}
 
 
 def test_what_is_written_down_of_a_server_of_a_cluster_has_no_password_and_is_still_its_address():
