@@ -19,7 +19,7 @@ from addon import errors, headers
 from addon.errors import Refusal
 from addon.headers import Fields
 from addon.routing import PROXIED_METHODS
-from runtime.authority import parse_host
+from runtime.local_requests import parse_host
 from runtime.setting_values import LOOPBACK_HOSTS
 
 _SIGNS = frozenset(

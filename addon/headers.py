@@ -10,7 +10,7 @@ import string
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from runtime.authority import parse_host
+from runtime.local_requests import parse_host
 
 # Whether a header passes is remembered for so many names, of which clients use the same few. It follows
 # from so many bytes of a name; longer ones would fill the memory.

@@ -17,11 +17,11 @@ from addon.own_responses import make_json_response
 from addon.process_config import ProcessConfig
 from addon.spool_troubles import SpoolTroubles
 from runtime import extensions
-from runtime.authority import parse_host
 from runtime.child_troubles import read_troubles
 from runtime.extension_states import ExtensionState, ExtensionStates
 from runtime.health import Gauge
 from runtime.heartbeat import Heartbeat
+from runtime.local_requests import parse_host
 from runtime.node import Node
 from runtime.settings import Settings, is_loopback
 from runtime.worker_board import Shared

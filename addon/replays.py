@@ -13,7 +13,7 @@ from collections.abc import Callable
 from addon import headers
 from addon.headers import Fields
 from runtime import replay_tickets
-from runtime.authority import parse_host
+from runtime.local_requests import parse_host
 from runtime.setting_values import LOOPBACK_HOSTS
 
 _TARGET = re.compile(r"/proxy/([^/?#]+)/run/([^/?#]+)/v1/messages(?:\?[^#]*)?")

@@ -40,10 +40,10 @@ from manage.metrics.routes import Metrics
 from manage.supervision.workers import Workers
 from runtime import address_space, extensions, logs, parent_watch, readiness, stacks
 from runtime.attempts import make_bad_key_limit
-from runtime.authority import parse_host
 from runtime.descriptors import AcceptErrors
 from runtime.joined_writes import JoinedWrites
 from runtime.json_lines import make_line_format
+from runtime.local_requests import parse_host
 from runtime.settings import CLIENT_MARK_VARIABLE, LOOPBACK_HOSTS, Settings, SettingsError
 from runtime.terminal_output import LineWriter
 

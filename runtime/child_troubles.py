@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from runtime.private_file import replace_private
+from runtime.files import replace_private
 
 MAX_LINES = 5
 MAX_LINE_CHARACTERS = 300

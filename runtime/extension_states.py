@@ -12,7 +12,7 @@ from typing import Self
 
 import orjson
 
-from runtime.private_file import replace_private
+from runtime.files import replace_private
 
 NAME = "extensions.json"
 

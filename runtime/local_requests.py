@@ -1,4 +1,4 @@
-"""The rules by which a request comes from this machine itself.
+"""The Host header, and the rules by which a request comes from this machine itself.
 
 Such a request may read ``/metrics`` without a key, and sign in to the demo. A reverse proxy on this machine
 would make every request look like that. So a request that was forwarded never counts as local, by its
@@ -6,11 +6,11 @@ headers; and where people reach the service by another address than a loopback o
 another listening address, nobody is trusted for being local.
 """
 
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from runtime.authority import parse_host
 from runtime.settings import Settings, is_loopback
 
 _FORWARDED = frozenset({"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip"})
@@ -41,3 +41,17 @@ def _is_loopback_address(client: str) -> bool:
         return ip_address(client).is_loopback
     except ValueError:
         return False
+
+
+_AUTHORITY = re.compile(
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?"
+)
+
+
+def parse_host(text: str) -> str | None:
+    """Return the host in lower case, an IPv6 address without brackets. None for anything else than
+    a plain ``host`` or ``host:port``."""
+    match = _AUTHORITY.fullmatch(text)
+    if match is None or int(match["port"] or 0) > 65535:
+        return None
+    return (match["ipv6"] or match["name"]).lower()

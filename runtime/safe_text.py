@@ -60,3 +60,17 @@ def header_line(text: str) -> str:
 
 def _replace_unprintable(text: str, substitute: str) -> str:
     return "".join(char if char.isprintable() else substitute for char in text)
+
+
+_REDACTED = "***"
+_AFTER_PLACE = re.compile("[?#]")
+
+
+def hide_credentials(text: str) -> str:
+    """Return an address without its user, password, query and fragment. A text that is not an address
+    comes back without what stands before its last ``@``, and behind ``?`` or ``#``."""
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        scheme, rest = "", text
+    _, at, place = rest.rpartition("@")
+    return scheme + mark + (_REDACTED + at if at else "") + _AFTER_PLACE.split(place, maxsplit=1)[0]

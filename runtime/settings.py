@@ -18,7 +18,7 @@ from runtime import extensions, setting_values
 from runtime.data_location import find_default_data_dir
 from runtime.json_lines import LogFormat
 from runtime.node import Node
-from runtime.redaction import hide_credentials
+from runtime.safe_text import hide_credentials
 from runtime.setting import PREFER_VARIABLE, Setting, SettingsError
 from runtime.setting_values import (
     LOOPBACK_HOSTS,

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from metering.budget_periods import Period
-from runtime.private_file import replace_private
+from runtime.files import replace_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

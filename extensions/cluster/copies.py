@@ -32,7 +32,7 @@ from extensions.cluster.page_nodes import read_node
 from extensions.cluster.records import Member
 from extensions.cluster.settings import NODE_FILE
 from runtime import clock
-from runtime.private_file import replace_private
+from runtime.files import replace_private
 from store.traces.paths import find_trace_files
 
 logger = logging.getLogger(__name__)

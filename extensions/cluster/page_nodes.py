@@ -15,7 +15,7 @@ import orjson
 
 from extensions.cluster.buckets import find_bucket
 from extensions.cluster.settings import NODE_FILE, NODES_FILE
-from runtime.private_file import replace_private
+from runtime.files import replace_private
 
 FIRST_BYTE_S = 5.0  # for a node to begin its response, while another copy can be read instead
 REFUSED = "statement_refused"  # the code of the error of a node that does not respond

@@ -23,8 +23,8 @@ from extensions.cluster.copies import Copy
 from extensions.cluster.keys import COPIES
 from extensions.cluster.log import LoggedFile
 from extensions.cluster.reading import Entry, Groups
+from runtime.files import sync
 from runtime.safe_text import terminal_line
-from runtime.synced import sync
 from store.spool import reader
 from store.spool.format import DONE, UNREADABLE
 from store.spool.writer import SpoolRun

@@ -3,7 +3,7 @@
 import re
 
 from runtime.node import PARTS, Part
-from runtime.redaction import hide_credentials
+from runtime.safe_text import hide_credentials
 from runtime.setting import PREFER_VARIABLE, Setting
 from runtime.setting_values import ENCODED
 

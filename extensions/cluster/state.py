@@ -12,10 +12,10 @@ from typing import Self
 
 import orjson
 
+from runtime.files import replace_private
 from runtime.health import Gauge, Health
 from runtime.heartbeat import FRESH_FOR_S
 from runtime.node import Node
-from runtime.private_file import replace_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

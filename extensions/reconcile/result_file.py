@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from extensions.reconcile import FILE
 from extensions.reconcile.comparison import Comparison
-from runtime.private_file import replace_private
+from runtime.files import replace_private
 from store.traces.paths import trace_path
 
 

@@ -30,8 +30,8 @@ from manage.cli.console import (
 )
 from metering.formats import format_calls, format_count
 from runtime import clock
+from runtime.files import replace_private
 from runtime.locks import LockHeldError, ProcessLock
-from runtime.private_file import replace_private
 from runtime.settings import Settings
 from store import call_imports
 from store.control.database import ControlDatabase

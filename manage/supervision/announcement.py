@@ -16,8 +16,8 @@ from typing import Self
 
 import orjson
 
+from runtime.files import replace_private
 from runtime.locks import find_holder
-from runtime.private_file import replace_private
 from runtime.settings import Settings, list_settings, without_secrets
 
 # Not a setting of ours, but what the proxy trusts depends on it.

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from addon.budgets import Budgets
-from runtime.private_file import replace_private
+from runtime.files import replace_private
 from store.budget_file import BudgetFile, ReachedBudget
 from tests.addon.endpoints import ENDPOINT
 

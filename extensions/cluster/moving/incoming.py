@@ -15,8 +15,7 @@ from extensions.cluster import checks, records
 from extensions.cluster.checks import RecordError
 from extensions.cluster.records import Move
 from runtime import clock
-from runtime.private_file import replace_private
-from runtime.synced import sync
+from runtime.files import replace_private, sync
 
 INCOMING = "incoming"
 HANDOVER = "handover.json"

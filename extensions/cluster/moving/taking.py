@@ -16,8 +16,7 @@ from extensions.cluster.checks import RecordError
 from extensions.cluster.moving import incoming, moves
 from extensions.cluster.moving.moves import read_offer, read_piece, read_wish
 from extensions.cluster.records import MOST_PIECE_BYTES, Move, Offer, Wish
-from runtime.private_file import replace_private
-from runtime.synced import sync
+from runtime.files import replace_private, sync
 from store.traces.paths import trace_path_in, traces_folder
 
 STATE = "move.json"

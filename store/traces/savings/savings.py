@@ -6,14 +6,13 @@ from bodies outlive these. A session whose calls have changed is due, and looked
 """
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import orjson
 
 from runtime import clock
 from store import database
-from store.traces.savings import savings_daily
 
 QUIET_S = 10.0  # from the last change to a look at the session
 MAX_DELAYING = 20  # changes; a session that never rests is looked at after as many
@@ -26,6 +25,20 @@ _MARK = (
 _INSERT = (
     "insert into savings (session_id, day, finding, subject, calls, tokens, cents, unpriced_tokens, top)"
     " values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+type Key = tuple[str, str, str]  # day, finding and subject
+
+_REMOVE_DAILY = "delete from savings_daily where day = ? and finding = ? and subject = ?"
+# With max(), SQLite takes the session from the row that has it.
+_SUM_DAILY = (
+    "insert into savings_daily (day, finding, subject, calls, tokens, cents, unpriced_tokens,"
+    " largest_session, largest_cents)"
+    " select day, finding, subject, sum(calls), sum(tokens), sum(cents), sum(unpriced_tokens),"
+    " session_id, max(cents) from savings"
+)
+_ADD_DAILY = (
+    f"{_SUM_DAILY} where day = ? and finding = ? and subject = ? group by day, finding, subject"
 )
 
 
@@ -113,7 +126,7 @@ def write_findings(
     Those of the kinds in ``keeps`` stay: what they were made from is gone. ``avoidable`` are the kinds that
     count as savings. A session that has changed meanwhile is due again at ``again_at``."""
     with database.immediate(connection):
-        keys = savings_daily.list_keys(connection, due.session_id)
+        keys = _list_keys(connection, due.session_id)
         connection.execute(
             "delete from savings where session_id = ? and day >= ?"
             " and finding not in (select value from json_each(?))",
@@ -137,8 +150,8 @@ def write_findings(
                 if each.finding not in keeps
             ],
         )
-        keys |= savings_daily.list_keys(connection, due.session_id)
-        savings_daily.refresh(connection, keys)
+        keys |= _list_keys(connection, due.session_id)
+        _refresh_daily(connection, keys)
         _write_looked(connection, due.session_id, looked, avoidable)
         drop_due(connection, due, again_at)
 
@@ -179,7 +192,22 @@ def drop_due(connection: sqlite3.Connection, due: Due, again_at: float) -> None:
 
 def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
     """Remove all that is known of a session. Wants the write lock."""
-    keys = savings_daily.list_keys(connection, session_id)
+    keys = _list_keys(connection, session_id)
     for table in TABLES:
         connection.execute(f"delete from {table} where session_id = ?", (session_id,))  # noqa: S608
-    savings_daily.refresh(connection, keys)
+    _refresh_daily(connection, keys)
+
+
+def _list_keys(connection: sqlite3.Connection, session_id: str) -> set[Key]:
+    """Return the days, findings and subjects that a session has a part in."""
+    rows = connection.execute(
+        "select day, finding, subject from savings where session_id = ?", (session_id,)
+    )
+    return set(rows.fetchall())
+
+
+def _refresh_daily(connection: sqlite3.Connection, keys: Iterable[Key]) -> None:
+    """Make these sums anew. Wants the write lock."""
+    known = list(keys)
+    connection.executemany(_REMOVE_DAILY, known)
+    connection.executemany(_ADD_DAILY, known)

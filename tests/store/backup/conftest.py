@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from extensions.credentials_in_calls.findings import FoundSecrets, Progress
-from runtime.private_file import replace_private
+from runtime.files import replace_private
 from store.control import people
 from store.control.database import ControlDatabase
 from tests.store.backup.copies import Copy, Place

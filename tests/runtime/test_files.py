@@ -1,5 +1,5 @@
+from runtime.files import replace_private
 from runtime.heartbeat import Heartbeat
-from runtime.private_file import replace_private
 
 
 def test_a_file_is_replaced_and_readable_by_its_owner_only(tmp_path):

@@ -1,4 +1,4 @@
-"""Small files that are rewritten as a whole, and that only their owner may read."""
+"""Files that only their owner may read, replaced as a whole and brought to the disk."""
 
 import os
 from pathlib import Path
@@ -13,3 +13,12 @@ def replace_private(path: Path, content: bytes) -> None:
     with os.fdopen(fd, "wb") as file:
         file.write(content)
     fresh.replace(path)
+
+
+def sync(path: Path) -> None:
+    """Bring what a file has, or the names in a folder, to the disk. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,6 +1,6 @@
 import pytest
 
-from runtime.authority import parse_host
+from runtime.local_requests import parse_host
 
 
 @pytest.mark.parametrize(
