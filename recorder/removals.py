@@ -123,5 +123,5 @@ class Removals(BackgroundWork):
                     "bytes": str(pruned.bytes_freed),
                 }
                 audit.write_for_service(
-                    db, organization_id, "retention.run", organization_id, details
+                    db, organization_id, retention.APPLIED, organization_id, details
                 )

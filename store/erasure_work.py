@@ -93,7 +93,7 @@ def carry_out(
     with control.transaction() as db:
         erasures.note_end(db, erasure.id, left, clock.now())
         details = {"calls": str(entries), "what": erasures.describe(erasure.criteria)}
-        audit.write_for_service(db, erasure.organization_id, "erase.end", erasure.id, details)
+        audit.write_for_service(db, erasure.organization_id, erasures.ENDED, erasure.id, details)
     erasing.forget_count(traces.connection, erasure.id)
     while not control.empty_log():
         yield

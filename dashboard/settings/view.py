@@ -18,9 +18,9 @@ from dashboard.mail.mailer import Mailer
 from dashboard.visitors import ControlPool, Visitors
 from runtime.errors import ControlError, InvalidCursorError, NotFoundError, as_sentence
 from runtime.settings import Settings
-from store.control import audit
+from store.control import activity_log
+from store.control.activity_log import AuditEntry
 from store.control.api_keys import ApiKey
-from store.control.audit import AuditEntry
 from store.control.budget_alerts import Delivery
 from store.control.budget_management import BudgetStatus
 from store.control.budgets import Webhook
@@ -147,7 +147,9 @@ class SettingsView:
                 invitations=management.list_invitations(visitor) if is_owner else (),
                 organizations=management.list_organizations(visitor),
                 sessions=SignIn(control).count_sessions(visitor.user_id),
-                audit=audit.read(db, visitor.organization_id, AUDIT_ENTRIES) if is_owner else (),
+                audit=activity_log.read(db, visitor.organization_id, AUDIT_ENTRIES)
+                if is_owner
+                else (),
                 budgets=management.budgets.list_by_subject(visitor),
                 time_zone=management.budgets.get_time_zone(visitor),
                 webhook=management.budgets.find_webhook(visitor) if is_owner else None,

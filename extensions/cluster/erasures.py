@@ -94,7 +94,9 @@ class OrderKeeper:
             what = erasures.describe(criteria)
             for each in erasure_copies.take_unlogged(db, order.id):
                 details = {"calls": f"{each.entries}", "what": what, "copy": each.copy}
-                audit.write_for_service(db, order.organization_id, "erase.copy", order.id, details)
+                audit.write_for_service(
+                    db, order.organization_id, erasures.COPY_ERASED, order.id, details
+                )
             needed = erasure_copies.find_needed(states, holders)
             shipped = erasure_copies.find_shipped(order, states)
             if needed and all(each.erased_at for each in needed):
@@ -106,7 +108,7 @@ class OrderKeeper:
                     copies = ", ".join(sorted({each.copy for each in needed}))
                     details = {"calls": f"{entries}", "what": what, "copies": copies}
                     audit.write_for_service(
-                        db, order.organization_id, "erase.end", order.id, details
+                        db, order.organization_id, erasures.ENDED, order.id, details
                     )
                     self._has_ended_some = True
                     return None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from runtime import clock
 from runtime.errors import ForbiddenError, NotFoundError
+from store.control.audit import Activity
 from store.control.names import check_name
 from store.control.people import Caller
 from store.control.tokens import hash_token
@@ -23,6 +24,9 @@ RAW_KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}", re.ASCII)
 
 _COLUMNS = "id, user_id, organization_id, name, key_prefix, created_at, last_used_at"
 _SELECT = f"select {_COLUMNS} from api_keys"  # noqa: S608 - our own names
+
+CREATED = Activity("key.create", "created the key")
+DELETED = Activity("key.delete", "deleted the key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 from runtime.errors import ForbiddenError, NotFoundError
 from store.control import audit, people
-from store.control.audit import Action, Details
+from store.control.audit import Activity, Details
 from store.control.database import ControlDatabase
 from store.control.people import Caller
 
-type Note = Callable[[Action, str, Details], None]
+type Note = Callable[[Activity, str, Details], None]
 
 
 @contextmanager
@@ -29,9 +29,9 @@ def audited(control: ControlDatabase, caller: Caller) -> Iterator[tuple[sqlite3.
         acting_user = None if caller.is_operator else caller.user_id
         instead_of = {"for": member.email} if caller.is_operator else {}
 
-        def note(action: Action, subject_id: str, details: Details) -> None:
+        def note(activity: Activity, subject_id: str, details: Details) -> None:
             details = {**details, **instead_of}
-            audit.write(db, caller.organization_id, acting_user, action, subject_id, details)
+            audit.write(db, caller.organization_id, acting_user, activity, subject_id, details)
 
         yield db, note
 

@@ -14,6 +14,7 @@ from typing import Literal
 from metering.budget_periods import Period, Span
 from runtime import clock
 from store.control import audit, budgets, people
+from store.control.audit import Activity
 from store.control.budgets import Action, Budget
 
 type Channel = Literal["mail", "webhook"]
@@ -35,6 +36,10 @@ _COLUMNS = (
     "id, organization_id, proxy_endpoint_id, slug, period, starts_at, resets_at, limit_usd, spent_usd,"
     " percent, action, created_at"
 )
+
+WARNED = Activity("budget.warning", "reported 80% of the budget of")
+REACHED = Activity("budget.reached", "reported 100% of the budget of")
+GIVEN_UP = Activity("budget.not_delivered", "gave up reporting on the budget of")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +120,7 @@ def make_alert(
     audit.write_for_service(
         db,
         budget.organization_id,
-        "budget.reached" if percent == REACHED_PERCENT else "budget.warning",
+        REACHED if percent == REACHED_PERCENT else WARNED,
         budget.subject_id,
         budgets.name_subject(budget.slug),
     )
@@ -187,7 +192,7 @@ def note_failed(
         audit.write_for_service(
             db,
             delivery.alert.organization_id,
-            "budget.not_delivered",
+            GIVEN_UP,
             delivery.alert.proxy_endpoint_id or delivery.alert.organization_id,
             {
                 **budgets.name_subject(delivery.alert.slug),

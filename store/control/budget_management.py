@@ -128,7 +128,7 @@ class BudgetManagement:
                 limit_usd=limit_usd,
                 action=action,
             )
-            note("budget.set", budget.subject_id, _describe(budget))
+            note(budgets.SET, budget.subject_id, _describe(budget))
         return self.read_statuses([budget], tolerant=True)[0]
 
     def delete(self, caller: Caller, endpoint: str | None) -> Budget:
@@ -137,7 +137,7 @@ class BudgetManagement:
         with audited(self._control, caller) as (db, note):
             budget = budgets.get(db, caller.organization_id, _find_endpoint(db, caller, endpoint))
             budgets.delete(db, budget)
-            note("budget.delete", budget.subject_id, budgets.name_subject(budget.slug))
+            note(budgets.DELETED, budget.subject_id, budgets.name_subject(budget.slug))
             return budget
 
     def read_statuses(
@@ -186,7 +186,7 @@ class BudgetManagement:
         require_owner(caller, "set the time zone")
         with audited(self._control, caller) as (db, note):
             budgets.set_time_zone(db, caller.organization_id, name)
-            note("budget.time_zone", caller.organization_id, {"name": name})
+            note(budgets.TIME_ZONE_SET, caller.organization_id, {"name": name})
 
     def find_webhook(self, caller: Caller) -> Webhook | None:
         """Return the webhook of the organisation, or None. Raises ForbiddenError: its address may be a
@@ -205,7 +205,7 @@ class BudgetManagement:
         with audited(self._control, caller) as (db, note):
             secret = secrets.token_bytes(SECRET_BYTES)
             webhook = budgets.put_webhook(db, caller.organization_id, url, secret)
-            note("budget.webhook_set", caller.organization_id, _name_host(webhook))
+            note(budgets.WEBHOOK_SET, caller.organization_id, _name_host(webhook))
             return webhook
 
     def delete_webhook(self, caller: Caller) -> Webhook:
@@ -213,7 +213,7 @@ class BudgetManagement:
         require_owner(caller, "delete a webhook")
         with audited(self._control, caller) as (db, note):
             webhook = budgets.delete_webhook(db, caller.organization_id)
-            note("budget.webhook_delete", caller.organization_id, _name_host(webhook))
+            note(budgets.WEBHOOK_DELETED, caller.organization_id, _name_host(webhook))
             return webhook
 
     def list_deliveries(self, caller: Caller) -> Sequence[Delivery]:

@@ -13,7 +13,7 @@ from typing import Literal
 from metering.budget_periods import Period, list_zones
 from runtime import clock
 from runtime.errors import InvalidInputError, NotFoundError
-from store.control.audit import Details
+from store.control.audit import Activity, Details
 from store.control.endpoints import ProxyEndpoint
 from store.pagination import START, Position
 
@@ -25,6 +25,12 @@ _SELECT = (
     " o.time_zone, b.created_at from budgets b join organizations o on o.id = b.organization_id"
     " left join proxy_endpoints e on e.id = b.proxy_endpoint_id where e.deleted_at is null"
 )
+
+SET = Activity("budget.set", "set the budget of")
+DELETED = Activity("budget.delete", "deleted the budget of")
+TIME_ZONE_SET = Activity("budget.time_zone", "set the time zone")
+WEBHOOK_SET = Activity("budget.webhook_set", "set the webhook for budgets")
+WEBHOOK_DELETED = Activity("budget.webhook_delete", "deleted the webhook for budgets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

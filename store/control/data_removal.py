@@ -87,7 +87,7 @@ class DataRemoval:
             details = {"slug": slug} | {
                 limit.name: _as_detail(value) for limit, value in rule.list_values()
             }
-            note("retention.change", endpoint_id or caller.organization_id, details)
+            note(retention.CHANGED, endpoint_id or caller.organization_id, details)
 
     def count_calls(self, caller: Caller, criteria: Criteria) -> int:
         """Return how many recorded calls of this data directory an order would erase now.
@@ -109,7 +109,7 @@ class DataRemoval:
             copies = find_copies(self._data_dir)
             if copies is not None:
                 copies.note_order(erasure, db)
-            note("erase.order", erasure.id, {"what": erasures.describe(criteria)})
+            note(erasures.ORDERED, erasure.id, {"what": erasures.describe(criteria)})
             return erasure
 
     def get_erasure(self, caller: Caller, erasure_id: str) -> Progress:

@@ -20,6 +20,7 @@ from runtime.errors import InvalidSlugError, LimitReachedError, NotFoundError, S
 from runtime.settings import Streaming
 from runtime.suggestions import suggest
 from store.control import slugs
+from store.control.audit import Activity
 from store.control.names import check_name
 from store.pagination import START, Position
 
@@ -38,6 +39,10 @@ _FIND = (
     f"{_SELECT} where organization_id = ? and (id = ? or slug = ?) and deleted_at is null"
     " order by id = ? desc limit 1"
 )
+
+CREATED = Activity("endpoint.create", "created the endpoint")
+CHANGED = Activity("endpoint.update", "changed the endpoint")
+DELETED = Activity("endpoint.delete", "deleted the endpoint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import orjson
 from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError, NotFoundError
+from store.control.audit import Activity
 from store.database import list_columns
 from store.traces.maintenance.erasing import Criteria
 
@@ -20,6 +21,10 @@ _COLUMNS = (
     "id, organization_id, ordered_at, user_id, criteria, entries, set_aside, erased_at, ended_at"
 )
 MAX_CHARS = 1_000
+
+ORDERED = Activity("erase.order", "ordered to erase calls by")
+COPY_ERASED = Activity("erase.copy", "erased in one copy by")
+ENDED = Activity("erase.end", "finished erasing by")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

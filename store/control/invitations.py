@@ -13,6 +13,7 @@ from runtime import clock
 from runtime.email_addresses import parse_email
 from runtime.errors import ConflictError, NotFoundError
 from store.control import people
+from store.control.audit import Activity
 
 LIFE = timedelta(days=7)
 MAX_PENDING = 100
@@ -20,6 +21,11 @@ _SELECT = (
     "select i.id, i.organization_id, o.name, i.email, i.invited_by, i.created_at, i.expires_at"
     " from invitations i join organizations o on o.id = i.organization_id"
 )
+
+SENT = Activity("member.invite", "invited")
+ACCEPTED = Activity("member.join", "joined")
+WITHDRAWN = Activity("invitation.delete", "withdrew the invitation of")
+DECLINED = Activity("invitation.decline", "declined the invitation of")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

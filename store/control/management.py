@@ -160,7 +160,7 @@ class Management:
             endpoint = endpoints.create(
                 db, caller.organization_id, name, slug, streaming, metadata_only=metadata_only
             )
-            note("endpoint.create", endpoint.id, _describe(endpoint))
+            note(endpoints.CREATED, endpoint.id, _describe(endpoint))
             return endpoint
 
     def update_endpoint(
@@ -189,7 +189,7 @@ class Management:
                 streaming=streaming,
                 metadata_only=metadata_only,
             )
-            note("endpoint.update", endpoint.id, _describe(endpoint))
+            note(endpoints.CHANGED, endpoint.id, _describe(endpoint))
             return endpoint
 
     def delete_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
@@ -203,7 +203,7 @@ class Management:
             before = endpoints.get(db, caller.organization_id, id_or_slug)
             endpoint_guards.check_change(db, caller, before, "delete")
             endpoint = endpoints.delete(db, caller.organization_id, before.id)
-            note("endpoint.delete", endpoint.id, {"slug": endpoint.slug})
+            note(endpoints.DELETED, endpoint.id, {"slug": endpoint.slug})
             return endpoint
 
     def find_guards(self, caller: Caller, id_or_slug: str) -> Sequence[str]:
@@ -235,7 +235,7 @@ class Management:
         Raises InvalidInputError."""
         with audited(self._control, caller) as (db, note):
             key, raw = api_keys.create(db, caller.organization_id, caller.user_id, name)
-            note("key.create", key.id, {"name": key.name, "key_prefix": key.key_prefix})
+            note(api_keys.CREATED, key.id, {"name": key.name, "key_prefix": key.key_prefix})
             return key, raw
 
     def get_key(self, caller: Caller, key_id: str) -> ApiKey:
@@ -251,7 +251,7 @@ class Management:
         Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
         with audited(self._control, caller) as (db, note):
             key = api_keys.delete(db, caller.organization_id, caller.user_id, key_id)
-            note("key.delete", key.id, {"name": key.name, "key_prefix": key.key_prefix})
+            note(api_keys.DELETED, key.id, {"name": key.name, "key_prefix": key.key_prefix})
             return key
 
     # -- members ----------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class Management:
                     "an organisation needs an owner, and this member is the only one"
                 )
             people.remove_member(db, caller.organization_id, user_id)
-            note("member.remove", user_id, {"email": member.email, "role": member.role})
+            note(people.MEMBER_REMOVED, user_id, {"email": member.email, "role": member.role})
             return member
 
     def list_invitations(self, caller: Caller) -> Sequence[Invitation]:
@@ -311,7 +311,7 @@ class Management:
             invitation = invitations.create(
                 db, caller.organization_id, email, invited_by, self._now()
             )
-            note("member.invite", invitation.id, {"email": invitation.email})
+            note(invitations.SENT, invitation.id, {"email": invitation.email})
             return invitation
 
     def take_back_invitation(self, caller: Caller, invitation_id: str) -> Invitation:
@@ -321,7 +321,7 @@ class Management:
         require_owner(caller, "take back an invitation")
         with audited(self._control, caller) as (db, note):
             invitation = invitations.delete(db, caller.organization_id, invitation_id)
-            note("invitation.delete", invitation.id, {"email": invitation.email})
+            note(invitations.WITHDRAWN, invitation.id, {"email": invitation.email})
             return invitation
 
     def decline_invitation(self, email: str, invitation_id: str) -> None:
@@ -337,7 +337,7 @@ class Management:
                 db,
                 invitation.organization_id,
                 user_id,
-                "invitation.decline",
+                invitations.DECLINED,
                 invitation_id,
                 details,
             )

@@ -14,6 +14,7 @@ from typing import Literal
 from runtime import clock
 from runtime.email_addresses import parse_email
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
+from store.control.audit import Activity
 from store.control.names import MAX_LENGTH, check_name
 
 type Role = Literal["owner", "member"]
@@ -23,6 +24,10 @@ _MEMBER = (
     " from users u join memberships m on m.user_id = u.id"
     " join organizations o on o.id = m.organization_id"
 )
+
+MEMBER_REMOVED = Activity("member.remove", "removed")
+USER_CREATED = Activity("user.create", "signed up")
+USER_DELETED = Activity("user.delete", "deleted the user")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError
+from store.control.audit import Activity
 from store.traces.maintenance.retention import Limits, Pruned, Rules
 
 MAX_DAYS = 36_500
@@ -21,6 +22,9 @@ MIN_BYTES = 1_000_000  # an empty database has some hundred thousand
 RUN_HOUR = 2  # UTC
 NOTICE = timedelta(hours=1)  # at least so long after a change
 OF_ORGANIZATION = ""
+
+CHANGED = Activity("retention.change", "changed the retention of")
+APPLIED = Activity("retention.run", "applied the retention rules:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

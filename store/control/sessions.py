@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from runtime import clock
+from store.control.audit import Activity
 from store.control.people import Caller
 from store.control.tokens import hash_token, make_token
 
 SESSION_IDLE_LIFE = timedelta(days=7)
 SESSION_LIFE = timedelta(days=30)
+
+OPENED = Activity("user.sign_in", "signed in")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

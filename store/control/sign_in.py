@@ -72,7 +72,7 @@ class SignIn:
         with self._control.transaction() as db:
             details = {"email": people.get_email(db, user_id)}
             for organization in people.list_organizations_of(db, user_id):
-                audit.write(db, organization.id, None, "user.link", user_id, details)
+                audit.write(db, organization.id, None, sign_in_links.MADE, user_id, details)
             return sign_in_links.create(db, self._now(), user_id=user_id, next_path=next_path)
 
     def make_email_link(self, email: str, next_path: str = "/") -> str:
@@ -204,7 +204,7 @@ class SignIn:
         """Open a session, and log that in every organisation it gives access to."""
         details = {"by": origin.method, "client": origin.client}
         for organization in people.list_organizations_of(db, user_id):
-            audit.write(db, organization.id, user_id, "user.sign_in", user_id, details)
+            audit.write(db, organization.id, user_id, sessions.OPENED, user_id, details)
         return sessions.create(db, user_id, self._now(), organization_id)
 
     def _note_seen(self, session: str) -> None:
@@ -216,4 +216,4 @@ class SignIn:
 def _accept(db: sqlite3.Connection, invitation: Invitation, user_id: str) -> None:
     invitations.accept(db, invitation, user_id)
     details = {"email": invitation.email, "invited_by": invitation.invited_by}
-    audit.write(db, invitation.organization_id, user_id, "member.join", user_id, details)
+    audit.write(db, invitation.organization_id, user_id, invitations.ACCEPTED, user_id, details)

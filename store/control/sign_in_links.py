@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from runtime import clock
+from store.control.audit import Activity
 from store.control.tokens import hash_token, make_token
 
 LINK_LIFE = timedelta(minutes=15)
+
+MADE = Activity("user.link", "made a sign-in link for")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ def find_or_create(db: sqlite3.Connection, email: str, rule: SignUpRule, now: da
         people.join(db, organization.id, user_id, "owner")
         if is_new:
             details = {"email": email, "role": "owner"}
-            audit.write(db, organization.id, user_id, "user.create", user_id, details)
+            audit.write(db, organization.id, user_id, people.USER_CREATED, user_id, details)
     return user_id
 
 
@@ -45,5 +45,5 @@ def create_invited(db: sqlite3.Connection, invitation: Invitation) -> str:
     """Create the invited user, who needs no organisation of their own. Returns the id."""
     user_id = people.create_user(db, invitation.email)
     details = {"email": invitation.email, "role": "member"}
-    audit.write(db, invitation.organization_id, user_id, "user.create", user_id, details)
+    audit.write(db, invitation.organization_id, user_id, people.USER_CREATED, user_id, details)
     return user_id

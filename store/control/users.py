@@ -40,7 +40,7 @@ class Users:
             people.join(db, organization.id, user_id, "owner" if join is None else "member")
             member = people.get_first_membership(db, user_id)
             details = {"email": member.email, "role": member.role}
-            audit.write(db, organization.id, None, "user.create", user_id, details)
+            audit.write(db, organization.id, None, people.USER_CREATED, user_id, details)
             return member
 
     def delete(self, email: str) -> Member:
@@ -60,5 +60,5 @@ class Users:
                 )
             people.delete_user(db, member.id)
             details = {"email": member.email}
-            audit.write(db, member.organization_id, None, "user.delete", member.id, details)
+            audit.write(db, member.organization_id, None, people.USER_DELETED, member.id, details)
             return member

@@ -11,7 +11,7 @@ from recorder.ingest import Ingester
 from recorder.removals import LOOK_S, Removals
 from runtime import clock as wall_clock
 from store import erasure_work
-from store.control import audit, erasures, people, retention
+from store.control import activity_log, erasures, people, retention
 from store.control.database import ControlDatabase
 from store.control.retention import Rule
 from store.erasure_work import LocalErasureWork
@@ -114,7 +114,7 @@ def read_order(control, erasure):
 
 def read_log(control, organization):
     with control.reading() as db:
-        return [(each.activity, each.details) for each in audit.read(db, organization)]
+        return [(each.activity, each.details) for each in activity_log.read(db, organization)]
 
 
 def count_calls(tmp_path, organization):

@@ -22,7 +22,7 @@ from extensions.cluster.page_nodes import PageNode, PageNodes, PageNodesFile
 from extensions.cluster.records import Report, parse_order, parse_report
 from extensions.cluster.shipper import SENT
 from extensions.cluster.tests.spools import make_head, spool
-from store.control import audit, erasures
+from store.control import activity_log, erasures
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.traces.maintenance.erasing import Criteria
@@ -128,7 +128,7 @@ class Cluster:
 
     def log(self):
         with self.home.reading() as db:
-            found = audit.read(db, self.caller.organization_id)
+            found = activity_log.read(db, self.caller.organization_id)
         return [(each.action, each.details) for each in reversed(found)]
 
     def open_orders(self, name):

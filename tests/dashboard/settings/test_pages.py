@@ -15,7 +15,7 @@ from dashboard.mail.mailer import MailError
 from dashboard.settings import members as member_settings
 from manage.server import make_app
 from runtime import clock
-from store.control import audit
+from store.control import activity_log
 from store.control.management import Management
 from store.control.retention import Rule
 from store.control.sign_in import Origin, SignIn
@@ -89,7 +89,7 @@ def caller(management, person):
 def actions(control, organization_id):
     """Return the actions in the activity log after signing in, newest first."""
     with control.reading() as db:
-        done = [entry.action for entry in audit.read(db, organization_id)]
+        done = [entry.action for entry in activity_log.read(db, organization_id)]
     return [action for action in done if action != "user.sign_in"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from runtime import clock
-from store.control import audit, retention
+from store.control import audit, erasures, retention
 from store.control.management import Management
 from store.control.retention import Rule
 from store.traces.database import TraceDatabase
@@ -98,9 +98,9 @@ def test_runs_and_erasures_are_told_in_words(ann, control):
     with control.transaction() as db:
         retention.note_run(db, ann.organization_id, pruned, clock.now())
         details = {"calls": "1", "texts": "12300", "bytes": "1200000000"}
-        audit.write_for_service(db, ann.organization_id, "retention.run", "x", details)
+        audit.write_for_service(db, ann.organization_id, retention.APPLIED, "x", details)
         details = {"what": "session", "calls": "12"}
-        audit.write_for_service(db, ann.organization_id, "erase.end", "x", details)
+        audit.write_for_service(db, ann.organization_id, erasures.ENDED, "x", details)
     page = words(ann.get("/settings"))
     assert "1 call and the texts of 12,300 more, 1.2 GB" in page
     assert "applied the retention rules: 1 call, the texts of 12,300 more, 1.2 GB" in page

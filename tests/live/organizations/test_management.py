@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from manage.api.openapi import MAX_BODY_BYTES
 from runtime.attempts import BAD_KEYS_PER_MINUTE
-from store.control import audit, people
+from store.control import activity_log, people
 from store.control.database import ControlDatabase
 from tests import ROOT
 from tests.live.organizations.world import Person, World
@@ -223,7 +223,7 @@ def test_a_raw_key_is_shown_once_and_kept_nowhere(world: World) -> None:
         assert secret.decode() not in f"{process.cmdline()} {process.environ()}"
     with ControlDatabase(world.service.data_dir / "control.db") as control, control.reading() as db:
         organization_id = people.get_member(db, "ann@example.org").organization_id
-        log = audit.read(db, organization_id, 1000)
+        log = activity_log.read(db, organization_id, 1000)
     (created,) = (entry for entry in log if entry.details.get("name") == "Secret")
     assert (created.email, created.action) == ("ann@example.org", "key.create")
     assert secret.decode() not in repr(log)

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from metering.budget_periods import Span
-from store.control import audit, budget_alerts, budgets
+from store.control import activity_log, budget_alerts, budgets
 from store.control.budget_alerts import PAUSES, make_alert
 from tests.manage.organizations import make_people
 
@@ -46,7 +46,7 @@ def due(control):
 
 def activities(control, organization_id):
     with control.reading() as db:
-        found = audit.read(db, organization_id)
+        found = activity_log.read(db, organization_id)
     return [each for each in found if each.action.startswith("budget.")]
 
 

@@ -6,7 +6,7 @@ import pytest
 from runtime import clock
 from runtime.errors import ForbiddenError, InvalidInputError, NotFoundError
 from runtime.webhook_rule import WebhookRule
-from store.control import audit
+from store.control import activity_log
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -138,7 +138,7 @@ def test_a_webhook_has_an_address_that_the_rule_allows(control, tmp_path, people
     with pytest.raises(NotFoundError):
         manage.budgets.delete_webhook(people.ann)
     with control.reading() as db:
-        logged = audit.read(db, people.ann.organization_id)
+        logged = activity_log.read(db, people.ann.organization_id)
     assert [each.details.get("name") for each in logged[:3]] == [
         "ann.example",
         "ann.example",

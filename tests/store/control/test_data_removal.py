@@ -4,7 +4,7 @@ import pytest
 
 from runtime import clock
 from runtime.errors import ForbiddenError, InvalidInputError, NotFoundError
-from store.control import audit, retention
+from store.control import activity_log, retention
 from store.control.retention import MIN_BYTES, Rule
 from store.traces.database import TraceDatabase
 from store.traces.maintenance.erasing import Criteria
@@ -26,7 +26,7 @@ def removal(management):
 
 def read_log(control, caller):
     with control.reading() as db:
-        entries = audit.read(db, caller.organization_id)
+        entries = activity_log.read(db, caller.organization_id)
     return [
         (each.action, each.details)
         for each in entries

@@ -8,7 +8,7 @@ import pytest
 
 from runtime import clock
 from runtime.errors import ForbiddenError, NotFoundError
-from store.control import audit, budgets
+from store.control import activity_log, budgets
 from store.control.management import Management
 from store.control.retention import Rule
 from store.traces.database import TraceDatabase
@@ -179,4 +179,4 @@ def test_a_refused_change_is_not_in_the_activity_log(manage, people, control):
     with pytest.raises(ForbiddenError):
         manage.delete_endpoint(people.bob, "ci")
     with control.reading() as db:
-        assert audit.read(db, people.ann.organization_id)[0].action == "budget.set"
+        assert activity_log.read(db, people.ann.organization_id)[0].action == "budget.set"

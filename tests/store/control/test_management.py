@@ -15,7 +15,7 @@ from runtime.errors import (
     NotFoundError,
     SlugTakenError,
 )
-from store.control import audit
+from store.control import activity_log
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -136,7 +136,7 @@ def test_the_audit_log_says_who_did_what_and_keeps_no_secret(management, people,
     management.delete_key(people.bob, key.id)
     management.delete_endpoint(people.ann, endpoint.slug)
     with control.transaction() as db:
-        log = audit.read(db, people.ann.organization_id)
+        log = activity_log.read(db, people.ann.organization_id)
     assert [(entry.email, entry.action) for entry in log] == [
         ("ann@example.org", "endpoint.delete"),
         ("bob@example.org", "key.delete"),
@@ -155,7 +155,7 @@ def test_what_was_refused_is_not_in_the_audit_log(management, people, control):
     with pytest.raises(SlugTakenError):
         management.create_endpoint(people.ann, "x", "taken")
     with control.transaction() as db:
-        actions = {entry.action for entry in audit.read(db, people.ann.organization_id)}
+        actions = {entry.action for entry in activity_log.read(db, people.ann.organization_id)}
     assert actions == {"user.create"}
 
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from runtime.errors import ConflictError, ForbiddenError, InvalidInputError, NotFoundError
-from store.control import api_keys, audit, people
+from store.control import activity_log, api_keys, people
 from store.control.people import Caller
 from store.control.sessions import Visitor
 from store.control.sign_in import SignIn
@@ -84,7 +84,7 @@ def test_the_first_sign_in_makes_user_and_organisation(control, sign_in):
     assert visitor.email == "ann@example.org"
     assert (visitor.role, visitor.organization_name) == ("owner", "ann@example.org")
     with control.reading() as db:
-        assert [entry.action for entry in audit.read(db, visitor.organization_id)] == [
+        assert [entry.action for entry in activity_log.read(db, visitor.organization_id)] == [
             "user.sign_in",
             "user.create",
         ]
@@ -195,7 +195,7 @@ def test_who_is_invited_can_decline(control, sign_in, management, ann):
     management.decline_invitation("bob@example.org", invitation.id)
     assert sign_in.use_link(token) is None
     with control.reading() as db:
-        entry = audit.read(db, ann.organization_id)[0]
+        entry = activity_log.read(db, ann.organization_id)[0]
     assert (entry.action, entry.user_id) == ("invitation.decline", bob.user_id)
 
 
@@ -233,7 +233,7 @@ def test_who_is_removed_loses_sessions_and_keys_at_once(control, sign_in, manage
     assert management.authenticate(raw_key) is None
     with control.reading() as db:
         assert api_keys.find_holder(db, raw_key) is None
-        assert audit.read(db, ann.organization_id)[0].action == "member.remove"
+        assert activity_log.read(db, ann.organization_id)[0].action == "member.remove"
     again = sign_in.find_visitor(sign_in.sign_in("bob@example.org"))
     assert again.user_id == bob.user_id
     assert again.organization_id != ann.organization_id, "they start anew, in their own"

@@ -7,7 +7,7 @@ import pytest
 
 from runtime.errors import SignUpRefusedError
 from runtime.sign_up_rule import INVITED, OPEN, SignUpRule, parse_sign_up
-from store.control import audit
+from store.control import activity_log
 from store.control.sign_in import Origin, SignIn
 
 ANN, BOB = "ann@example.org", "bob@elsewhere.example"
@@ -20,7 +20,7 @@ def invited_only(control, now):
 
 def log_of(control, organization_id):
     with control.reading() as db:
-        return audit.read(db, organization_id)
+        return activity_log.read(db, organization_id)
 
 
 # -- the rule ----------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from extensions.cluster.page_nodes import PageNodes, read_node
 from extensions.cluster.tests.crashes.node_cases import end_proxies
 from extensions.cluster.tests.crashes.scene import Case, Scene
 from runtime import clock
-from store.control import audit, budgets, endpoints, sessions
-from store.control.audit import AuditEntry
+from store.control import activity_log, budgets, endpoints, sessions
+from store.control.activity_log import AuditEntry
 from store.control.database import FINGERPRINT_KEY, ControlDatabase
 from store.traces.paths import trace_path
 from tests.dashboard.people import Someone
@@ -168,7 +168,7 @@ def test_an_erasure_reaches_a_copy_that_was_killed_between_order_and_execution(n
 
         def read_log() -> list[AuditEntry]:
             with control.reading() as db:
-                return list(audit.read(db, control.get_local_organization().id))
+                return list(activity_log.read(db, control.get_local_organization().id))
 
         def find_erased() -> set[object]:
             return {

@@ -1,0 +1,82 @@
+"""Reading the activity log, with the words of every action that a noun declares."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from store.control import (
+    api_keys,
+    budget_alerts,
+    budgets,
+    endpoints,
+    erasures,
+    invitations,
+    people,
+    retention,
+    sessions,
+    sign_in_links,
+)
+from store.control.audit import Activity
+
+_NOUNS = (
+    api_keys,
+    budget_alerts,
+    budgets,
+    endpoints,
+    erasures,
+    invitations,
+    people,
+    retention,
+    sessions,
+    sign_in_links,
+)
+ACTIVITIES: Mapping[str, str] = {
+    action.name: action.words
+    for noun in _NOUNS
+    for action in vars(noun).values()
+    if isinstance(action, Activity)
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """An entry of the activity log.
+
+    ``user_id`` is None for the operator at the command line; ``details`` then has their account on
+    that machine as ``operator``. It is None too for what the service did by itself, which ``details`` says
+    by ``service``."""
+
+    at: str
+    organization_id: str
+    user_id: str | None
+    email: str | None
+    action: str
+    subject_id: str
+    details: dict[str, str | bool | None]
+
+    @property
+    def activity(self) -> str:
+        """Return the action in words; of an action that a newer version wrote, its name."""
+        return ACTIVITIES.get(self.action, self.action)
+
+
+def read(db: sqlite3.Connection, organization_id: str, limit: int = 100) -> Sequence[AuditEntry]:
+    """Return an organisation's activity log, newest first."""
+    rows = db.execute(
+        "select at, organization_id, user_id, email, action, subject_id, details from audit_log"
+        " where organization_id = ? order by id desc limit ?",
+        (organization_id, limit),
+    )
+    return [
+        AuditEntry(
+            at=row[0],
+            organization_id=row[1],
+            user_id=row[2],
+            email=row[3],
+            action=row[4],
+            subject_id=row[5],
+            details=json.loads(row[6]),
+        )
+        for row in rows
+    ]
