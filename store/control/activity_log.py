@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from store.control import (
     api_keys,
@@ -18,6 +19,7 @@ from store.control import (
     sign_in_links,
 )
 from store.control.audit import Activity
+from store.control.records import Parsed, Table
 
 _NOUNS = (
     api_keys,
@@ -53,7 +55,7 @@ class AuditEntry:
     email: str | None
     action: str
     subject_id: str
-    details: dict[str, str | bool | None]
+    details: Annotated[dict[str, str | bool | None], Parsed(json.loads)]
 
     @property
     def activity(self) -> str:
@@ -61,22 +63,11 @@ class AuditEntry:
         return ACTIVITIES.get(self.action, self.action)
 
 
+TABLE = Table("audit_log", AuditEntry)
+
+
 def read(db: sqlite3.Connection, organization_id: str, limit: int = 100) -> Sequence[AuditEntry]:
     """Return an organisation's activity log, newest first."""
-    rows = db.execute(
-        "select at, organization_id, user_id, email, action, subject_id, details from audit_log"
-        " where organization_id = ? order by id desc limit ?",
-        (organization_id, limit),
+    return TABLE.read(
+        db, "where organization_id = ? order by id desc limit ?", organization_id, limit
     )
-    return [
-        AuditEntry(
-            at=row[0],
-            organization_id=row[1],
-            user_id=row[2],
-            email=row[3],
-            action=row[4],
-            subject_id=row[5],
-            details=json.loads(row[6]),
-        )
-        for row in rows
-    ]

@@ -17,13 +17,11 @@ from runtime.errors import ForbiddenError, NotFoundError
 from store.control.audit import Activity
 from store.control.names import check_name
 from store.control.people import Caller
+from store.control.records import Id, Instant, Line, Shared, Table
 from store.control.tokens import hash_token
 from store.pagination import START, Position
 
 RAW_KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}", re.ASCII)
-
-_COLUMNS = "id, user_id, organization_id, name, key_prefix, created_at, last_used_at"
-_SELECT = f"select {_COLUMNS} from api_keys"  # noqa: S608 - our own names
 
 CREATED = Activity("key.create", "created the key")
 DELETED = Activity("key.delete", "deleted the key")
@@ -33,13 +31,18 @@ DELETED = Activity("key.delete", "deleted the key")
 class ApiKey:
     """A service API key as it is listed. ``last_used_at`` is None until its first use."""
 
-    id: str
-    user_id: str
-    organization_id: str
+    id: Id
+    user_id: Id
+    organization_id: Id
     name: str
-    key_prefix: str
-    created_at: str
-    last_used_at: str | None = None
+    key_prefix: Line
+    created_at: Instant
+    last_used_at: Instant | None = None
+
+
+TABLE = Table(
+    "api_keys", ApiKey, shared=Shared(added={"key_sha256": bytes}, omitted=("last_used_at",))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +61,16 @@ def list_after(
     limit: int = -1,
 ) -> Sequence[ApiKey]:
     """Return one person's keys after a position, newest first; without a limit all of them."""
-    rows = db.execute(
-        f"{_SELECT} where user_id = ? and organization_id = ? and (created_at, id) < (?, ?)"
+    return TABLE.read(
+        db,
+        "where user_id = ? and organization_id = ? and (created_at, id) < (?, ?)"
         " order by created_at desc, id desc limit ?",
-        (user_id, organization_id, position.created_at, position.id, limit),
+        user_id,
+        organization_id,
+        position.created_at,
+        position.id,
+        limit,
     )
-    return [_from_row(row) for row in rows]
 
 
 def create(
@@ -79,20 +86,7 @@ def create(
         key_prefix=f"{raw[:8]}...",
         created_at=clock.format_ms(clock.now()),
     )
-    db.execute(
-        "insert into api_keys"
-        " (id, user_id, organization_id, name, key_sha256, key_prefix, created_at)"
-        " values (?, ?, ?, ?, ?, ?, ?)",
-        (
-            key.id,
-            user_id,
-            organization_id,
-            key.name,
-            hash_token(raw),
-            key.key_prefix,
-            key.created_at,
-        ),
-    )
+    TABLE.insert(db, TABLE.make_row(key) | {"key_sha256": hash_token(raw)})
     return key, raw
 
 
@@ -100,12 +94,9 @@ def get(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str)
     """Return a key of the caller.
 
     Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
-    row = db.execute(
-        f"{_SELECT} where id = ? and organization_id = ?", (key_id, organization_id)
-    ).fetchone()
-    if row is None:
+    key = TABLE.find(db, "where id = ? and organization_id = ?", key_id, organization_id)
+    if key is None:
         raise NotFoundError(f"there is no key {key_id!r}; `taximeter keys list` shows yours")
-    key = _from_row(row)
     if key.user_id != user_id:
         raise ForbiddenError("only its owner may delete a key")
     return key
@@ -147,16 +138,3 @@ def is_known(db: sqlite3.Connection, raw: str) -> bool:
 
 def note_use(db: sqlite3.Connection, key_id: str, at: str) -> None:
     db.execute("update api_keys set last_used_at = ? where id = ?", (at, key_id))
-
-
-def _from_row(row: tuple[str, str, str, str, str, str, str | None]) -> ApiKey:
-    id_, user_id, organization_id, name, key_prefix, created_at, last_used_at = row
-    return ApiKey(
-        id=id_,
-        user_id=user_id,
-        organization_id=organization_id,
-        name=name,
-        key_prefix=key_prefix,
-        created_at=created_at,
-        last_used_at=last_used_at,
-    )

@@ -16,6 +16,7 @@ from runtime import clock
 from store.control import audit, budgets, people
 from store.control.audit import Activity
 from store.control.budgets import Action, Budget
+from store.control.records import Table
 
 type Channel = Literal["mail", "webhook"]
 
@@ -32,10 +33,6 @@ PAUSES = (
     timedelta(hours=15),
 )
 MAX_ERROR_LENGTH = 300
-_COLUMNS = (
-    "id, organization_id, proxy_endpoint_id, slug, period, starts_at, resets_at, limit_usd, spent_usd,"
-    " percent, action, created_at"
-)
 
 WARNED = Activity("budget.warning", "reported 80% of the budget of")
 REACHED = Activity("budget.reached", "reported 100% of the budget of")
@@ -58,6 +55,9 @@ class Alert:
     percent: int
     action: Action
     created_at: str
+
+
+ALERTS = Table("budget_alerts", Alert)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +106,7 @@ def make_alert(
         action=budget.action,
         created_at=clock.format_ms(now),
     )
-    db.execute(
-        f"insert into budget_alerts ({_COLUMNS}) values ({', '.join('?' * 12)})",  # noqa: S608
-        [getattr(alert, name) for name in _COLUMNS.split(", ")],
-    )
+    ALERTS.insert(db, ALERTS.make_row(alert))
     db.executemany(
         "insert into budget_deliveries (id, alert_id, channel, target, due_at) values (?, ?, ?, ?, ?)",
         [
@@ -145,11 +142,7 @@ def repeat_alert(db: sqlite3.Connection, alert: Alert, now: datetime) -> Alert |
 
 def list_current(db: sqlite3.Connection, now: datetime) -> list[Alert]:
     """Return the alerts of periods that have not ended, the oldest first."""
-    rows = db.execute(
-        f"select {_COLUMNS} from budget_alerts where resets_at > ? order by id",  # noqa: S608 - our own names
-        (clock.format_seconds(now),),
-    )
-    return [Alert(**dict(zip(_COLUMNS.split(", "), row, strict=True))) for row in rows]
+    return ALERTS.read(db, "where resets_at > ? order by id", clock.format_seconds(now))
 
 
 def list_due(db: sqlite3.Connection, now: datetime, limit: int) -> Sequence[Delivery]:
@@ -159,7 +152,7 @@ def list_due(db: sqlite3.Connection, now: datetime, limit: int) -> Sequence[Deli
 
 def list_latest(db: sqlite3.Connection, organization_id: str, limit: int) -> Sequence[Delivery]:
     """Return the latest deliveries of an organisation, newest first."""
-    where = "a.organization_id = ? order by a.created_at desc, d.id desc limit ?"
+    where = "organization_id = ? order by created_at desc, d.id desc limit ?"
     return _select(db, where, (organization_id, limit))
 
 
@@ -247,10 +240,10 @@ def _remove_old(db: sqlite3.Connection, now: datetime) -> None:
 def _select(
     db: sqlite3.Connection, where: str, parameters: tuple[object, ...]
 ) -> Sequence[Delivery]:
-    columns = ", ".join(f"a.{name}" for name in _COLUMNS.split(", "))
     rows = db.execute(
-        f"select d.id, d.channel, d.target, d.attempts, d.due_at, d.delivered_at, d.error, {columns}"  # noqa: S608
-        f" from budget_deliveries d join budget_alerts a on a.id = d.alert_id where {where}",
+        "select d.id, d.channel, d.target, d.attempts, d.due_at, d.delivered_at, d.error,"  # noqa: S608
+        f" {ALERTS.columns} from budget_deliveries d"
+        f" join budget_alerts on budget_alerts.id = d.alert_id where {where}",
         parameters,
     )
     return [
@@ -262,7 +255,7 @@ def _select(
             due_at=row[4],
             delivered_at=row[5],
             error=row[6],
-            alert=Alert(**dict(zip(_COLUMNS.split(", "), row[7:], strict=True))),
+            alert=ALERTS.make(row[7:]),
         )
         for row in rows
     ]

@@ -8,23 +8,20 @@ import base64
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from metering.budget_periods import Period, list_zones
 from runtime import clock
 from runtime.errors import InvalidInputError, NotFoundError
 from store.control.audit import Activity, Details
 from store.control.endpoints import ProxyEndpoint
+from store.control.records import Id, Instant, Joined, Shared, Table
 from store.pagination import START, Position
 
 type Action = Literal["warn", "refuse"]
 
 MAX_LIMIT_USD = 1e9
-_SELECT = (
-    "select b.id, b.organization_id, b.proxy_endpoint_id, e.slug, e.name, b.period, b.limit_usd, b.action,"
-    " o.time_zone, b.created_at from budgets b join organizations o on o.id = b.organization_id"
-    " left join proxy_endpoints e on e.id = b.proxy_endpoint_id where e.deleted_at is null"
-)
+_IS_LISTED = "proxy_endpoints.deleted_at is null"
 
 SET = Activity("budget.set", "set the budget of")
 DELETED = Activity("budget.delete", "deleted the budget of")
@@ -38,16 +35,16 @@ class Budget:
     """A budget. Without ``proxy_endpoint_id``, ``slug`` and ``name`` it is the organisation's;
     ``time_zone`` is the organisation's."""
 
-    id: str
-    organization_id: str
-    proxy_endpoint_id: str | None
-    slug: str | None
-    name: str | None
+    id: Id
+    organization_id: Id
+    proxy_endpoint_id: Id | None
+    slug: Annotated[str | None, Joined("proxy_endpoints.slug")]
+    name: Annotated[str | None, Joined("proxy_endpoints.name")]
     period: Period
     limit_usd: float
     action: Action
-    time_zone: str
-    created_at: str
+    time_zone: Annotated[str, Joined("organizations.time_zone")]
+    created_at: Instant
 
     @property
     def subject_id(self) -> str:
@@ -55,14 +52,26 @@ class Budget:
         return self.proxy_endpoint_id or self.organization_id
 
 
+TABLE = Table(
+    "budgets",
+    Budget,
+    "join organizations on organizations.id = budgets.organization_id"
+    " left join proxy_endpoints on proxy_endpoints.id = budgets.proxy_endpoint_id",
+    shared=Shared(),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
     """A webhook. ``secret`` signs what is sent to it."""
 
-    organization_id: str
+    organization_id: Id
     url: str
     secret: bytes = field(repr=False)
-    created_at: str
+    created_at: Instant
+
+
+WEBHOOKS = Table("budget_webhooks", Webhook)
 
 
 def format_secret(secret: bytes) -> str:
@@ -79,28 +88,32 @@ def list_after(
     db: sqlite3.Connection, organization_id: str, position: Position = START, limit: int = -1
 ) -> Sequence[Budget]:
     """Return the budgets of an organisation after a position, newest first; without a limit all."""
-    rows = db.execute(
-        f"{_SELECT} and b.organization_id = ? and (b.created_at, b.id) < (?, ?)"
-        " order by b.created_at desc, b.id desc limit ?",
-        (organization_id, position.created_at, position.id, limit),
+    return TABLE.read(
+        db,
+        f"where {_IS_LISTED} and budgets.organization_id = ? and (budgets.created_at, budgets.id) < (?, ?)"
+        " order by budgets.created_at desc, budgets.id desc limit ?",
+        organization_id,
+        position.created_at,
+        position.id,
+        limit,
     )
-    return [_from_row(row) for row in rows]
 
 
 def list_all(db: sqlite3.Connection) -> Sequence[Budget]:
     """Return the budgets of all organisations, for the service itself."""
-    return [_from_row(row) for row in db.execute(f"{_SELECT} order by b.organization_id, b.id")]
+    return TABLE.read(db, f"where {_IS_LISTED} order by budgets.organization_id, budgets.id")
 
 
 def find(
     db: sqlite3.Connection, organization_id: str, endpoint: ProxyEndpoint | None
 ) -> Budget | None:
     """Return the budget of an endpoint, or of the organisation, or None."""
-    row = db.execute(
-        f"{_SELECT} and b.organization_id = ? and b.proxy_endpoint_id is ?",
-        (organization_id, None if endpoint is None else endpoint.id),
-    ).fetchone()
-    return None if row is None else _from_row(row)
+    return TABLE.find(
+        db,
+        f"where {_IS_LISTED} and budgets.organization_id = ? and proxy_endpoint_id is ?",
+        organization_id,
+        None if endpoint is None else endpoint.id,
+    )
 
 
 def get(db: sqlite3.Connection, organization_id: str, endpoint: ProxyEndpoint | None) -> Budget:
@@ -126,21 +139,20 @@ def put(
         raise InvalidInputError(
             f"a limit is an amount of dollars above 0 and up to {MAX_LIMIT_USD:,.0f}", "limit_usd"
         )
-    db.execute(
-        "insert into budgets"
-        " (id, organization_id, proxy_endpoint_id, period, limit_usd, action, created_at)"
-        " values (?, ?, ?, ?, ?, ?, ?) on conflict (organization_id, coalesce(proxy_endpoint_id, ''))"
-        " do update set period = excluded.period, limit_usd = excluded.limit_usd,"
-        " action = excluded.action",
-        (
-            clock.new_id(),
-            organization_id,
-            None if endpoint is None else endpoint.id,
-            period,
-            limit_usd,
-            action,
-            clock.format_ms(clock.now()),
-        ),
+    row = {
+        "id": clock.new_id(),
+        "organization_id": organization_id,
+        "proxy_endpoint_id": None if endpoint is None else endpoint.id,
+        "period": period,
+        "limit_usd": limit_usd,
+        "action": action,
+        "created_at": clock.format_ms(clock.now()),
+    }
+    TABLE.insert(
+        db,
+        row,
+        "on conflict (organization_id, coalesce(proxy_endpoint_id, '')) do update set"
+        " period = excluded.period, limit_usd = excluded.limit_usd, action = excluded.action",
     )
     return get(db, organization_id, endpoint)
 
@@ -171,25 +183,24 @@ def set_time_zone(db: sqlite3.Connection, organization_id: str, name: str) -> No
 
 def find_webhook(db: sqlite3.Connection, organization_id: str) -> Webhook | None:
     """Return the webhook of an organisation, or None."""
-    row = db.execute(
-        "select organization_id, url, secret, created_at from budget_webhooks"
-        " where organization_id = ?",
-        (organization_id,),
-    ).fetchone()
-    if row is None:
-        return None
-    return Webhook(organization_id=row[0], url=row[1], secret=row[2], created_at=row[3])
+    return WEBHOOKS.find(db, "where organization_id = ?", organization_id)
 
 
 def put_webhook(db: sqlite3.Connection, organization_id: str, url: str, secret: bytes) -> Webhook:
     """Set the webhook, in the place of the one that is there. The address has been checked."""
-    created_at = clock.format_ms(clock.now())
-    db.execute(
-        "insert or replace into budget_webhooks (organization_id, url, secret, created_at)"
-        " values (?, ?, ?, ?)",
-        (organization_id, url, secret, created_at),
+    webhook = Webhook(
+        organization_id=organization_id,
+        url=url,
+        secret=secret,
+        created_at=clock.format_ms(clock.now()),
     )
-    return Webhook(organization_id=organization_id, url=url, secret=secret, created_at=created_at)
+    WEBHOOKS.insert(
+        db,
+        WEBHOOKS.make_row(webhook),
+        "on conflict (organization_id) do update set"
+        " url = excluded.url, secret = excluded.secret, created_at = excluded.created_at",
+    )
+    return webhook
 
 
 def delete_webhook(db: sqlite3.Connection, organization_id: str) -> Webhook:
@@ -199,19 +210,3 @@ def delete_webhook(db: sqlite3.Connection, organization_id: str) -> Webhook:
         raise NotFoundError("the organisation has no webhook")
     db.execute("delete from budget_webhooks where organization_id = ?", (organization_id,))
     return webhook
-
-
-def _from_row(row: tuple[str, str, str, str, str, Period, float, Action, str, str]) -> Budget:
-    id_, organization_id, endpoint_id, slug, name, period, limit_usd, action, zone, created_at = row
-    return Budget(
-        id=id_,
-        organization_id=organization_id,
-        proxy_endpoint_id=endpoint_id,
-        slug=slug,
-        name=name,
-        period=period,
-        limit_usd=limit_usd,
-        action=action,
-        time_zone=zone,
-        created_at=created_at,
-    )

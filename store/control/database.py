@@ -30,9 +30,7 @@ __all__ = [
     "SlugTakenError",
 ]
 
-_FIND_SLUG = (
-    f"select {endpoints.COLUMNS} from proxy_endpoints where slug = ? and deleted_at is null"  # noqa: S608
-)
+_FIND_SLUG = f"{endpoints.TABLE.select} where slug = ? and deleted_at is null"
 _FIND_ANY_SLUG = "select 1 from proxy_endpoints where deleted_at is null limit 1"
 FINGERPRINT_KEY = "credential fingerprint"  # the secret with which upstream credentials are hashed
 BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
@@ -175,7 +173,7 @@ class SlugDirectory:
             return None
         last = self._last_good.get(slug)
         if last is None or last[0] != row:
-            last = self._last_good[slug] = row, endpoints.from_row(row)
+            last = self._last_good[slug] = row, endpoints.TABLE.make(row)
         return last[1]
 
     def has_any(self) -> bool:

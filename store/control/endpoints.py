@@ -22,23 +22,13 @@ from runtime.suggestions import suggest
 from store.control import slugs
 from store.control.audit import Activity
 from store.control.names import check_name
+from store.control.records import Id, Instant, Shared, Table
 from store.pagination import START, Position
 
 # "service": follow the service's own setting.
 type StreamingChange = Streaming | Literal["service"]
 
-COLUMNS = "id, organization_id, name, slug, streaming, metadata_only, created_at"
-_SELECT = f"select {COLUMNS} from proxy_endpoints"  # noqa: S608 - our own names
-_LIST = (
-    f"{_SELECT} where organization_id = ? and deleted_at is null"
-    " and (created_at, id) < (?, ?) order by created_at desc, id desc limit ?"
-)
 SLUGS_PER_ENDPOINT = 10  # how many an organisation may use up for each endpoint it may have
-# An endpoint with this id takes precedence, because a slug may look like an id.
-_FIND = (
-    f"{_SELECT} where organization_id = ? and (id = ? or slug = ?) and deleted_at is null"
-    " order by id = ? desc limit 1"
-)
 
 CREATED = Activity("endpoint.create", "created the endpoint")
 CHANGED = Activity("endpoint.update", "changed the endpoint")
@@ -49,42 +39,47 @@ DELETED = Activity("endpoint.delete", "deleted the endpoint")
 class ProxyEndpoint:
     """A proxy endpoint. ``streaming`` is None where it follows the service's setting."""
 
-    id: str
-    organization_id: str
+    id: Id
+    organization_id: Id
     name: str
-    slug: str
+    slug: Id
     streaming: Streaming | None
     metadata_only: bool
-    created_at: str
+    created_at: Instant
 
 
-def from_row(row: tuple[str, str, str, str, Streaming | None, int, str]) -> ProxyEndpoint:
-    id_, organization_id, name, slug, streaming, metadata_only, created_at = row
-    return ProxyEndpoint(
-        id=id_,
-        organization_id=organization_id,
-        name=name,
-        slug=slug,
-        streaming=streaming,
-        metadata_only=bool(metadata_only),
-        created_at=created_at,
-    )
+TABLE = Table("proxy_endpoints", ProxyEndpoint, shared=Shared(added={"deleted_at": Instant | None}))
 
 
 def list_after(
     db: sqlite3.Connection, organization_id: str, position: Position = START, limit: int = -1
 ) -> Sequence[ProxyEndpoint]:
     """Return the endpoints after a position, newest first; without a limit all of them."""
-    rows = db.execute(_LIST, (organization_id, position.created_at, position.id, limit))
-    return [from_row(row) for row in rows]
+    return TABLE.read(
+        db,
+        "where organization_id = ? and deleted_at is null and (created_at, id) < (?, ?)"
+        " order by created_at desc, id desc limit ?",
+        organization_id,
+        position.created_at,
+        position.id,
+        limit,
+    )
 
 
 def get(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
     """Return an endpoint of the organisation. Raises NotFoundError."""
-    row = db.execute(_FIND, (organization_id, id_or_slug, id_or_slug, id_or_slug)).fetchone()
-    if row is None:
+    endpoint = TABLE.find(
+        db,
+        "where organization_id = ? and (id = ? or slug = ?) and deleted_at is null"
+        " order by id = ? desc limit 1",  # a slug may look like an id
+        organization_id,
+        id_or_slug,
+        id_or_slug,
+        id_or_slug,
+    )
+    if endpoint is None:
         raise make_not_found(id_or_slug)
-    return from_row(row)
+    return endpoint
 
 
 def make_not_found(id_or_slug: str, known: Iterable[str] = ()) -> NotFoundError:
@@ -123,31 +118,24 @@ def create(
         metadata_only=metadata_only,
         created_at=clock.format_ms(clock.now()),
     )
-    db.execute(
-        f"insert into proxy_endpoints ({COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-        " on conflict (id) do update set name = excluded.name, streaming = excluded.streaming,"
+    TABLE.insert(
+        db,
+        TABLE.make_row(endpoint),
+        "on conflict (id) do update set name = excluded.name, streaming = excluded.streaming,"
         " metadata_only = excluded.metadata_only, created_at = excluded.created_at, deleted_at = null",
-        (
-            endpoint.id,
-            organization_id,
-            endpoint.name,
-            endpoint.slug,
-            streaming,
-            int(metadata_only),
-            endpoint.created_at,
-        ),
     )
     return endpoint
 
 
 def find_deleted(db: sqlite3.Connection, organization_id: str, slug: str) -> ProxyEndpoint | None:
     """Return the endpoint of the organisation with this slug that was deleted last, or None."""
-    row = db.execute(
-        f"{_SELECT} where organization_id = ? and slug = ? and deleted_at is not null"
+    return TABLE.find(
+        db,
+        "where organization_id = ? and slug = ? and deleted_at is not null"
         " order by deleted_at desc, id desc limit 1",
-        (organization_id, slug),
-    ).fetchone()
-    return None if row is None else from_row(row)
+        organization_id,
+        slug,
+    )
 
 
 def check_count(db: sqlite3.Connection, organization_id: str, most: int) -> None:

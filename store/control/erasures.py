@@ -7,6 +7,7 @@ that. Its id sorts by time: calls whose entry ids are lower began before it.
 import sqlite3
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Annotated
 
 import orjson
 
@@ -14,17 +15,19 @@ from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError, NotFoundError
 from store.control.audit import Activity
+from store.control.records import Parsed, Table
 from store.database import list_columns
 from store.traces.maintenance.erasing import Criteria
 
-_COLUMNS = (
-    "id, organization_id, ordered_at, user_id, criteria, entries, set_aside, erased_at, ended_at"
-)
 MAX_CHARS = 1_000
 
 ORDERED = Activity("erase.order", "ordered to erase calls by")
 COPY_ERASED = Activity("erase.copy", "erased in one copy by")
 ENDED = Activity("erase.end", "finished erasing by")
+
+
+def _parse_criteria(text: str) -> Criteria:
+    return Criteria(**orjson.loads(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ class Erasure:
     organization_id: str
     ordered_at: str
     user_id: str | None
-    criteria: Criteria | None
+    criteria: Annotated[Criteria | None, Parsed(_parse_criteria)]
     entries: int
     set_aside: int
     erased_at: str | None
@@ -52,6 +55,9 @@ class Erasure:
             return None
         until = min(self.criteria.until or self.ordered_at, self.ordered_at)
         return replace(self.criteria, until=until)
+
+
+TABLE = Table("erasures", Erasure)
 
 
 def order(
@@ -100,19 +106,15 @@ def check(criteria: Criteria) -> None:
 
 def get(db: sqlite3.Connection, organization_id: str, erasure_id: str) -> Erasure:
     """Return an order of an organisation. Raises NotFoundError."""
-    row = db.execute(
-        f"select {_COLUMNS} from erasures where organization_id = ? and id = ?",  # noqa: S608 - our own names
-        (organization_id, erasure_id),
-    ).fetchone()
-    if row is None:
+    erasure = TABLE.find(db, "where organization_id = ? and id = ?", organization_id, erasure_id)
+    if erasure is None:
         raise NotFoundError(f"there is no erasure {erasure_id!r}")
-    return _from_row(row)
+    return erasure
 
 
 def list_open(db: sqlite3.Connection) -> list[Erasure]:
     """Return the orders that have not ended, of all organisations, the oldest first."""
-    rows = db.execute(f"select {_COLUMNS} from erasures where ended_at is null order by id")  # noqa: S608 - our own names
-    return [_from_row(row) for row in rows]
+    return TABLE.read(db, "where ended_at is null order by id")
 
 
 def list_open_of(db: sqlite3.Connection, organization_id: str) -> list[Erasure]:
@@ -159,21 +161,4 @@ def note_end(db: sqlite3.Connection, erasure_id: str, set_aside: int, now: datet
     db.execute(
         "update erasures set set_aside = ?, ended_at = ?, criteria = null where id = ?",
         (set_aside, clock.format_ms(now), erasure_id),
-    )
-
-
-def _from_row(
-    row: tuple[str, str, str, str | None, str | None, int, int, str | None, str | None],
-) -> Erasure:
-    criteria = None if row[4] is None else Criteria(**orjson.loads(row[4]))
-    return Erasure(
-        id=row[0],
-        organization_id=row[1],
-        ordered_at=row[2],
-        user_id=row[3],
-        criteria=criteria,
-        entries=row[5],
-        set_aside=row[6],
-        erased_at=row[7],
-        ended_at=row[8],
     )

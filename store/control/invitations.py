@@ -8,19 +8,17 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Annotated
 
 from runtime import clock
 from runtime.email_addresses import parse_email
 from runtime.errors import ConflictError, NotFoundError
 from store.control import people
 from store.control.audit import Activity
+from store.control.records import Id, Instant, Joined, Shared, Table
 
 LIFE = timedelta(days=7)
 MAX_PENDING = 100
-_SELECT = (
-    "select i.id, i.organization_id, o.name, i.email, i.invited_by, i.created_at, i.expires_at"
-    " from invitations i join organizations o on o.id = i.organization_id"
-)
 
 SENT = Activity("member.invite", "invited")
 ACCEPTED = Activity("member.join", "joined")
@@ -32,13 +30,22 @@ DECLINED = Activity("invitation.decline", "declined the invitation of")
 class Invitation:
     """An invitation. ``invited_by`` is an address, None for the local user."""
 
-    id: str
-    organization_id: str
-    organization_name: str
+    id: Id
+    organization_id: Id
+    organization_name: Annotated[str, Joined("organizations.name")]
     email: str
     invited_by: str | None
-    created_at: str
-    expires_at: str
+    created_at: Instant
+    expires_at: Instant
+
+
+# Shared: the home page of whoever is invited shows them.
+TABLE = Table(
+    "invitations",
+    Invitation,
+    "join organizations on organizations.id = invitations.organization_id",
+    shared=Shared(),
+)
 
 
 def create(
@@ -54,52 +61,54 @@ def create(
     pending = [other.email for other in list_of(db, organization_id, now)]
     if email not in pending and len(pending) >= MAX_PENDING:
         raise ConflictError(f"{MAX_PENDING} invitations are pending; withdraw some first", "email")
-    db.execute(
-        "insert into invitations (id, organization_id, email, invited_by, created_at, expires_at)"
-        " values (?, ?, ?, ?, ?, ?) on conflict (organization_id, email) do update set"
+    row = {
+        "id": clock.new_id(),
+        "organization_id": organization_id,
+        "email": email,
+        "invited_by": invited_by,
+        "created_at": clock.format_ms(now),
+        "expires_at": clock.format_ms(now + LIFE),
+    }
+    TABLE.insert(
+        db,
+        row,
+        "on conflict (organization_id, email) do update set"
         " invited_by = excluded.invited_by, expires_at = excluded.expires_at",
-        (
-            clock.new_id(),
-            organization_id,
-            email,
-            invited_by,
-            clock.format_ms(now),
-            clock.format_ms(now + LIFE),
-        ),
     )
-    row = db.execute(
-        f"{_SELECT} where i.organization_id = ? and i.email = ?", (organization_id, email)
-    ).fetchone()
-    return _from_row(row)
+    return next(each for each in list_of(db, organization_id, now) if each.email == email)
 
 
 def list_of(db: sqlite3.Connection, organization_id: str, now: datetime) -> Sequence[Invitation]:
     """Return the open invitations of an organisation, oldest first."""
-    rows = db.execute(
-        f"{_SELECT} where i.organization_id = ? and i.expires_at >= ? order by i.created_at, i.id",
-        (organization_id, clock.format_ms(now)),
+    return TABLE.read(
+        db,
+        "where organization_id = ? and expires_at >= ? order by invitations.created_at, invitations.id",
+        organization_id,
+        clock.format_ms(now),
     )
-    return [_from_row(row) for row in rows]
 
 
 def list_for(db: sqlite3.Connection, email: str, now: datetime) -> Sequence[Invitation]:
     """Return the open invitations for an address, oldest first."""
-    rows = db.execute(
-        f"{_SELECT} where i.email = ? and i.expires_at >= ? order by i.created_at, i.id",
-        (email, clock.format_ms(now)),
+    return TABLE.read(
+        db,
+        "where email = ? and expires_at >= ? order by invitations.created_at, invitations.id",
+        email,
+        clock.format_ms(now),
     )
-    return [_from_row(row) for row in rows]
 
 
 def find(
     db: sqlite3.Connection, invitation_id: str, email: str, now: datetime
 ) -> Invitation | None:
     """Return an open invitation, or None when it is gone, expired or for another address."""
-    row = db.execute(
-        f"{_SELECT} where i.id = ? and i.email = ? and i.expires_at >= ?",
-        (invitation_id, email, clock.format_ms(now)),
-    ).fetchone()
-    return None if row is None else _from_row(row)
+    return TABLE.find(
+        db,
+        "where invitations.id = ? and email = ? and expires_at >= ?",
+        invitation_id,
+        email,
+        clock.format_ms(now),
+    )
 
 
 def accept(db: sqlite3.Connection, invitation: Invitation, user_id: str) -> None:
@@ -112,23 +121,10 @@ def accept(db: sqlite3.Connection, invitation: Invitation, user_id: str) -> None
 
 def delete(db: sqlite3.Connection, organization_id: str, invitation_id: str) -> Invitation:
     """Delete an invitation. Raises NotFoundError."""
-    row = db.execute(
-        f"{_SELECT} where i.id = ? and i.organization_id = ?", (invitation_id, organization_id)
-    ).fetchone()
-    if row is None:
+    invitation = TABLE.find(
+        db, "where invitations.id = ? and organization_id = ?", invitation_id, organization_id
+    )
+    if invitation is None:
         raise NotFoundError("this invitation has been accepted, declined or withdrawn")
     db.execute("delete from invitations where id = ?", (invitation_id,))
-    return _from_row(row)
-
-
-def _from_row(row: tuple[str, str, str, str, str | None, str, str]) -> Invitation:
-    id_, organization_id, organization_name, email, invited_by, created_at, expires_at = row
-    return Invitation(
-        id=id_,
-        organization_id=organization_id,
-        organization_name=organization_name,
-        email=email,
-        invited_by=invited_by,
-        created_at=created_at,
-        expires_at=expires_at,
-    )
+    return invitation

@@ -9,21 +9,17 @@ has no address.
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from runtime import clock
 from runtime.email_addresses import parse_email
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from store.control.audit import Activity
 from store.control.names import MAX_LENGTH, check_name
+from store.control.records import Id, Instant, Joined, Line, Shared, Table
 
 type Role = Literal["owner", "member"]
 
-_MEMBER = (
-    "select u.id, u.email, u.created_at, o.id, o.name, m.role, m.created_at"
-    " from users u join memberships m on m.user_id = u.id"
-    " join organizations o on o.id = m.organization_id"
-)
 
 MEMBER_REMOVED = Activity("member.remove", "removed")
 USER_CREATED = Activity("user.create", "signed up")
@@ -50,22 +46,34 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Organization:
-    id: str
+    id: Id
     name: str
-    created_at: str
+    created_at: Instant
+    time_zone: Line = "UTC"
+
+
+ORGANIZATIONS = Table("organizations", Organization, shared=Shared())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """A user, as a member of an organisation. ``email`` is None for the local user."""
 
-    id: str
-    email: str | None
-    created_at: str
-    organization_id: str
-    organization_name: str
+    id: Annotated[Id, Joined("users.id")]
+    email: Annotated[str | None, Joined("users.email")]
+    created_at: Annotated[Instant, Joined("users.created_at")]
+    organization_id: Id
+    organization_name: Annotated[str, Joined("organizations.name")]
     role: Role
-    joined_at: str
+    joined_at: Annotated[Instant, Joined("memberships.created_at")]
+
+
+MEMBERS = Table(
+    "memberships",
+    Member,
+    "join users on users.id = memberships.user_id"
+    " join organizations on organizations.id = memberships.organization_id",
+)
 
 
 def list_organization_ids(db: sqlite3.Connection) -> list[str]:
@@ -123,50 +131,46 @@ def get_email(db: sqlite3.Connection, user_id: str) -> str | None:
 
 def find_member(db: sqlite3.Connection, user_id: str) -> Member | None:
     """Return the user as a member of the organisation that was joined first."""
-    row = db.execute(
-        f"{_MEMBER} where u.id = ? order by m.created_at, o.id limit 1", (user_id,)
-    ).fetchone()
-    return None if row is None else _member(row)
+    return MEMBERS.find(
+        db,
+        "where user_id = ? order by memberships.created_at, organization_id limit 1",
+        user_id,
+    )
 
 
 def list_members_of(db: sqlite3.Connection, organization_id: str) -> Sequence[Member]:
     """Return the members of an organisation in the order they joined."""
-    rows = db.execute(f"{_MEMBER} where o.id = ? order by m.created_at, u.id", (organization_id,))
-    return [_member(row) for row in rows]
+    return MEMBERS.read(
+        db, "where organization_id = ? order by memberships.created_at, user_id", organization_id
+    )
 
 
 def get_member_of(db: sqlite3.Connection, organization_id: str, user_id: str) -> Member:
     """Return a member of an organisation. Raises NotFoundError."""
-    row = db.execute(
-        f"{_MEMBER} where o.id = ? and u.id = ?", (organization_id, user_id)
-    ).fetchone()
-    if row is None:
+    member = MEMBERS.find(db, "where organization_id = ? and user_id = ?", organization_id, user_id)
+    if member is None:
         raise NotFoundError(f"there is no member {user_id!r}")
-    return _member(row)
+    return member
 
 
 def list_organizations_of(db: sqlite3.Connection, user_id: str) -> Sequence[Organization]:
     """Return the organisations of a user in the order of joining."""
-    rows = db.execute(
-        "select o.id, o.name, o.created_at from memberships m"
-        " join organizations o on o.id = m.organization_id"
-        " where m.user_id = ? order by m.created_at, o.id",
-        (user_id,),
+    return ORGANIZATIONS.read(
+        db,
+        "join memberships on memberships.organization_id = organizations.id"
+        " where user_id = ? order by memberships.created_at, organizations.id",
+        user_id,
     )
-    return [Organization(id=row[0], name=row[1], created_at=row[2]) for row in rows]
 
 
 def find_first_organization(db: sqlite3.Connection) -> Organization | None:
     """Return the organisation of the first start, None before it."""
-    row = db.execute(
-        "select id, name, created_at from organizations order by created_at, id limit 1"
-    ).fetchone()
-    return None if row is None else Organization(id=row[0], name=row[1], created_at=row[2])
+    return ORGANIZATIONS.find(db, "order by created_at, id limit 1")
 
 
 def list_members(db: sqlite3.Connection) -> Sequence[Member]:
     """Return all users, newest first, once for each organisation they are in."""
-    return [_member(row) for row in db.execute(f"{_MEMBER} order by u.created_at desc, u.id desc")]
+    return MEMBERS.read(db, "order by users.created_at desc, users.id desc")
 
 
 def name_organization(email: str) -> str:
@@ -179,10 +183,7 @@ def create_organization(db: sqlite3.Connection, name: str) -> Organization:
     organization = Organization(
         id=clock.new_id(), name=check_name(name, "an organisation"), created_at=_now()
     )
-    db.execute(
-        "insert into organizations (id, name, created_at) values (?, ?, ?)",
-        (organization.id, organization.name, organization.created_at),
-    )
+    ORGANIZATIONS.insert(db, ORGANIZATIONS.make_row(organization))
     return organization
 
 
@@ -190,18 +191,20 @@ def get_organization(db: sqlite3.Connection, id_or_name: str) -> Organization:
     """Return the organisation with this id or name.
 
     Raises NotFoundError, and ConflictError for a name that several have."""
-    rows = db.execute(
-        "select id, name, created_at from organizations where id = ? or name = ?"
-        " order by id = ? desc limit 2",
-        (id_or_name, id_or_name, id_or_name),
-    ).fetchall()
-    if not rows:
+    found = ORGANIZATIONS.read(
+        db,
+        "where id = ? or name = ? order by id = ? desc limit 2",
+        id_or_name,
+        id_or_name,
+        id_or_name,
+    )
+    if not found:
         raise NotFoundError(f"there is no organisation {id_or_name!r}")
-    if len(rows) > 1 and rows[0][0] != id_or_name:
+    if len(found) > 1 and found[0].id != id_or_name:
         raise ConflictError(
             f"several organisations are named {id_or_name!r}; name one by its id", "organization"
         )
-    return Organization(id=rows[0][0], name=rows[0][1], created_at=rows[0][2])
+    return found[0]
 
 
 def create_user(db: sqlite3.Connection, email: str | None) -> str:
@@ -267,29 +270,15 @@ def count_owners(db: sqlite3.Connection, organization_id: str) -> int:
 
 def find_orphaned(db: sqlite3.Connection, user_id: str) -> Organization | None:
     """Return an organisation with other members whose only owner is this user, or None."""
-    row = db.execute(
-        "select o.id, o.name, o.created_at from memberships mine"
-        " join organizations o on o.id = mine.organization_id"
+    return ORGANIZATIONS.find(
+        db,
+        "join memberships mine on mine.organization_id = organizations.id"
         " where mine.user_id = ? and mine.role = 'owner'"
-        " and exists (select 1 from memberships m where m.organization_id = o.id"
+        " and exists (select 1 from memberships m where m.organization_id = organizations.id"
         "   and m.user_id <> mine.user_id)"
-        " and not exists (select 1 from memberships m where m.organization_id = o.id"
+        " and not exists (select 1 from memberships m where m.organization_id = organizations.id"
         "   and m.user_id <> mine.user_id and m.role = 'owner')",
-        (user_id,),
-    ).fetchone()
-    return None if row is None else Organization(id=row[0], name=row[1], created_at=row[2])
-
-
-def _member(row: tuple[str, str | None, str, str, str, Role, str]) -> Member:
-    id_, email, created_at, organization_id, organization_name, role, joined_at = row
-    return Member(
-        id=id_,
-        email=email,
-        created_at=created_at,
-        organization_id=organization_id,
-        organization_name=organization_name,
-        role=role,
-        joined_at=joined_at,
+        user_id,
     )
 
 

@@ -3,6 +3,7 @@ import pytest
 from runtime.errors import InvalidInputError, NotFoundError
 from store.control import endpoints
 from store.control.database import ControlDatabase
+from store.pagination import Position
 
 
 @pytest.fixture
@@ -66,8 +67,9 @@ def test_those_made_within_a_millisecond_are_in_order_too(db, organization_id):
 
 
 def test_a_page_is_read_from_an_index_that_holds_no_deleted_endpoints(db, organization_id):
-    (plan,) = db.execute(
-        f"explain query plan {endpoints._LIST}", (organization_id, "2026", "x", 20)
-    ).fetchall()
+    statements: list[str] = []
+    db.set_trace_callback(statements.append)
+    endpoints.list_after(db, organization_id, Position("2026", "x"), 20)
+    (plan,) = db.execute(f"explain query plan {statements[0]}").fetchall()
     assert "proxy_endpoints_live_newest" in plan[3]
     assert "(created_at,id)<(?,?)" in plan[3]
