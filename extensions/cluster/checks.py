@@ -8,6 +8,7 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -150,6 +151,18 @@ def choice(*allowed: object) -> Check:
 def optional(check: Check) -> Check:
     """Return a check that lets None pass."""
     return lambda value: None if value is None else check(value)
+
+
+def either(*allowed: Check) -> Check:
+    """Return a check that lets pass what one of these does."""
+
+    def check(value: object) -> object:
+        for each in allowed:
+            with suppress(RecordError):
+                return each(value)
+        raise RecordError("nothing of what it may be")
+
+    return check
 
 
 def items(check: Check, most: int = 100_000) -> Callable[[Any], list[Any]]:

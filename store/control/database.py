@@ -9,14 +9,16 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from runtime.errors import ControlError, InvalidSlugError, NotFoundError, SlugTakenError
 from store import database
 from store.control import api_keys, endpoints, people, schema
 from store.control.endpoints import ProxyEndpoint
 from store.control.people import Organization, Role
+from store.control.records import Shared, Table
 
 __all__ = [
     "ControlDatabase",
@@ -30,10 +32,24 @@ __all__ = [
     "SlugTakenError",
 ]
 
+# The secret with which upstream credentials are hashed.
+FINGERPRINT_KEY: Literal["credential fingerprint"] = "credential fingerprint"
 _FIND_SLUG = f"{endpoints.TABLE.select} where slug = ? and deleted_at is null"
 _FIND_ANY_SLUG = "select 1 from proxy_endpoints where deleted_at is null limit 1"
-FINGERPRINT_KEY = "credential fingerprint"  # the secret with which upstream credentials are hashed
 BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """A key that is shared: the others stay on their machine."""
+
+    name: Literal["credential fingerprint"]
+    value: bytes
+
+
+SECRETS = Table(
+    "secrets", Secret, shared=Shared(key=("name",), where=f"name = '{FINGERPRINT_KEY}'")
+)
 
 
 class ControlDatabase:

@@ -15,6 +15,7 @@ from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError
 from store.control.audit import Activity
+from store.control.records import Id, Shared, Table
 from store.traces.maintenance.retention import Limits, Pruned, Rules
 
 MAX_DAYS = 36_500
@@ -125,6 +126,21 @@ class Run:
     entries: int = 0
     texts: int = 0
     bytes_freed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRule(Rule):
+    """A rule with the organisation and the endpoint that it is of."""
+
+    organization_id: Id
+    proxy_endpoint_id: Id | Literal[""]
+
+
+RULES = Table(
+    "retention_rules",
+    StoredRule,
+    shared=Shared(key=("organization_id", "proxy_endpoint_id")),
+)
 
 
 def check(rule: Rule) -> None:

@@ -1,6 +1,6 @@
 """A node with calls, brought to what the node with people knows."""
 
-from extensions.cluster.directory import read_rows, write_rows
+from extensions.cluster.shared_rows import read_rows, write_rows
 from extensions.cluster.statements import PAGE_CHECKING_KEY
 from store.control.database import ControlDatabase
 

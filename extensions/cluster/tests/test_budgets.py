@@ -7,9 +7,9 @@ import pytest
 from addon.budgets import Budgets
 from extensions.cluster.buckets import BUCKETS
 from extensions.cluster.budgets import BudgetFollower, BudgetPublisher, BudgetReporter
-from extensions.cluster.directory import read_rows, write_rows
 from extensions.cluster.keys import BUDGETS_OF_NODES
 from extensions.cluster.page_nodes import PageNodes, PageNodesFile
+from extensions.cluster.shared_rows import read_rows, write_rows
 from metering.budget_periods import find_span
 from store.budget_file import BudgetFile, ReachedBudget
 from store.control import budget_alerts, budgets

@@ -6,13 +6,14 @@ import orjson
 import pytest
 
 from extensions.cluster.checks import RecordError
-from extensions.cluster.directory import Follower, Publisher, check_row, read_rows
+from extensions.cluster.directory import Follower, Publisher
 from extensions.cluster.keys import DIRECTORY
+from extensions.cluster.shared_rows import check_row, read_rows
 from extensions.cluster.statements import PAGE_CHECKING_KEY, PAGE_SIGNING_KEY, load_signing_key
 from runtime import clock
 from store import database
 from store.control import api_keys, endpoints, retention
-from store.control.database import ControlDatabase
+from store.control.database import FINGERPRINT_KEY, ControlDatabase
 from store.control.retention import Rule
 
 
@@ -98,20 +99,79 @@ def test_keys_of_statements_are_not_in_the_directory(nodes, client):
     assert other.find_secret(PAGE_CHECKING_KEY) is None
 
 
+ORGANIZATION = {"id": "a", "name": "x", "created_at": "2026", "time_zone": "UTC"}
+ENDPOINT = {
+    "id": "a",
+    "organization_id": "b",
+    "name": "n",
+    "slug": "slug",
+    "streaming": None,
+    "metadata_only": 0,
+    "created_at": "2026",
+    "deleted_at": None,
+}
+KEY = {
+    "id": "a",
+    "user_id": "b",
+    "organization_id": "c",
+    "name": "n",
+    "key_prefix": "p",
+    "created_at": "2026",
+    "key_sha256": {"hex": "00"},
+}
+BUDGET = {
+    "id": "a",
+    "organization_id": "b",
+    "proxy_endpoint_id": None,
+    "period": "day",
+    "limit_usd": 1,
+    "action": "warn",
+    "created_at": "2026",
+}
+RULE = {
+    "organization_id": "a",
+    "proxy_endpoint_id": "",
+    "text_days": 1,
+    "entry_days": None,
+    "max_bytes": None,
+}
+SECRET = {"name": FINGERPRINT_KEY, "value": {"hex": "00" * 32}}
+
+
 @pytest.mark.parametrize(
     ("key", "row"),
     [
-        ("organizations:../../etc", ["../../etc", "x", "2026", "UTC"]),
-        ("organizations:a", ["b", "x", "2026", "UTC"]),
-        ("organizations:a", ["a", "x"]),
-        ("organizations:a", {"id": "a"}),
-        ("proxy_endpoints:a", ["a", "b", "n", "s/../..", None, 0, "2026", None]),
-        ("proxy_endpoints:a", ["a", "b", "n", "slug", "sometimes", 0, "2026", None]),
-        ("api_keys:a", ["a", "b", "c", "n", {"hex": "zz"}, "p", "2026"]),
-        ("budgets:a", ["a", "b", None, "day", -1, "warn", "2026"]),
-        ("retention_rules:a:", ["a", "", 0, None, None]),
-        ("retention_rules:a:", ["a", "", True, None, None]),
-        ("secrets:signing of pages", ["signing of pages", {"hex": "00" * 32}]),
+        ("organizations:a", ORGANIZATION),
+        ("proxy_endpoints:a", ENDPOINT),
+        ("api_keys:a", KEY),
+        ("budgets:a", BUDGET),
+        ("retention_rules:a:", RULE),
+        (f"secrets:{FINGERPRINT_KEY}", SECRET),
+    ],
+)
+def test_a_row_of_a_node_is_taken(key, row):
+    written = check_row(key, orjson.dumps(row))
+    assert written is not None
+    assert orjson.loads(written) == row
+
+
+@pytest.mark.parametrize(
+    ("key", "row"),
+    [
+        ("organizations:../../etc", ORGANIZATION | {"id": "../../etc"}),
+        ("organizations:a", ORGANIZATION | {"id": "b"}),
+        ("organizations:a", ORGANIZATION | {"time_zone": "x" * 101}),
+        ("organizations:a", {"id": "a", "name": "x"}),
+        ("organizations:a", ["a", "x", "2026", "UTC"]),
+        ("proxy_endpoints:a", ENDPOINT | {"slug": "s/../.."}),
+        ("proxy_endpoints:a", ENDPOINT | {"streaming": "sometimes"}),
+        ("proxy_endpoints:a", ENDPOINT | {"metadata_only": 2}),
+        ("api_keys:a", KEY | {"key_sha256": {"hex": "zz"}}),
+        ("budgets:a", BUDGET | {"limit_usd": -1}),
+        ("retention_rules:a:", RULE | {"text_days": 0}),
+        ("retention_rules:a:", RULE | {"text_days": True}),
+        ("retention_rules:a:/", RULE | {"proxy_endpoint_id": "/"}),
+        ("secrets:signing of pages", SECRET | {"name": "signing of pages"}),
     ],
 )
 def test_a_row_that_no_node_writes_is_none(key, row):

@@ -8,7 +8,6 @@ from extensions.cluster import erasure_copies
 from extensions.cluster.buckets import BUCKETS
 from extensions.cluster.checks import RecordError
 from extensions.cluster.copies import Copy
-from extensions.cluster.directory import read_rows, write_rows
 from extensions.cluster.erasure_copies import ErasureCopy
 from extensions.cluster.erasures import (
     SETTLE,
@@ -20,6 +19,7 @@ from extensions.cluster.erasures import (
 from extensions.cluster.keys import ERASURES, ERASURES_OF_NODES
 from extensions.cluster.page_nodes import PageNode, PageNodes, PageNodesFile
 from extensions.cluster.records import Report, parse_order, parse_report
+from extensions.cluster.shared_rows import read_rows, write_rows
 from extensions.cluster.shipper import SENT
 from extensions.cluster.tests.spools import make_head, spool
 from store.control import activity_log, erasures

@@ -14,7 +14,6 @@ from hypothesis import given, strategies as st
 from extensions.cluster import log, records
 from extensions.cluster.buckets import BUCKETS, find_bucket
 from extensions.cluster.checks import RecordError
-from extensions.cluster.directory import check_row
 from extensions.cluster.erasure_copies import ErasureCopy
 from extensions.cluster.log import LoggedFile, decode, encode, stream_name
 from extensions.cluster.records import (
@@ -26,6 +25,7 @@ from extensions.cluster.records import (
     Report,
     Wish,
 )
+from extensions.cluster.shared_rows import check_row
 from store.budget_file import ReachedBudget, pack
 from store.control.budget_alerts import Alert
 from store.spool.format import SpoolError
@@ -85,8 +85,8 @@ PARSERS: dict[str, tuple[Callable[[bytes], Any], bytes, Any]] = {
     "member": (partial(records.parse_member, "a"), b'["main", "h:1"]', Member("main", "h:1")),
     "row": (
         partial(check_row, "organizations:a"),
-        b'["a","N","2026","UTC"]',
-        b'["a","N","2026","UTC"]',
+        b'{"id":"a","name":"N","created_at":"2026","time_zone":"UTC"}',
+        b'{"id":"a","name":"N","created_at":"2026","time_zone":"UTC"}',
     ),
     "key": (records.parse_checking_key, b"k" * 32, b"k" * 32),
     "holder": (records.parse_node, b"a", "a"),
@@ -100,7 +100,7 @@ ANY_TEXT: dict[str, list[tuple[str | int, ...]]] = {
     **{name: [] for name in PARSERS},
     "order": [("criteria",)],
     "wish": [("refusal",)],
-    "row": [(1,), (3,)],
+    "row": [("name",), ("time_zone",)],
 }
 
 
