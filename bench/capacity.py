@@ -1,7 +1,7 @@
 """The size of a cluster for so many calls a second, by the costs of a call in each of its parts.
 
-``python -m bench.capacity FILE`` keeps the section ``cluster`` of a run as ``docs/cluster.json``, and renews
-the tables in ``docs/cluster.md`` that are made from it. ``./run.sh check`` compares them.
+``python -m bench.capacity FILE`` keeps the section ``cluster`` of a run as ``capacity.json`` in the folder of
+the extension, and renews the tables in its README that are made from it. ``./run.sh check`` compares them.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from bench.figures import Results, format_number
 from bench.load import REPOSITORY
 from bench.nodes import CLUSTER_PARTS
 
-DOCUMENT = REPOSITORY / "docs" / "cluster.md"
-RESULTS = DOCUMENT.with_suffix(".json")
+DOCUMENT = REPOSITORY / "extensions" / "cluster" / "README.md"
+RESULTS = DOCUMENT.with_name("capacity.json")
 RATES = (10, 100, 1_000, 100_000)
 LOAD = 0.6  # of a processor, so that there is room for peaks
 NODE_PROCESSORS = 4

@@ -143,7 +143,7 @@ def running_cluster(
 
 @contextmanager
 def running_server(folder: Path) -> Iterator[tuple[str, int]]:
-    """Run a server as docs/cluster.md asks for; yield its address and its process id. Raises BenchError."""
+    """Run a server as the cluster needs it; yield its address and its process id. Raises BenchError."""
     program = find_server()
     if program is None:
         raise BenchError(f"there is none of {', '.join(SERVERS)}")

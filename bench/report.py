@@ -1,7 +1,7 @@
 """``python -m bench.report FILE``: the figures of a run in the documentation.
 
 Copies the run to ``docs/performance.json``, and makes from it the plots in ``docs/performance`` and the
-tables in ``docs/performance.md``, and by ``bench.capacity`` those in ``docs/cluster.md``.
+tables in ``docs/performance.md``, and by ``bench.capacity`` those in ``extensions/cluster/README.md``.
 ``./run.sh check`` compares them with the JSON.
 """
 

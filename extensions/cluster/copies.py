@@ -260,7 +260,7 @@ class Copy:
         if stray := self._find_files() - buckets - self.paused:
             others = sorted({f"{view.holders[each]}" for each in stray})
             logger.error(
-                "this node has calls of %d buckets that others keep (%s): see docs/cluster.md on moving"
+                "this node has calls of %d buckets that others keep (%s): see extensions/cluster/README.md on moving"
                 " organisations",
                 len(stray),
                 ", ".join(others),

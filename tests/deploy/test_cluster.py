@@ -146,7 +146,7 @@ def find_routes(config: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_the_users_of_the_nodes_may_do_what_the_documentation_says():
     """One of proxy nodes, and one of the others, which has the rules of both roles."""
-    text = (ROOT / "docs" / "cluster.md").read_text()
+    text = (ROOT / "extensions" / "cluster" / "README.md").read_text()
     found = re.findall(r"^ACL SETUSER (\S+) on >PASSWORD resetchannels (.*)$", text, re.M)
     rules = {name.removeprefix("taximeter-"): each for name, each in found}
     users = re.findall(r"^user (.*)$", SCRIPT.read_text(), re.M)

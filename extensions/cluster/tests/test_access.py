@@ -1,4 +1,4 @@
-"""The users that docs/cluster.md has for each role may do all that their nodes do, and no more."""
+"""The users that the README has for each role may do all that their nodes do, and no more."""
 
 import re
 
@@ -15,7 +15,7 @@ from store.control.database import ControlDatabase
 from store.traces.maintenance.erasing import Criteria
 from tests import ROOT
 
-DOCUMENT = ROOT / "docs" / "cluster.md"
+DOCUMENT = ROOT / "extensions" / "cluster" / "README.md"
 ROLES = ("proxy", "recorder", "web")
 
 
