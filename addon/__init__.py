@@ -26,6 +26,6 @@ a constant of that module, TAXIMETER_… a setting.
 | bodies in the spool, while the disk is nearly full | TAXIMETER_DISK_RESERVE | ``spooler`` |
 
 ``held_requests`` and ``request_heads`` have no bounds of their own: they ask ``body_memory``, and
-``core.read_policy`` is how the core asks them. ``holdings`` adds up. ``budgets`` has the bounds that owners
+``core.read_policy`` is how mitmproxy asks them. ``holdings`` adds up. ``budgets`` has the bounds that owners
 set for what calls cost.
 """

@@ -188,7 +188,7 @@ def requests_close(fields: Fields, http_version: str) -> bool:
 
 
 def declared_bytes(fields: Fields) -> int:
-    """Return how long a body the headers announce; 0 where they do not say. The core has checked that
+    """Return how long a body the headers announce; 0 where they do not say. mitmproxy has checked that
     it is a number."""
     return int(get(fields, b"content-length") or 0)
 

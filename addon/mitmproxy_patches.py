@@ -112,7 +112,7 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
     Patch(
         owner=_http1,
         name="make_error_response",
-        reason="The core refuses requests with a page of HTML that quotes them.",
+        reason="mitmproxy refuses requests with a page of HTML that quotes them.",
         contract_test="test_request_reading.py::test_the_core_still_responds_to_faults_with_a_page",
         digest="03ce75ab62e8e78b",
         replace=request_reading.respond_in_json,
@@ -213,7 +213,7 @@ def run_hooks_inline(table: DispatchTable) -> None:
 
 
 def take_shortcuts() -> None:
-    """Let the core do the same with less work from now on."""
+    """Let mitmproxy do the same with less work from now on."""
     patches.apply(SHORTCUTS, None)
 
 

@@ -27,7 +27,7 @@ def explain_failure(
 ) -> Failure:
     """Return the outcome of a failed exchange, with the refusal for its client.
 
-    ``was_sent`` says whether its request reached an upstream connection, ``message`` is the core's."""
+    ``was_sent`` says whether its request reached an upstream connection, ``message`` is mitmproxy's."""
     if for_web:
         return Failure("upstream_unreachable", errors.web_unavailable())
     if timed_out is not None:

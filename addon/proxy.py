@@ -123,7 +123,7 @@ class UsageProxy:
     # -- life of the process ----------------------------------------------------------------------
 
     def load(self, _loader: addonmanager.Loader) -> None:
-        """Patch the core and set mitmproxy's options. Raises MitmproxyChangedError when mitmproxy
+        """Patch mitmproxy and set its options. Raises MitmproxyChangedError when mitmproxy
         is not one that this proxy was written for."""
         mitmproxy_patches.patch_core(self._held_requests)
         ctx.options.update(
@@ -169,7 +169,7 @@ class UsageProxy:
 
     def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
         """Return an awaitable for ``/healthz``, and for calls with ``CallLimits``, otherwise None."""
-        if flow.error:  # the core has refused it: CONNECT, smuggling attempts, broken headers
+        if flow.error:  # mitmproxy has refused it: CONNECT, smuggling attempts, broken headers
             return None
         fault = headers.find_fault(flow.request.headers.fields)
         if fault is not None:

@@ -64,7 +64,7 @@ class Timeouts:
                 connections.close_upstream(handler)
 
     def _give_up(self, client_id: str, exchange: Exchange) -> None:
-        """Let go of an exchange whose connection has ended without a hook: the core has crashed on it,
+        """Let go of an exchange whose connection has ended without a hook: mitmproxy has crashed on it,
         and has logged that."""
         self._exchanges.remove(client_id)
         if exchange.may_be_sent:

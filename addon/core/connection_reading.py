@@ -1,8 +1,8 @@
-"""Replacements for the functions of the core that read from connections, and hold request bodies.
+"""Replacements for the functions of mitmproxy that read from connections, and hold request bodies.
 
 * After each read a connection gives way to the others, also when its next bytes are there already,
   and rests when what it sent was costly to read (``chunked.py``).
-* While its upstream connection is being opened only little more is read from a client, for the core
+* While its upstream connection is being opened only little more is read from a client, for mitmproxy
   queues it.
 * What is held of a request body is reported as it grows, so that there is a limit to it over all
   connections, and given back when its client leaves.

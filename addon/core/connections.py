@@ -1,4 +1,4 @@
-"""Finding, closing, resetting and writing to connections of a running proxy, past the core."""
+"""Finding, closing, resetting and writing to connections of a running proxy, past mitmproxy."""
 
 import asyncio
 import socket

@@ -1,6 +1,6 @@
-"""A replacement for the function of the core that reads a connection, for ``python -m addon`` alone.
+"""A replacement for the function of mitmproxy that reads a connection, for ``python -m addon`` alone.
 
-The core awaits each read in a task of the connection: what has come wakes a future, which wakes the task
+mitmproxy awaits each read in a task of the connection: what has come wakes a future, which wakes the task
 in the next turn of the event loop. Here what has come is dealt with in the turn in which it came. That
 takes a turn of the loop, with its look at all sockets, from each read: three of them for a small call.
 
@@ -8,7 +8,7 @@ Of a request body that is held, and whose length is known, more is read at once:
 layers, and nothing behind the body is read with it. What is in chunks, or passed on as it comes, is read
 as before, because of what such a read takes, and of what is queued where it is passed on.
 
-Reading rests meanwhile where the core would rest: while what was written has not been taken, and where
+Reading rests meanwhile where mitmproxy would rest: while what was written has not been taken, and where
 ``connection_reading.py`` says so.
 """
 
@@ -42,7 +42,7 @@ class DirectReader:
         self._loop = asyncio.get_running_loop()
         self._work: asyncio.Task[None] | None = None  # what reading waits for
         self._is_starting = False
-        self._most_bytes = 0  # that the core reads at a time
+        self._most_bytes = 0  # that mitmproxy reads at a time
 
     @property
     def is_at_work(self) -> bool:
@@ -92,7 +92,7 @@ class DirectReader:
         self._work.add_done_callback(self._go_on)
 
     async def _deal_with(self, data: bytes) -> None:
-        """Do what the core does after each read."""
+        """Do what mitmproxy does after each read."""
         await self._handler.server_event(events.DataReceived(self._connection, data))
         await self._handler.drain_writers()
 

@@ -1,4 +1,4 @@
-"""Bounds on the heads of messages, checked before the core parses them.
+"""Bounds on the heads of messages, checked before mitmproxy parses them.
 
 Parsing, filtering and checking take time for every header line, and the event loop is everybody's. What
 clients and upstreams send is far below: some 30 lines, and cookies of a few KB.
@@ -10,7 +10,7 @@ MAX_HEADER_LINES = 200
 MAX_HEAD_BYTES = 64_000
 MAX_PATH_BYTES = 16 * 1024  # queries may be longer: SQL for the trace browser is in them
 
-# As the core's buffer finds the end of a head.
+# As mitmproxy's buffer finds the end of a head.
 _END = re.compile(rb"\n\r?\n")
 _PATH_END = re.compile(rb"[?\n]")
 

@@ -1,4 +1,4 @@
-"""Replacements for functions of the core that look into headers again and again, with less work.
+"""Replacements for functions of mitmproxy that look into headers again and again, with less work.
 
 They are for ``python -m addon`` alone, and change nothing of what is sent, refused or given to a hook.
 """

@@ -1,6 +1,6 @@
-"""Replacements for functions of the core by which a layer goes on as soon as its hook has run.
+"""Replacements for functions of mitmproxy by which a layer goes on as soon as its hook has run.
 
-In the core a layer that yields a hook pauses: every layer above it returns, and once the hook has run, an
+In mitmproxy a layer that yields a hook pauses: every layer above it returns, and once the hook has run, an
 event of its completion goes down through all of them to the one that waits. That is a tenth of what a
 small call takes, which has four such hooks. Here the layer looks whether its hook has run when its
 generator is resumed (``InlineHooks`` then says so by ``blocking``), and pauses only if it has not.
@@ -112,7 +112,7 @@ def _state_dropped(_event: events.Event) -> Generator:
 
 
 def _order(self: http_layers.HttpLayer, child: layer.Layer, command: commands.Command) -> Generator:
-    """Do what the core does with the commands that are few."""
+    """Do what mitmproxy does with the commands that are few."""
     if isinstance(command, commands.StartHook):
         yield command
         if command.blocking:  # it runs on, and its completion will be for this child
@@ -147,7 +147,7 @@ def find_open_connection(original: MakeConnection, _given: object) -> MakeConnec
 
 
 def _find_open(self: http_layers.HttpStream) -> Server | None:
-    """Return the upstream connection that the core would take at once, or None where it would not."""
+    """Return the upstream connection that mitmproxy would take at once, or None where it would not."""
     request, server, layers = self.flow.request, self.flow.server_conn, self.context.layers
     wanted = http_layers.GetHttpConnection(
         (request.host, request.port),

@@ -1,6 +1,6 @@
-"""A replacement for the function of the core that serves a connection, for ``python -m addon`` alone.
+"""A replacement for the function of mitmproxy that serves a connection, for ``python -m addon`` alone.
 
-The layers of a connection, their contexts, states and the handler hold each other. In the core they wait
+The layers of a connection, their contexts, states and the handler hold each other. In mitmproxy they wait
 for the garbage collector: some hundred objects of each connection that has ended. Where hundreds come and
 go, it takes 50 ms each time to look through all of them and those that are open, for which everybody
 waits, and several times as long where other programs want the processors. Here they go at once.

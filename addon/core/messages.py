@@ -1,4 +1,4 @@
-"""Explanations of faults of HTTP messages, in place of the core's.
+"""Explanations of faults of HTTP messages, in place of mitmproxy's.
 
 Its own text is for people who run mitmproxy: it names options, documentation and functions of Python
 that a client cannot know, and quotes what was sent, at any length.
@@ -6,7 +6,7 @@ that a client cannot know, and quotes what was sent, at any length.
 
 import re
 
-# The first that fits. Each looks for words of the core, which may stand beside a quotation.
+# The first that fits. Each looks for words of mitmproxy, which may stand beside a quotation.
 _FAULTS = tuple(
     (re.compile(pattern, re.IGNORECASE), fault)
     for pattern, fault in (
@@ -25,7 +25,7 @@ _FAULTS = tuple(
 
 
 def name_fault(message: str) -> str:
-    """Return which part of a message the core's words are about."""
+    """Return which part of a message mitmproxy's words are about."""
     return next((fault for pattern, fault in _FAULTS if pattern.search(message)), "its head")
 
 

@@ -3,11 +3,11 @@
 * Of the requests that one read brought, one is dealt with in a turn of the event loop, and no more is
   read until all are.
 * A head is refused that is too large (``head_bounds.py``), for which there is no memory, or that has
-  control characters which the core would strip, or a first line that others would read otherwise. What
+  control characters which mitmproxy would strip, or a first line that others would read otherwise. What
   comes after it is thrown away.
 * What is held of a head, or of what comes after a request, is reported as it grows, so that it is
   counted with the bodies of requests, and how long a head takes can be seen.
-* What a client sends while its request is being responded to (the core keeps it for later) is bounded.
+* What a client sends while its request is being responded to (mitmproxy keeps it for later) is bounded.
 """
 
 import re
@@ -34,10 +34,10 @@ MAX_EARLY_BYTES = 256 * 1024
 TLS_RECORD = b"\x16"
 
 BAD_HEAD = "control characters in its head"
-# What the core takes for blanks, and strips, so that a later check would not see it.
+# What mitmproxy takes for blanks, and strips, so that a later check would not see it.
 _OTHER_BLANKS = re.compile(rb"[\x0b\x0c\r]")
 
-# The core also takes other blanks and versions, and makes a method upper case for us, not for upstreams.
+# mitmproxy also takes other blanks and versions, and makes a method upper case for us, not for upstreams.
 _FIRST_LINE = re.compile(rb"[A-Z][A-Z-]* [!-~\x80-\xff]+ HTTP/1\.[0-9]")
 
 _EMPTY_LINES = re.compile(rb"(?:\r?\n)+")
@@ -57,7 +57,7 @@ def take_turns(original: HeadersReader, policy: ReadPolicy) -> HeadersReader:
     def read_headers(self: _http1.Http1Server, event: events.Event) -> layer.CommandGenerator[None]:
         client_id = self.conn.id
         if isinstance(event, events.ConnectionClosed):
-            throw_away(self)  # the core would log it
+            throw_away(self)  # mitmproxy would log it
             heads.forget(client_id)
         elif self.conn in refused:
             throw_away(self)
@@ -68,7 +68,7 @@ def take_turns(original: HeadersReader, policy: ReadPolicy) -> HeadersReader:
         elif self.conn in waiting_for_turn:
             return  # kept for its turn
         elif isinstance(event, events.DataReceived) and not event.data:
-            # So the core goes on with what is there already when a request has been dealt with.
+            # So mitmproxy goes on with what is there already when a request has been dealt with.
             waiting_for_turn.add(self.conn)
             yield commands.RequestWakeup(0)
             return
@@ -81,7 +81,7 @@ def _read_head(
     self: _http1.Http1Server, event: events.Event, original: HeadersReader, heads: HeadPolicy
 ) -> layer.CommandGenerator[None]:
     if self.buf._data.startswith((b"\r", b"\n")):
-        # The core drops one empty line, and looks at what follows when more comes.
+        # mitmproxy drops one empty line, and looks at what follows when more comes.
         empty = _EMPTY_LINES.match(self.buf._data)
         self.buf.maybe_extract_at_most(empty.end() if empty else 0)
     excess = head_bounds.find_excess(self.buf._data, heads.largest_bytes)
@@ -158,7 +158,7 @@ def refuse_ambiguous_heads(original: HeadReader, _policy: ReadPolicy) -> HeadRea
     """Return an ``http1.read_request_head`` that refuses control characters and odd first lines."""
 
     def read_request_head(lines: list[bytes]) -> http.Request:
-        """Return the request, or raise ValueError, which the core makes a 400 of."""
+        """Return the request, or raise ValueError, which mitmproxy makes a 400 of."""
         if _OTHER_BLANKS.search(b"".join(lines)):
             raise ValueError(BAD_HEAD)
         if _FIRST_LINE.fullmatch(lines[0]) is None:
@@ -177,7 +177,7 @@ def respond_in_json(_original: ErrorResponseMaker, _policy: ReadPolicy) -> Error
 
 
 def make_error_response(status_code: int, message: str = "") -> bytes:
-    """Return the bytes of a response to what the core refuses. It closes the connection, because a
+    """Return the bytes of a response to what mitmproxy refuses. It closes the connection, because a
     connect error sticks to the client connection that met it."""
     if message == BAD_HEAD:
         refusal = errors.bad_header(message)

@@ -16,15 +16,15 @@ _FIELD = re.compile(headers.FIELD)
 # The usual case in one step; the other two say what is wrong.
 _HEAD = re.compile(_STATUS_LINE.pattern + rb"(?:\n" + _FIELD.pattern + rb")*+")
 
-# How the core begins its messages about a response head that it does not take.
+# How mitmproxy begins its messages about a response head that it does not take.
 CORES_PREFIX = "Cannot parse HTTP response: "
-# The core's own messages begin otherwise.
+# mitmproxy's own messages begin otherwise.
 _OURS = re.compile(r"(?:it|its|a header (?:name|value|line)) ")
 _CORES_REFUSAL = re.compile(r"Received (.*) from server, refusing")
 
 
 def find_reason(core_message: str) -> str | None:
-    """Return why a response head was not taken if that is what the core's message says, or None."""
+    """Return why a response head was not taken if that is what mitmproxy's message says, or None."""
     if core_message.startswith(CORES_PREFIX):
         reason = core_message.removeprefix(CORES_PREFIX)
     elif refusal := _CORES_REFUSAL.match(core_message):

@@ -1,9 +1,9 @@
 """Replacements for the functions of the HTTP/1 core that read responses from an upstream.
 
-* Interim (1xx) responses are dropped; the core would take one for the response, and every later
+* Interim (1xx) responses are dropped; mitmproxy would take one for the response, and every later
   response on the connection would be that of the request before.
 * The head of a response is bounded (``head_bounds.py``), and so are the interim responses before it:
-  the core would hold them without end, and take any number of header lines.
+  mitmproxy would hold them without end, and take any number of header lines.
 * A head that is not valid HTTP is a protocol error (``response_heads.py``).
 """
 
@@ -41,7 +41,7 @@ def skip_interim_responses(original: HeadersReader, _given: object) -> HeadersRe
             if _skip_interim(self) > MAX_INTERIM_BYTES:
                 fault = f"its interim responses are larger than {MAX_INTERIM_BYTES // 1024} KB"
             elif self.buf._data.startswith((b"\n", b"\r\n")):
-                fault = "it begins with a blank line"  # the core would wait for more
+                fault = "it begins with a blank line"  # mitmproxy would wait for more
             else:
                 fault = head_bounds.find_excess(self.buf._data)
         if fault is None:
@@ -85,7 +85,7 @@ def refuse_invalid_heads(original: HeadReader, _given: object) -> HeadReader:
     """Return an ``http1.read_response_head`` that refuses heads that are not valid HTTP."""
 
     def read_response_head(lines: list[bytes]) -> http.Response:
-        """Return the response, or raise ValueError, which the core makes a protocol error of."""
+        """Return the response, or raise ValueError, which mitmproxy makes a protocol error of."""
         fault = response_heads.find_fault(lines)
         if fault is not None:
             raise ValueError(fault)

@@ -32,9 +32,9 @@ class InlineHooks:
     What is sent between two hooks, such as a head and the body behind it, goes to its connection in one
     write: a small call takes two instead of four.
 
-    The core makes a task of every hook, which then waits for its turn of the loop to report back;
+    mitmproxy makes a task of every hook, which then waits for its turn of the loop to report back;
     with some eight hooks a call that is an eighth of the proxy's time. A layer whose hook has run goes
-    on at once; the core still gets the hooks that must be awaited."""
+    on at once; mitmproxy still gets the hooks that must be awaited."""
 
     def __init__(self, top: layer.Layer, table: DispatchTable) -> None:
         self.context = top.context

@@ -1,4 +1,4 @@
-"""Replacements for functions of the core that do the same with less work.
+"""Replacements for functions of mitmproxy that do the same with less work.
 
 They are for ``python -m addon`` alone, and change nothing of what is sent, refused or given to a hook.
 """
@@ -88,7 +88,7 @@ def make_without_asking(_original: MakeHook, _given: None) -> MakeHook:
 
 
 def fix_options(opts: options.Options) -> None:
-    """Let each option be read as it is now from now on. The core makes a deep copy for each reader, of
+    """Let each option be read as it is now from now on. mitmproxy makes a deep copy for each reader, of
     which there are ten for a small call. Lists go on to be copied."""
     for name in opts.keys():  # noqa: SIM118 - not a mapping
         value = getattr(opts, name)

@@ -75,8 +75,8 @@ class _Comparison:
         if self.by_name:
             taken = set(found.values())
             found |= _match(
-                [(n, self.old[n].kin) for n in old if n not in taken],
-                [(n, self.new[n].kin) for n in new if n not in found],
+                [(n, self.old[n].match_key) for n in old if n not in taken],
+                [(n, self.new[n].match_key) for n in new if n not in found],
             )
         return found
 
@@ -135,7 +135,7 @@ class _Comparison:
     def _pair(self, old: Sequence[int], new: Sequence[int]) -> Mapping[int, int]:
         """Return which new item is a version of which old one. Both stay in order."""
         if len(old) == len(new) and all(
-            self.old[i].kin == self.new[j].kin for i, j in zip(old, new, strict=True)
+            self.old[i].match_key == self.new[j].match_key for i, j in zip(old, new, strict=True)
         ):
             return dict(zip(new, old, strict=True))
         pairs: dict[int, int] = {}
@@ -209,7 +209,7 @@ def compare_lists(
     by_name: bool = False,
 ) -> tuple[Difference, ...]:
     """Return the differences of two lists, in their order, with equal stretches as one line each.
-    ``by_name``: items of one kin are the same item wherever they stand."""
+    ``by_name``: items with one match key are the same item wherever they stand."""
     return tuple(_Comparison(old, new, nouns, by_name, effort).list())
 
 
@@ -252,7 +252,7 @@ def _summarize(item: Item) -> str:
 
 def _compare_items(old: Item, new: Item) -> float:
     """Return how much two items have in common, from 0 to 1."""
-    if old.kin != new.kin:
+    if old.match_key != new.match_key:
         return 0.0
     if {part.digest for part in old.parts} & {part.digest for part in new.parts}:
         return 1.0

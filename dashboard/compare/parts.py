@@ -49,15 +49,15 @@ class Part:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """A tool, a block of the system prompt, or a message with its blocks. ``name`` says which it is in
-    its own request; items that have the same ``kin`` may be versions of each other."""
+    its own request; items that have the same ``match_key`` may be versions of each other."""
 
     name: str
-    kin: str
+    match_key: str
     parts: tuple[Part, ...]
 
     @property
     def key(self) -> tuple[str, *tuple[bytes, ...]]:
-        return self.kin, *(part.digest for part in self.parts)
+        return self.match_key, *(part.digest for part in self.parts)
 
     @property
     def order(self) -> tuple[bytes, ...]:
@@ -81,7 +81,7 @@ def take_apart(request: Mapping[str, object]) -> RequestParts:
     return RequestParts(
         tools=tuple(_list_tools(request, prompt)),
         system=tuple(
-            Item(name=f"System block {unit.block + 1}", kin="", parts=(_read(request, unit),))
+            Item(name=f"System block {unit.block + 1}", match_key="", parts=(_read(request, unit),))
             for unit in prompt.units
             if unit.level == "system" and unit.kind != WEB_SEARCH
         ),
@@ -139,7 +139,7 @@ def _list_tools(request: Mapping[str, object], prompt: Prompt) -> Iterator[Item]
             found = list_front_units({"tools": [loaded]}, is_first_party=False)
             unit = [*found["tools"], *found["system"]][0]
             name += ", deferred"
-        yield Item(name=f"Tool {name}", kin=name, parts=(_make_part("", unit, tool),))
+        yield Item(name=f"Tool {name}", match_key=name, parts=(_make_part("", unit, tool),))
     for unit in prompt.units:
         if unit.kind == MCP_SERVER:
             fields = as_object(find_block(request, unit))
@@ -147,7 +147,7 @@ def _list_tools(request: Mapping[str, object], prompt: Prompt) -> Iterator[Item]
             # Its address is a setting, and its token is shown nowhere.
             shown = {key: fields[key] for key in ("name", "tool_configuration") if key in fields}
             part = _make_part("", unit, shown)
-            yield Item(name=f"MCP server {name}", kin=f"mcp {name}", parts=(part,))
+            yield Item(name=f"MCP server {name}", match_key=f"mcp {name}", parts=(part,))
 
 
 def _list_messages(request: Mapping[str, object], prompt: Prompt) -> Iterator[Item]:
@@ -163,7 +163,7 @@ def _list_messages(request: Mapping[str, object], prompt: Prompt) -> Iterator[It
             _make_part(_LABELS.get(unit.kind, unit.kind), unit, block)
             for unit, block in zip(grouped.get(number, ()), blocks, strict=False)
         )
-        yield Item(name=f"Message {number + 1}, {role}", kin=role, parts=parts)
+        yield Item(name=f"Message {number + 1}, {role}", match_key=role, parts=parts)
 
 
 def _read(request: Mapping[str, object], unit: Unit) -> Part:

@@ -85,8 +85,8 @@ def find_percent(limit_usd: float, spent_usd: float) -> int | None:
 def make_alert(
     db: sqlite3.Connection, budget: Budget, span: Span, spent_usd: float, now: datetime
 ) -> Alert | None:
-    """Make an alert with its deliveries, if there is something to report that was not. Wants the write
-    lock.
+    """Make an alert with its deliveries, if there is something to report that was not. The caller holds
+    the write lock.
 
     A budget that goes past both percentages at once is reported once, and never 80 % after 100 %."""
     percent = find_percent(budget.limit_usd, spent_usd)
@@ -128,7 +128,7 @@ def make_alert(
 def repeat_alert(db: sqlite3.Connection, alert: Alert, now: datetime) -> Alert | None:
     """Make an alert that another node has made, if it was not made here.
 
-    None is made of a budget that has been changed meanwhile. Wants the write lock."""
+    None is made of a budget that has been changed meanwhile. The caller holds the write lock."""
     span = Span(clock.parse_instant(alert.starts_at), clock.parse_instant(alert.resets_at))
     for budget in budgets.list_after(db, alert.organization_id):
         if (budget.proxy_endpoint_id, budget.period, budget.limit_usd) == (

@@ -21,7 +21,7 @@ def insert_rows(
 ) -> None:
     """Insert rows, in their order, which have a value or None for each of the columns.
 
-    The first column of a row must have a value. Wants the write lock."""
+    The first column of a row must have a value. The caller holds the write lock."""
     for has_value, alike in groupby(rows, _list_values):
         names = [name for name, is_known in zip(columns, has_value, strict=True) if is_known]
         connection.executemany(

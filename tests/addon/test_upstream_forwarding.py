@@ -129,7 +129,7 @@ def test_a_new_proxy_node_says_that_it_does_not_know_the_slugs_yet(
 
 def test_requests_are_refused_before_they_are_read(forwarder, exchanges, memory, make_flow):
     too_large = make_flow()
-    too_large.request.stream = True  # the core streams what is declared larger
+    too_large.request.stream = True  # mitmproxy streams what is declared larger
     key = "sk_" + "k" * 43
     unknown_key = make_flow(headers=[("authorization", f"Bearer {key}")])
     assert get_code(forwarder, make_flow(path="/proxy/none/v1/messages")) == "unknown_slug"

@@ -258,7 +258,7 @@ def read_bodies(connection: sqlite3.Connection, usage_id: int) -> StoredBodies:
     """Return the exact bodies of a call.
 
     They are joined by key here and read as bytes: the result depends on no order that SQLite might
-    choose. Wants a transaction around it. Raises MissingPieceError."""
+    choose. The caller has begun a transaction. Raises MissingPieceError."""
     return StoredBodies(
         request=read_request(connection, usage_id), response=_read_response(connection, usage_id)
     )
@@ -299,7 +299,7 @@ def read_starts(
 def read_request(connection: sqlite3.Connection, usage_id: int) -> bytes | None:
     """Return the exact request body of a call, None where there is none.
 
-    Wants a transaction around it. Raises MissingPieceError."""
+    The caller has begun a transaction. Raises MissingPieceError."""
     row = connection.execute(
         "select segment_ids, whole from request_bodies where usage_id = ?", (usage_id,)
     ).fetchone()

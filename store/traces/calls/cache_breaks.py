@@ -51,8 +51,8 @@ _WRITE = (
 
 
 def write_break(connection: sqlite3.Connection, usage_id: int, found: CacheBreak | None) -> None:
-    """Store the break of a call in the place of what was known; None: it broke nothing. Wants the write
-    lock."""
+    """Store the break of a call in the place of what was known; None: it broke nothing. The caller holds
+    the write lock."""
     if found is None:
         connection.execute("delete from cache_breaks where usage_id = ?", (usage_id,))
     else:

@@ -122,7 +122,7 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
 def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int:
     """Replace cost and items of these entries and carry the difference into the hourly sums.
 
-    Wants the write lock. An entry that is gone is passed over; returns how many were not."""
+    The caller holds the write lock. An entry that is gone is passed over; returns how many were not."""
     tally = Tally()
     written = 0
     for cost in costs:

@@ -42,7 +42,7 @@ def write_judgements(
     """Store judgements of calls that are stored, and carry them into the sums of sessions.
 
     ``new`` are calls by entry id that are not in these sums yet and will be added. A call that is
-    gone is passed over. Wants the write lock."""
+    gone is passed over. The caller holds the write lock."""
     new_ids = {call.id for call in new.values()}
     unjudged = set(new_ids)  # those of which there is no break to be taken back
     for each in judgements:

@@ -25,7 +25,9 @@ def write_previous(
     previous_id: int,
     failed_tools: str | None = None,
 ) -> None:
-    """Store the predecessor of a call and the tools that failed in between. Wants the write lock."""
+    """Store the predecessor of a call and the tools that failed in between.
+
+    The caller holds the write lock."""
     connection.execute(
         "insert or replace into predecessors (usage_id, previous_id, failed_tools) values (?, ?, ?)",
         (usage_id, previous_id, failed_tools),

@@ -91,7 +91,7 @@ class Hours:
                 setattr(hour, name, share if lowest is None else min(lowest, share))
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Add what was collected to the table. Wants the write lock."""
+        """Add what was collected to the table. The caller holds the write lock."""
         known = {hour: _read_credentials(connection, hour) for hour, _ in self._hours}
         connection.executemany(
             _UPSERT,

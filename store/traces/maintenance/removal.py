@@ -42,7 +42,7 @@ HAS_TEXT = (
 
 
 def remove_entry(connection: sqlite3.Connection, usage_id: int, untitled: set[str]) -> bool:
-    """Remove a call; return whether it was there. Wants the write lock.
+    """Remove a call; return whether it was there. The caller holds the write lock.
 
     A session whose title was that of this call is added to ``untitled``, for ``settle_sessions``."""
     untitled |= session_sums.find_titled(connection, usage_id)
@@ -55,7 +55,9 @@ def remove_entry(connection: sqlite3.Connection, usage_id: int, untitled: set[st
 
 
 def remove_text(connection: sqlite3.Connection, usage_id: int, untitled: set[str]) -> bool:
-    """Remove what was said in a call: its bodies, its title and quotes of them. Wants the write lock.
+    """Remove what was said in a call: its bodies, its title and quotes of them.
+
+    The caller holds the write lock.
 
     Returns whether there was anything. For ``untitled`` see ``remove_entry``."""
     row = connection.execute(
@@ -97,7 +99,9 @@ def _loosen(connection: sqlite3.Connection, usage_id: int) -> None:
 
 
 def settle_sessions(connection: sqlite3.Connection, untitled: Iterable[str]) -> None:
-    """Give sessions the title of the earliest of their calls that has one. Wants the write lock."""
+    """Give sessions the title of the earliest of their calls that has one.
+
+    The caller holds the write lock."""
     for session_id in untitled:
         session_sums.refresh_title(connection, session_id)
 

@@ -118,8 +118,8 @@ def read_texts_before(connection: sqlite3.Connection, endpoint_id: str) -> str:
 
 
 def note_arrival(connection: sqlite3.Connection, created_at: str) -> None:
-    """Note that a call is stored that arrived then: its text is still to be removed. Wants the write
-    lock."""
+    """Note that a call is stored that arrived then: its text is still to be removed. The caller holds
+    the write lock."""
     connection.execute(
         "update retention_texts set texts_before = :at where texts_before > :at", {"at": created_at}
     )

@@ -83,13 +83,13 @@ def mark_due(connection: sqlite3.Connection, session_ids: Collection[str]) -> No
     """Note that sessions are to be looked at when they have been quiet.
 
     They have to be quiet for some seconds. A look reads a whole session, so one that goes on is not
-    looked at after each call. Wants the write lock."""
+    looked at after each call. The caller holds the write lock."""
     due_at = clock.now().timestamp() + QUIET_S
     connection.executemany(_MARK, [(session_id, due_at) for session_id in session_ids])
 
 
 def mark_session_due(connection: sqlite3.Connection, session_id: str) -> None:
-    """Note that a session is to be looked at. Wants the write lock."""
+    """Note that a session is to be looked at. The caller holds the write lock."""
     connection.execute(
         "insert or replace into savings_due (session_id, due_at, changes) values (?, ?, 1)",
         (session_id, clock.now().timestamp() + QUIET_S),
@@ -180,7 +180,7 @@ def _write_looked(
 
 
 def drop_due(connection: sqlite3.Connection, due: Due, again_at: float) -> None:
-    """Note that a session was looked at. Wants the write lock."""
+    """Note that a session was looked at. The caller holds the write lock."""
     connection.execute(
         "delete from savings_due where session_id = ? and changes = ?",
         (due.session_id, due.changes),
@@ -191,7 +191,7 @@ def drop_due(connection: sqlite3.Connection, due: Due, again_at: float) -> None:
 
 
 def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
-    """Remove all that is known of a session. Wants the write lock."""
+    """Remove all that is known of a session. The caller holds the write lock."""
     keys = _list_keys(connection, session_id)
     for table in TABLES:
         connection.execute(f"delete from {table} where session_id = ?", (session_id,))  # noqa: S608
@@ -207,7 +207,7 @@ def _list_keys(connection: sqlite3.Connection, session_id: str) -> set[Key]:
 
 
 def _refresh_daily(connection: sqlite3.Connection, keys: Iterable[Key]) -> None:
-    """Make these sums anew. Wants the write lock."""
+    """Make these sums anew. The caller holds the write lock."""
     known = list(keys)
     connection.executemany(_REMOVE_DAILY, known)
     connection.executemany(_ADD_DAILY, known)

@@ -83,7 +83,7 @@ def exists(connection: sqlite3.Connection) -> bool:
 
 
 def write_pieces(connection: sqlite3.Connection, rows: Sequence[PieceRow]) -> None:
-    """Index pieces. One that is indexed already stays as it is. Wants the write lock."""
+    """Index pieces. One that is indexed already stays as it is. The caller holds the write lock."""
     known = _list_known(connection, "search_pieces", "piece_id", [row.piece_id for row in rows])
     new = [row for row in rows if row.piece_id not in known]
     connection.executemany(
@@ -100,7 +100,7 @@ def write_pieces(connection: sqlite3.Connection, rows: Sequence[PieceRow]) -> No
 
 
 def write_responses(connection: sqlite3.Connection, rows: Sequence[ResponseRow]) -> None:
-    """Index responses. One that is indexed already stays as it is. Wants the write lock."""
+    """Index responses. One that is indexed already stays as it is. The caller holds the write lock."""
     known = _list_known(connection, "search_responses", "usage_id", [row.usage_id for row in rows])
     new = [row for row in rows if row.usage_id not in known]
     connection.executemany(
@@ -113,7 +113,7 @@ def write_responses(connection: sqlite3.Connection, rows: Sequence[ResponseRow])
 def remove_response(connection: sqlite3.Connection, usage_id: int) -> None:
     """Take the response of a call out of the index, and note the pieces that depend on the call.
 
-    To be called before the call is removed. Wants the write lock."""
+    To be called before the call is removed. The caller holds the write lock."""
     connection.execute(
         "insert or ignore into search_moves"
         " select piece_id from search_pieces where usage_id = :id"
@@ -129,7 +129,7 @@ def remove_response(connection: sqlite3.Connection, usage_id: int) -> None:
 def remove_piece(connection: sqlite3.Connection, piece_id: int) -> None:
     """Take a piece out of the index, and note its copies. To be called before it is deleted.
 
-    Wants the write lock."""
+    The caller holds the write lock."""
     found = _read_row(connection, piece_id)
     if found is not None:
         if found.copy_of is None:
@@ -144,7 +144,7 @@ def remove_piece(connection: sqlite3.Connection, piece_id: int) -> None:
 
 def move_piece(connection: sqlite3.Connection, piece_id: int, usage_id: int) -> None:
     """Give a piece another first call. If what had its texts is gone, it is indexed itself, and other
-    copies become copies of it. Wants the write lock."""
+    copies become copies of it. The caller holds the write lock."""
     connection.execute(
         "update search_pieces set usage_id = ? where piece_id = ?", (usage_id, piece_id)
     )

@@ -42,12 +42,12 @@ def read_indexed_to(connection: sqlite3.Connection) -> int:
 
 
 def write_indexed_to(connection: sqlite3.Connection, usage_id: int) -> None:
-    """Note the newest call that is indexed. Wants the write lock."""
+    """Note the newest call that is indexed. The caller holds the write lock."""
     connection.execute("update search_progress set indexed_to_id = ?", (usage_id,))
 
 
 def add_gap(connection: sqlite3.Connection, from_id: int, to_id: int) -> None:
-    """Note calls that are to be indexed later. Wants the write lock."""
+    """Note calls that are to be indexed later. The caller holds the write lock."""
     connection.execute(
         "insert into search_gaps (to_id, from_id) values (?, ?)"
         " on conflict (to_id) do update set from_id = min(from_id, excluded.from_id)",
@@ -64,7 +64,7 @@ def find_gap(connection: sqlite3.Connection) -> tuple[int, int] | None:
 
 
 def shrink_gap(connection: sqlite3.Connection, gap: tuple[int, int], next_id: int) -> None:
-    """Note that a gap is indexed above an id. Wants the write lock."""
+    """Note that a gap is indexed above an id. The caller holds the write lock."""
     from_id, to_id = gap
     connection.execute("delete from search_gaps where to_id = ?", (to_id,))
     if next_id >= from_id:
@@ -72,7 +72,7 @@ def shrink_gap(connection: sqlite3.Connection, gap: tuple[int, int], next_id: in
 
 
 def begin_anew(connection: sqlite3.Connection) -> None:
-    """Note that no call is indexed. The full-text tables must be empty. Wants the write lock."""
+    """Note that no call is indexed. The full-text tables must be empty. The caller holds the write lock."""
     (last,) = connection.execute("select coalesce(max(id), 0) from usage").fetchone()
     connection.execute("delete from search_gaps")
     connection.execute("delete from search_progress")

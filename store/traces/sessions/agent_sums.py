@@ -44,15 +44,17 @@ _FORGET = (
 
 
 def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
-    """Add stored calls to the sums; with a sign of -1, take out what was added. Wants the write lock."""
+    """Add stored calls to the sums; with a sign of -1, take out what was added.
+
+    The caller holds the write lock."""
     connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign})
 
 
 def forget_session(
     connection: sqlite3.Connection, session_id: str, first_day: str, last_day: str
 ) -> None:
-    """Add the sums of a session on these days, both included, to those of calls that name none. Wants the
-    write lock."""
+    """Add the sums of a session on these days, both included, to those of calls that name none. The caller
+    holds the write lock."""
     first, last = date.fromisoformat(first_day), date.fromisoformat(last_day)
     days = [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
     values = {"days": orjson.dumps(days).decode(), "session_id": session_id}

@@ -85,15 +85,15 @@ _REMOVE = (
 def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
     """Add stored calls to the sums of their sessions; with a sign of -1, take out what was added.
 
-    Title and times are never taken out: a call that is taken out comes back with another cost. Wants the
-    write lock."""
+    Title and times are never taken out: a call that is taken out comes back with another cost. The caller
+    holds the write lock."""
     rows = connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign}).fetchall()
     savings.mark_due(connection, {session_id for (session_id,) in rows})
 
 
 def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
     """Remove the sums of a session whose last call is about to be removed, and what it could have saved.
-    Wants the write lock."""
+    The caller holds the write lock."""
     for (session_id,) in connection.execute(_REMOVE, {"id": usage_id}).fetchall():
         savings.remove_session(connection, session_id)
 
@@ -104,7 +104,7 @@ def find_titled(connection: sqlite3.Connection, usage_id: int) -> set[str]:
 
 
 def refresh_title(connection: sqlite3.Connection, session_id: str) -> None:
-    """Give a session the title of the earliest call that is left of it. Wants the write lock."""
+    """Give a session the title of the earliest call that is left of it. The caller holds the write lock."""
     connection.execute(_RETITLE, unnamed_sessions.bind(session_id))
 
 

@@ -53,8 +53,8 @@ def find_session(connection: sqlite3.Connection, usage_id: int) -> str | None:
 def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> list[int]:
     """Put a call without a session into that of the call that it continues.
 
-    Returns the ids of all calls that were put into one. Where both have one already, they stay there. Wants
-    the write lock."""
+    Returns the ids of all calls that were put into one. Where both have one already, they stay there. The
+    caller holds the write lock."""
     firsts = dict(
         connection.execute(
             "select u.id, n.first_id from usage as u"

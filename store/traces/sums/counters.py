@@ -72,7 +72,7 @@ class CallCounter:
         self._known: set[tuple[str, str]] | None = None
 
     def add(self, entries: Iterable[UsageLogEntry]) -> None:
-        """Add entries that are new in this transaction. Wants the write lock."""
+        """Add entries that are new in this transaction. The caller holds the write lock."""
         # It is run for each call, so it spells out what a loop over fields would take twice as long for.
         calls: dict[tuple[str, str, str], list[float]] = {}
         times: dict[tuple[str, str, float], list[float]] = {}

@@ -136,8 +136,8 @@ class Tally:
         return key
 
     def write(self, connection: sqlite3.Connection) -> "Names":
-        """Add what was booked to the tables, and return the names it was booked to. Wants the write
-        lock."""
+        """Add what was booked to the tables, and return the names it was booked to. The caller holds
+        the write lock."""
         names = Names(connection)
         booked = [(names.bound(key), sums) for key, sums in self._sums.items()]
         connection.executemany(_UPSERT_HOUR, [(*key, *sums.values()) for key, sums in booked])

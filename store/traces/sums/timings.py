@@ -72,8 +72,8 @@ class Timings:
         self._added[key].append(_read_values(call))
 
     def write(self, connection: sqlite3.Connection, names: Names) -> None:
-        """Add what was collected to the table. ``names`` are those of the hourly sums. Wants the write
-        lock."""
+        """Add what was collected to the table. ``names`` are those of the hourly sums. The caller holds
+        the write lock."""
         days = defaultdict[tuple[str, ...], list[Sequence[float | None]]](list)
         for key, values in self._added.items():
             bound = names.bound(key)

@@ -1,4 +1,4 @@
-"""The core as it comes, and as it is patched."""
+"""mitmproxy as it comes, and as it is patched."""
 
 import pytest
 from mitmproxy import options

@@ -1,4 +1,4 @@
-"""The contract with the core about when it deals with what has come.
+"""The contract with mitmproxy about when it deals with what has come.
 
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """

@@ -1,4 +1,4 @@
-"""The contract with the core about how layers wait for hooks, and pass commands on.
+"""The contract with mitmproxy about how layers wait for hooks, and pass commands on.
 
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """

@@ -1,4 +1,4 @@
-"""The contract with the core about what a connection that has ended leaves behind.
+"""The contract with mitmproxy about what a connection that has ended leaves behind.
 
 When the ``still`` test fails, mitmproxy has changed: see whether the patch can go.
 """

@@ -204,7 +204,7 @@ def test_a_head_takes_no_memory_once_its_client_has_left(layer, memory):
     assert memory.total_bytes > 50 * KIBI
     seen = drive(layer, events.ConnectionClosed(layer.conn))
     assert memory.total_bytes == len(layer.buf) == 0
-    assert find(seen, commands.Log) == []  # the core would quote the head
+    assert find(seen, commands.Log) == []  # mitmproxy would quote the head
 
 
 LATER_S = 1e12
