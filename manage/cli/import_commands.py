@@ -28,22 +28,16 @@ from manage.cli.console import (
     tell_of_other_nodes,
     user_option,
 )
+from manage.cli.import_batches import BatchStore
 from metering.formats import format_calls, format_count
-from runtime import clock
-from runtime.files import replace_private
-from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import Settings
 from store import call_imports
 from store.control.database import ControlDatabase
-from store.traces import steps
 from store.traces.calls.exported_call import ExportedCall, LineError, parse_line
-from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 
 BATCH_CALLS = 200
 BATCH_BYTES = 4 << 20
-POLL_S = 0.05
-PATIENCE_S = 120.0
 PROGRESS_S = 0.2
 
 
@@ -78,7 +72,8 @@ def import_(
             target = _Target.find(settings, control, user)
         tell_of_other_nodes(settings)
         stream = stack.enter_context(_open(source))
-        importing = _Import(target, stack.enter_context(_open_sink(settings, target)), organization)
+        batches = BatchStore(settings.data_dir, target.organization_id)
+        importing = _Import(target, stack.enter_context(closing(batches)), organization)
         importing.run(stream)
     if as_json:
         print_json({"imported": importing.imported, "known": importing.known})
@@ -104,73 +99,12 @@ class _Target:
         )
 
 
-class _Sink:
-    """The place that batches go to: the database if this process has the recorder's lock, else a recorder."""
-
-    def __init__(self, settings: Settings, target: _Target) -> None:
-        self._settings = settings
-        self._target = target
-        self._folder = call_imports.find_folder(settings.data_dir, target.organization_id)
-        self._lock: ProcessLock | None = None
-        self._traces: TraceDatabase | None = None
-
-    def store(self, lines: list[bytes]) -> None:
-        """Store the calls of these lines. Raises BackendError, sqlite3.Error, OSError."""
-        if self._has_lock():
-            self._store_here(lines)
-            return
-        for each in (self._folder.parent, self._folder):
-            each.mkdir(mode=0o700, exist_ok=True)
-        path = self._folder / f"{clock.new_id()}{call_imports.SUFFIX}"
-        replace_private(path, b"\n".join(lines))
-        ends_at_s = time.monotonic() + PATIENCE_S
-        while path.exists():
-            if self._has_lock():  # the recorder has ended
-                path.unlink(missing_ok=True)
-                self._store_here(lines)
-                return
-            if time.monotonic() > ends_at_s:
-                raise BackendError(
-                    "the recorder does not store these calls, which it tries again: `taximeter doctor` and"
-                    " its log say why"
-                )
-            time.sleep(POLL_S)
-        if path.with_suffix(call_imports.REFUSED).exists():
-            raise BackendError("the recorder is of another version: restart the service")
-
-    def close(self) -> None:
-        with suppress(OSError):  # there is none, or calls still wait in it
-            self._folder.rmdir()
-        if self._traces is not None:
-            self._traces.close()
-        if self._lock is not None:
-            self._lock.release()
-
-    def _has_lock(self) -> bool:
-        if self._lock is None:
-            with suppress(LockHeldError):
-                self._lock = ProcessLock(self._settings.data_dir / "recorder.lock")
-        return self._lock is not None
-
-    def _store_here(self, lines: list[bytes]) -> None:
-        if self._traces is None:
-            self._traces = TraceDatabase(self._target.path)
-        with steps.patient(self._traces.connection):
-            call_imports.store_lines(self._traces, lines)
-
-
-@contextmanager
-def _open_sink(settings: Settings, target: _Target) -> Iterator[_Sink]:
-    with closing(_Sink(settings, target)) as sink:
-        yield sink
-
-
 @dataclass(slots=True)
 class _Import:
     """An import as far as it is. ``known`` calls were there already."""
 
     target: _Target
-    sink: _Sink
+    batches: BatchStore
     only: str | None
     imported: int = 0
     known: int = 0
@@ -227,7 +161,7 @@ class _Import:
         known = call_imports.find_known(self.target.path, list(self._batch))
         new = [line for entry_id, line in self._batch.items() if entry_id not in known]
         if new:
-            self.sink.store(new)
+            self.batches.store(new)
         self.imported += len(new)
         self.known += len(known)
         self._batch.clear()

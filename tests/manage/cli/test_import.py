@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from manage.cli import import_commands
+from manage.cli import import_batches, import_commands
 from manage.cli.main import cli
 from metering.rate_limits import RateLimits
 from recorder.imports import Imports
@@ -257,7 +257,7 @@ def test_where_the_recorder_ends_the_command_stores_what_it_had_handed_over(
 ):
     here.insert(make_entry())
     lock = ProcessLock(there.data_dir / "recorder.lock")
-    monkeypatch.setattr("manage.cli.import_commands.time.sleep", lambda _s: lock.release())
+    monkeypatch.setattr("manage.cli.import_batches.time.sleep", lambda _s: lock.release())
     result = there.run("import", "-", input=here.export())
     assert result.stdout == "Imported 1 call.\n", result.output
     assert call_imports.list_organizations(there.data_dir) == []
@@ -266,7 +266,7 @@ def test_where_the_recorder_ends_the_command_stores_what_it_had_handed_over(
 def test_a_recorder_that_cannot_store_is_not_waited_for_without_end(here, there, monkeypatch):
     here.insert(make_entry())
     lock = ProcessLock(there.data_dir / "recorder.lock")
-    monkeypatch.setattr(import_commands, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(import_batches, "PATIENCE_S", 0.0)
     result = there.run("import", "-", input=here.export())
     lock.release()
     assert result.exit_code == 1
