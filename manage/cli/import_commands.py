@@ -33,6 +33,7 @@ from metering.formats import format_calls, format_count
 from runtime.settings import Settings
 from store import call_imports
 from store.control.database import ControlDatabase
+from store.copies import find_copies
 from store.traces.calls.exported_call import ExportedCall, LineError, parse_line
 from store.traces.paths import trace_path
 
@@ -71,6 +72,9 @@ def import_(
         with open_control(settings) as control:
             target = _Target.find(settings, control, user)
         tell_of_other_nodes(settings)
+        copies = find_copies(settings.data_dir)
+        if copies is not None and copies.is_elsewhere(target.organization_id):
+            raise BackendError("this node does not keep the calls of your organisation")
         stream = stack.enter_context(_open(source))
         batches = BatchStore(settings.data_dir, target.organization_id)
         importing = _Import(target, stack.enter_context(closing(batches)), organization)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -272,6 +273,21 @@ def test_a_recorder_that_cannot_store_is_not_waited_for_without_end(here, there,
     assert result.exit_code == 1
     assert "taximeter doctor" in result.stderr
     assert call_imports.list_organizations(there.data_dir) == [there.organization_id]
+
+
+def test_a_node_that_does_not_keep_the_calls_of_the_organization_imports_none(
+    here, there, monkeypatch
+):
+    here.insert(make_entry())
+    lines = here.export()
+    elsewhere = SimpleNamespace(list_others=lambda: ["node:1 (a)"], is_elsewhere=lambda _: True)
+    for module in ("console", "import_commands"):
+        monkeypatch.setattr(f"manage.cli.{module}.find_copies", lambda _: elsewhere)
+    result = there.run("import", "-", input=lines)
+    assert result.exit_code == 1
+    assert "node:1" in result.stderr
+    assert "this node does not keep the calls" in result.stderr
+    assert not there.path.exists()
 
 
 class Terminal(io.StringIO):
