@@ -1,11 +1,8 @@
 import os
 import platform
 import signal
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
@@ -88,41 +85,6 @@ def test_a_process_gives_back_the_memory_of_large_bodies():
 
     plain = {"PATH": os.defpath}
     assert measure_mb(plain) - measure_mb(give_back_memory(plain)) > 20
-
-
-async def test_only_the_exporting_process_gets_the_variables_of_opentelemetry(
-    settings, tmp_path, monkeypatch
-):
-    """Headers for the collector are secrets. The collector is noted before the first call."""
-    environs = {}
-
-    async def keep(self, child, environ):
-        environs[child.name] = environ
-        if child.name == "otel":
-            self._request_stop()
-        else:
-            await self._stopping.wait()
-
-    monkeypatch.setattr(Supervisor, "_keep", keep)
-    handled = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    supervisor = Supervisor(
-        replace(settings, of_extensions={**settings.of_extensions, "otel": "on"})
-    )
-    given = {"OTEL_EXPORTER_OTLP_HEADERS": SECRET, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:1"}
-    try:
-        await supervisor.run({"PATH": "/bin", "TAXIMETER_SMTP_URL": SECRET, **given})
-    finally:
-        supervisor.close()
-        signal.signal(signal.SIGINT, handled[0])
-        signal.signal(signal.SIGTERM, handled[1])
-    with_them = [name for name, environ in environs.items() if given.keys() & environ.keys()]
-    assert with_them == ["otel"]
-    assert environs["otel"].items() >= given.items()
-    assert "TAXIMETER_SMTP_URL" not in environs["otel"]
-    with closing(sqlite3.connect(settings.data_dir / "otel.db")) as db:
-        assert db.execute("select collector from collectors").fetchall() == [
-            ("http://c:1/v1/traces",)
-        ]
 
 
 def test_a_service_that_is_started_for_a_run_gets_no_credential(settings, monkeypatch):

@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from extensions.credentials_in_calls.findings import FoundSecrets, Progress
 from runtime import clock
 from runtime.locks import ProcessLock
 from store.backup import backup, contents, copying
@@ -147,29 +146,6 @@ def test_a_copy_is_one_state_and_goes_on_while_others_write(place, tmp_path, mon
     with TraceDatabase(tmp_path / "copy.db") as copied:
         assert copied.count_entries() == count
         assert list(copied.verify()) == []
-
-
-def test_findings_are_never_ahead_of_the_calls_that_they_are_about(place, copy, monkeypatch):
-    """Else a call that is recorded after a restore would be taken for one that was searched."""
-    copy_database = copying.copy_database
-
-    def record_meanwhile(source, target):
-        copy_database(source, target)
-        if source.name == "secrets.db":
-            place.insert("a", make_entry())
-            found = FoundSecrets(place.traces("a"))
-            found.add(Progress(usage_id=8, piece_id=9), [])
-            found.close()
-
-    monkeypatch.setattr(copying, "copy_database", record_meanwhile)
-    copy.make()
-    restored = copy.restore() / place.traces("a").relative_to(place.data_dir)
-    with TraceDatabase(restored) as traces:
-        found = FoundSecrets(restored)
-        progress = found.read_progress()
-        found.close()
-        assert progress is not None
-        assert progress.usage_id <= traces.count_entries() == 8
 
 
 def test_every_call_in_a_backup_has_its_endpoint_there(place, copy, monkeypatch):

@@ -8,7 +8,6 @@ from contextlib import closing
 import pytest
 import zstandard
 
-from extensions.credentials_in_calls.findings import Finding, FoundSecrets, Progress, secrets_path
 from metering.entry import UsageLogEntry
 from store import database
 from store.traces import steps
@@ -88,19 +87,6 @@ def fill(traces: TraceDatabase) -> tuple[list[UsageLogEntry], list[UsageLogEntry
             "insert into savings values (?, '2026-01-02', 'large_result', ?, 1, 1, 1, 0, '[]')",
             (SESSION, WORD),
         )
-    with closing(FoundSecrets(traces.path)) as found:
-        findings = [
-            Finding(
-                usage_id=ids[each.entry_id],
-                digest=each.entry_id.encode(),
-                kind="key",
-                place="user",
-                shown=WORD if each is gone[0] else "other",
-                created_at=each.created_at,
-            )
-            for each in (gone[0], stays[0])
-        ]
-        found.add(Progress(1, 1), findings)
     return gone, stays
 
 
@@ -146,8 +132,6 @@ def test_nothing_of_erased_calls_is_left_in_any_file(traces, criteria):
     assert db.execute("select session_id from sessions").fetchall() == [("stays",)]
     for table in ("savings", "loose_segments", "loose_pieces", "search_moves"):
         assert db.execute(f"select count(*) from {table}").fetchone() == (0,), table  # noqa: S608
-    with closing(database.open_readonly(secrets_path(traces.path), busy_timeout_s=1)) as found:
-        assert found.execute("select shown from found").fetchall() == [("other",)]
 
 
 def test_erasing_leaves_no_free_pages(traces):
