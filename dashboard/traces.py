@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
@@ -29,6 +29,7 @@ from dashboard import rendering
 from dashboard.addresses import raw_path
 from dashboard.call.addresses import find_address
 from dashboard.call.downloads import Downloads
+from dashboard.call_route import CallRoute
 from dashboard.compare.pages import ComparePages
 from dashboard.export import conversion
 from dashboard.kept_connections import KeptConnections
@@ -44,7 +45,7 @@ from dashboard.queries.query_proxy import (
     RefusedError,
     StoppedError,
 )
-from dashboard.replay.pages import ReplayPages
+from dashboard.replay.pages import ReplayPages, find_address as find_replay
 from dashboard.visitors import Visitors
 from runtime import extensions
 from runtime.organization_locks import BusyError
@@ -59,6 +60,17 @@ _STOPPED = (
 )
 
 logger = logging.getLogger(__name__)
+
+
+class _TracesRoute(CallRoute):
+    """The route of all addresses below ``/traces``, those of replays included."""
+
+    def reads_calls(self, method: str, path: str) -> bool:
+        is_read = super().reads_calls(method, path)
+        replay = find_replay(path)
+        if replay is None:
+            return is_read
+        return replay.reads_calls and (is_read or method == replay.method)
 
 
 class Traces:
@@ -85,7 +97,7 @@ class Traces:
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/traces{rest:path}", self),
+            _TracesRoute("/traces{rest:path}", self),
             Mount("/-/static", StaticFiles(directory=_find_static())),
         ]
 

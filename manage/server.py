@@ -31,12 +31,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dashboard.app import CallPages, Dashboard
+from dashboard.call_route import CallRoute
 from dashboard.mail.mailer import Mailer
 from dashboard.slow_readers import SlowReaders
 from dashboard.visitors import StatedCallers
 from manage.api.routes import Api
 from manage.client_address import ClientAddress
-from manage.metrics.routes import Metrics
+from manage.metrics.routes import METRICS, Metrics
 from manage.supervision.workers import Workers
 from runtime import address_space, extensions, logs, parent_watch, readiness, stacks
 from runtime.attempts import make_bad_key_limit
@@ -181,7 +182,12 @@ def make_app(
                 yield
 
     app = Starlette(
-        routes=[Route("/livez", _live), api.route(), metrics.route(), *pages.routes()],
+        routes=[
+            Route("/livez", _live),
+            api.route(),
+            CallRoute(METRICS, metrics.serve),
+            *pages.routes(),
+        ],
         lifespan=lifespan,
         exception_handlers=pages.exception_handlers(),
         middleware=[
@@ -196,6 +202,7 @@ def make_app(
     front_door: FrontDoor | None = hooks.front_door(
         settings=settings,
         app=app.router.middleware_stack,
+        routes=app.routes,
         visitors=pages.visitors,
         pool=page_workers,
     )

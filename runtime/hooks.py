@@ -95,10 +95,11 @@ def stated_callers(settings: Any, pool: Any, bad_keys: Any) -> Any:
 
 
 @hookspec(firstresult=True)
-def front_door(settings: Any, app: Any, visitors: Any, pool: Any) -> Any:
-    """Return what takes requests before ``app``, the routes (``manage.server.FrontDoor``), or None.
+def front_door(settings: Any, app: Any, routes: Any, visitors: Any, pool: Any) -> Any:
+    """Return what takes requests before ``app`` (``manage.server.FrontDoor``), or None.
 
-    Called as ``stated_callers`` is. ``visitors`` knows who makes a request."""
+    Called as ``stated_callers`` is. ``routes`` say which requests read calls, and ``visitors`` who makes a
+    request."""
     raise NotImplementedError
 
 

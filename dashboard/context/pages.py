@@ -4,8 +4,9 @@ Query processes find and render them."""
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
+from dashboard.call_route import CallRoute
 from dashboard.context.sorting import SORTS
 from dashboard.list_arguments import parse_number
 from dashboard.page_forwarding import PageForwarding
@@ -24,9 +25,9 @@ class ContextPages:
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/traces/usage/{usage_id:int}/context", self.call_page),
+            CallRoute("/traces/usage/{usage_id:int}/context", self.call_page),
             # An id is text of the client's, which may hold slashes.
-            Route("/sessions/{session_id:path}/context", self.session_page),
+            CallRoute("/sessions/{session_id:path}/context", self.session_page),
         ]
 
     async def call_page(self, request: Request) -> Response:

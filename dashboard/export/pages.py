@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 from starlette.types import Send
 
+from dashboard.call_route import CallRoute
 from dashboard.current_counts import CurrentCounts
 from dashboard.export.session_file import SessionFile
 from dashboard.kept_connections import KeptConnections
@@ -82,7 +83,7 @@ class SharePages(TracePages):
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes, which come before those of sessions: an id may hold slashes."""
-        return [Route("/sessions/{session_id:path}/export.html", self.export_session)]
+        return [CallRoute("/sessions/{session_id:path}/export.html", self.export_session)]
 
     async def export_session(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)

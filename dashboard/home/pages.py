@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import notices, rendering
 from dashboard.addresses import session_address
+from dashboard.call_route import CallRoute
 from dashboard.home.chart import make_bars
 from dashboard.home.overview import read_overview
 from dashboard.kept_connections import KeptConnections
@@ -52,7 +53,7 @@ class HomePages:
         self._connections = connections
 
     def routes(self) -> list[BaseRoute]:
-        return [Route("/", self.home_page)]
+        return [CallRoute("/", self.home_page)]
 
     async def home_page(self, request: Request) -> Response:
         visitor, found = await self._visitors.require_with(request, self._read)

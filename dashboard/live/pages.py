@@ -10,10 +10,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import rendering
 from dashboard.addresses import CALL_ID, call_address, session_address
+from dashboard.call_route import CallRoute
 from dashboard.kept_connections import KeptConnections
 from dashboard.live.feeds import Feed, Feeds
 from dashboard.live.growing_calls import GrowingCall, GrowingCalls, read_more
@@ -77,9 +78,9 @@ class LivePages(TracePages):
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/live/events", self.follow),
-            Route("/live/{entry_id}", self.call_page),
-            Route("/live/{entry_id}/events", self.follow_call),
+            CallRoute("/live/events", self.follow),
+            CallRoute("/live/{entry_id}", self.call_page),
+            CallRoute("/live/{entry_id}/events", self.follow_call),
         ]
 
     def stop(self) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import rendering
+from dashboard.call_route import CallRoute
 from dashboard.kept_connections import KeptConnections
 from dashboard.nothing_recorded import NothingRecorded
 from dashboard.overview import chart, figures
@@ -37,7 +38,7 @@ class OverviewPages(TracePages):
         self._nothing_recorded = NothingRecorded(settings, visitors)
 
     def routes(self) -> list[BaseRoute]:
-        return [Route(PATH, self.page), Route(f"{PATH}.json", self.json)]
+        return [CallRoute(PATH, self.page), CallRoute(f"{PATH}.json", self.json)]
 
     async def page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)

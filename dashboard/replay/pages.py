@@ -56,6 +56,11 @@ class ReplayAddress:
     def method(self) -> str:
         return "POST" if self.part == "check" else "GET"
 
+    @property
+    def reads_calls(self) -> bool:
+        """Return whether it reads calls; a ticket is for the proxies that this machine knows."""
+        return self.part != "ticket"
+
 
 def find_address(path: str) -> ReplayAddress | None:
     """Return what an address names, or None for one that is not of this page."""

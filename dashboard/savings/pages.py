@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import rendering
 from dashboard.addresses import session_address
+from dashboard.call_route import CallRoute
 from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_span
 from dashboard.rendering import PRIVATE
 from dashboard.savings.findings import Findings, describe_findings, make_findings
@@ -49,11 +50,11 @@ class SavingsPages(TracePages):
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/savings", self.period_page),
-            Route("/savings.json", self.period_json),
+            CallRoute("/savings", self.period_page),
+            CallRoute("/savings.json", self.period_json),
             # An id is text of the client's, which may hold slashes.
-            Route("/sessions/{session_id:path}/savings", self.session_page),
-            Route("/sessions/{session_id:path}/savings.json", self.session_json),
+            CallRoute("/sessions/{session_id:path}/savings", self.session_page),
+            CallRoute("/sessions/{session_id:path}/savings.json", self.session_json),
         ]
 
     async def period_page(self, request: Request) -> Response:

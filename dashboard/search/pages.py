@@ -6,10 +6,11 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import rendering
 from dashboard.addresses import call_address, session_address
+from dashboard.call_route import CallRoute
 from dashboard.kept_connections import KeptConnections
 from dashboard.list_arguments import format_cursor
 from dashboard.rendering import PRIVATE
@@ -51,7 +52,7 @@ class SearchPages(TracePages):
         self._is_on = settings.search_index
 
     def routes(self) -> list[BaseRoute]:
-        return [Route(PATH, self.page), Route(f"{PATH}.json", self.json)]
+        return [CallRoute(PATH, self.page), CallRoute(f"{PATH}.json", self.json)]
 
     async def page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)

@@ -11,11 +11,12 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.call.fact import calls_address
+from dashboard.call_route import CallRoute
 from dashboard.list_arguments import format_cursor, parse_cursor, parse_limit
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import (
@@ -53,10 +54,10 @@ class SessionPages(TracePages):
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/sessions", self.list_page),
-            Route("/sessions.json", self.list_json),
+            CallRoute("/sessions", self.list_page),
+            CallRoute("/sessions.json", self.list_json),
             # An id is text of the client's, which may hold slashes.
-            Route("/sessions/{session_id:path}", self.session_page),
+            CallRoute("/sessions/{session_id:path}", self.session_page),
         ]
 
     async def list_page(self, request: Request) -> Response:

@@ -21,7 +21,6 @@ from manage.cli.backend import Backend
 from manage.cli.console import BackendError
 from manage.cli.remote import AwayError, RemoteBackend, RemoteError
 from runtime import response_headers
-from runtime.call_paths import is_of_calls
 from runtime.errors import ControlError
 from store.control.database import ControlDatabase
 from store.control.people import Caller
@@ -103,8 +102,8 @@ class ClusterBackend:
     def call[Request: RequestModel, Response: ResponseModel](
         self, operation: Operation[Request, Response], id_: str = "", /, **fields: object
     ) -> Response:
-        is_dry_run = fields.get("dry_run") is True
-        if not is_of_calls(operation.method, f"/api{operation.path}", is_dry_run=is_dry_run):
+        is_dry_run = operation.has_dry_run and fields.get("dry_run") is True
+        if not (operation.reads_calls or is_dry_run):
             return self._local.call(operation, id_, **fields)
         reasons = []
         for holder in self._holders:

@@ -113,11 +113,11 @@ def stated_callers(settings: Settings, pool: Any, bad_keys: Any) -> Any:
 
 
 @hookimpl
-def front_door(settings: Settings, app: Any, visitors: Any, pool: Any) -> Any:
+def front_door(settings: Settings, app: Any, routes: Any, visitors: Any, pool: Any) -> Any:
     if settings.node.copy is None or "web" not in settings.node.parts:
         return None
     module = import_module("extensions.cluster.pages.front_door")
-    return module.make(app, settings.data_dir, visitors, pool)
+    return module.make(app, routes, settings.data_dir, visitors, pool)
 
 
 def check_installed() -> None:

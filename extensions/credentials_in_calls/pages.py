@@ -4,9 +4,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import rendering
+from dashboard.call_route import CallRoute
 from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
 from dashboard.visitors import Visitors
@@ -38,7 +39,7 @@ class SecretPages:
         self._connections = connections
 
     def routes(self) -> list[BaseRoute]:
-        return [Route("/secrets", self.secrets_page)]
+        return [CallRoute("/secrets", self.secrets_page)]
 
     async def secrets_page(self, request: Request) -> Response:
         visitor = await self._visitors.require(request)

@@ -41,6 +41,7 @@ class RecordedItems(ResponseModel):
     summary="What was recorded in a period, as `taximeter reconcile` compares it with upstream's reports.",
     request=RecordedUsageQuery,
     response=RecordedItems,
+    reads_calls=True,
 )
 def get_recorded_usage(context: Context[RecordedUsageQuery]) -> RecordedItems:
     """Return what was recorded on these days for calls that the API bills.

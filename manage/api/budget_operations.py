@@ -119,6 +119,7 @@ class CreatedWebhook(BudgetWebhook):
     request=NoFields,
     response=Budget,
     errors=_NO_ENDPOINT_BUDGET,
+    reads_calls=True,
 )
 def get_endpoint_budget(context: Context[NoFields]) -> Budget:
     return Budget.make(context.management.budgets.get(context.caller, context.id))
@@ -161,6 +162,7 @@ def delete_endpoint_budget(context: Context[NoFields]) -> Done:
     summary="The budgets of your organisation and its endpoints, newest first.",
     request=PageQuery,
     response=BudgetPage,
+    reads_calls=True,
 )
 def list_budgets(context: Context[PageQuery]) -> BudgetPage:
     management = context.management.budgets
@@ -177,6 +179,7 @@ def list_budgets(context: Context[PageQuery]) -> BudgetPage:
     request=NoFields,
     response=Budget,
     errors=_NO_BUDGET,
+    reads_calls=True,
 )
 def get_budget(context: Context[NoFields]) -> Budget:
     return Budget.make(context.management.budgets.get(context.caller, None))

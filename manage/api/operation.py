@@ -34,6 +34,8 @@ class Operation[Request: RequestModel, Response: ResponseModel]:
     ``errors``: the statuses that this operation can be refused with besides those of all operations,
     and why. The API sends the text for 403 and 404 instead of the error's own, which is for a
     terminal.
+    ``reads_calls``: it reads recorded calls and changes nothing, so it is carried out where those of the
+    caller are, if that is another machine of the service. So is a dry run of any operation.
     ``encode`` yields the JSON of a response that may be too large to be made as a whole; ``run`` makes
     the response of it. ``is_slow``: it may take seconds."""
 
@@ -48,6 +50,11 @@ class Operation[Request: RequestModel, Response: ResponseModel]:
     errors: Mapping[HTTPStatus, str] = field(default_factory=dict)
     encode: Callable[[Context[Request]], Iterator[bytes]] | None = None
     is_slow: bool = False
+    reads_calls: bool = False
+
+    @property
+    def has_dry_run(self) -> bool:
+        return "dry_run" in self.request.model_fields
 
     @property
     def query(self) -> type[RequestModel]:
@@ -69,6 +76,7 @@ def operation[Request: RequestModel, Response: ResponseModel](
     status: HTTPStatus = HTTPStatus.OK,
     errors: Mapping[HTTPStatus, str] | None = None,
     is_slow: bool = False,
+    reads_calls: bool = False,
 ) -> Callable[[Callable[[Context[Request]], Response]], Operation[Request, Response]]:
     """Return a decorator that makes an operation of the function that carries it out."""
 
@@ -84,6 +92,7 @@ def operation[Request: RequestModel, Response: ResponseModel](
             status=status,
             errors=errors or {},
             is_slow=is_slow,
+            reads_calls=reads_calls,
         )
 
     return declare
@@ -92,7 +101,7 @@ def operation[Request: RequestModel, Response: ResponseModel](
 def streamed[Request: RequestModel, Response: ResponseModel](
     path: str, *, name: str, summary: str, request: type[Request], response: type[Response]
 ) -> Callable[[Callable[[Context[Request]], Iterator[bytes]]], Operation[Request, Response]]:
-    """Return a decorator that makes a GET of the function that yields its JSON, in parts."""
+    """Return a decorator that makes a GET, which reads calls, of the function that yields its JSON."""
 
     def declare(
         encode: Callable[[Context[Request]], Iterator[bytes]],
@@ -107,6 +116,7 @@ def streamed[Request: RequestModel, Response: ResponseModel](
             run=lambda context: response.model_validate_json(b"".join(encode(context))),
             status=HTTPStatus.OK,
             encode=encode,
+            reads_calls=True,
         )
 
     return declare

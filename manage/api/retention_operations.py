@@ -227,6 +227,7 @@ class OpenErasures(ResponseModel):
     summary="How long your organisation keeps calls, and what the next run is going to remove.",
     request=NoFields,
     response=Retention,
+    reads_calls=True,
 )
 def get_retention(context: Context[NoFields]) -> Retention:
     return Retention.make(context.management.removal.read_state(context.caller))

@@ -82,6 +82,21 @@ class ReceivedRequest:
     body: bytes | None
 
 
+class OperationRoute(Route):
+    """The route of the operations at a path, by their methods."""
+
+    def __init__(
+        self, path: str, endpoint: Callable[..., Any], operations: Mapping[str, Operation[Any, Any]]
+    ) -> None:
+        super().__init__(path, endpoint, methods=list(operations))
+        self._operations = operations
+
+    def reads_calls(self, method: str, *, is_dry_run: bool) -> bool:
+        """Return whether a request reads calls. ``is_dry_run``: its body asks for a dry run."""
+        found = self._operations.get("GET" if method == "HEAD" else method)
+        return found is not None and (found.reads_calls or (is_dry_run and found.has_dry_run))
+
+
 class Api:
     """The Starlette application of the management API. ``clock_s`` returns monotonic seconds."""
 
@@ -113,7 +128,7 @@ class Api:
             routes=[
                 Route("/openapi.json", self.serve_document),
                 *(
-                    Route(path, partial(self.serve, methods), methods=list(methods))
+                    OperationRoute(path, partial(self.serve, methods), methods)
                     for path, methods in paths.items()
                 ),
             ],

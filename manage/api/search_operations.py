@@ -82,6 +82,7 @@ class SearchHits(ResponseModel):
     request=SearchQuery,
     response=SearchHits,
     is_slow=True,
+    reads_calls=True,
 )
 def search_calls(context: Context[SearchQuery]) -> SearchHits:
     query = context.request

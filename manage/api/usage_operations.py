@@ -189,6 +189,7 @@ class Run(ResponseModel):
     summary="Totals of your organisation's calls, by day, model, endpoint, client, credential or billing.",
     request=UsageQuery,
     response=Usage,
+    reads_calls=True,
 )
 def get_usage(context: Context[UsageQuery]) -> Usage:
     query = context.request
@@ -206,6 +207,7 @@ def get_usage(context: Context[UsageQuery]) -> Usage:
     errors={
         HTTPStatus.NOT_FOUND: "There is no such run: an id has 1 to 64 letters, digits and . _ -"
     },
+    reads_calls=True,
 )
 def get_run(context: Context[NoFields]) -> Run:
     return Run.make(context.management.run_usage(context.caller, context.id))

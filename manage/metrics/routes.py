@@ -13,7 +13,6 @@ from importlib.metadata import version
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from manage.metrics.exposition import render
 from manage.metrics.figures import FigureReader
@@ -28,6 +27,7 @@ from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.control.sessions import Visitor
 
+METRICS = "/metrics"
 _NO_KEY = (
     "Send a service API key: Authorization: Bearer sk_…, or the text of TAXIMETER_METRICS_TOKEN for the"
     " figures of all organisations.\n"
@@ -68,9 +68,6 @@ class Metrics:
         self._version = version("taximeter")
         # One at a time, so that scrapes take one of the threads that the API needs too.
         self._turn = asyncio.Lock()
-
-    def route(self) -> Route:
-        return Route("/metrics", self.serve)
 
     async def serve(self, request: Request) -> Response:
         """Return the metrics that the caller may see."""

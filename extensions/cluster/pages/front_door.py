@@ -15,9 +15,11 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.addresses import raw_path, requested
+from dashboard.call_route import CallRoute
 from dashboard.forms import read_body
 from dashboard.visitors import ControlPool, NotSignedInError, TooManyBadKeysError, Visitors
 from extensions.cluster.page_nodes import FIRST_BYTE_S, PageNode, PageNodes, PageNodesFile
@@ -29,7 +31,8 @@ from extensions.cluster.pages.forwarding import (
     until_gone,
 )
 from extensions.cluster.statements import Statement, load_signing_key
-from runtime.call_paths import METRICS, is_of_calls
+from manage.api.routes import OperationRoute
+from manage.metrics.routes import METRICS
 from store.control.people import Caller
 from store.control.sessions import Visitor
 
@@ -49,14 +52,16 @@ class FrontDoor:
     def __init__(
         self,
         app: ASGIApp,
+        routes: Sequence[BaseRoute],
         nodes: PageNodesFile,
         visitors: Visitors,
         pool: ControlPool,
         forwarder: Forwarder,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
-        """Sign by this clock, in seconds since 1970."""
+        """Sign by this clock, in seconds since 1970. ``routes`` are those of the application."""
         self._app = app
+        self._routes = routes
         self._nodes = nodes
         self._visitors = visitors
         self._pool = pool
@@ -77,7 +82,7 @@ class FrontDoor:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         nodes = self._nodes.read() if scope["type"] == "http" else None
-        if nodes is None or not is_of_calls(scope["method"], raw_path(scope), is_dry_run=True):
+        if nodes is None or not reads_calls(self._routes, scope, is_dry_run=True):
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
@@ -91,7 +96,7 @@ class FrontDoor:
             too_large="This request is too large.",
             cut="This request did not come to its end.",
         )
-        if not is_of_calls(request.method, raw_path(scope), is_dry_run=_is_dry_run(body)):
+        if not reads_calls(self._routes, scope, is_dry_run=_is_dry_run(body)):
             await self._app(scope, _once_more(body, receive), send)
             return
         await until_gone(receive, self._forward(request, body, caller, nodes, send))
@@ -173,6 +178,30 @@ def _without_key(caller: Caller) -> Caller:
     return Caller(user_id=caller.user_id, organization_id=caller.organization_id, role=caller.role)
 
 
-def make(app: ASGIApp, data_dir: Path, visitors: Visitors, pool: ControlPool) -> FrontDoor:
-    """Return a front door before an application."""
-    return FrontDoor(app, PageNodesFile(data_dir), visitors, pool, Forwarder())
+def reads_calls(routes: Sequence[BaseRoute], scope: Scope, *, is_dry_run: bool) -> bool:
+    """Return whether a request is for a route that reads calls.
+
+    ``is_dry_run``: its body asks for a dry run."""
+    for route in routes:
+        match, child = route.matches(scope)
+        if match is not Match.FULL:
+            continue
+        if isinstance(route, Mount):
+            return reads_calls(route.routes, {**scope, **child}, is_dry_run=is_dry_run)
+        if isinstance(route, CallRoute):
+            return route.reads_calls(scope["method"], raw_path(scope))
+        return isinstance(route, OperationRoute) and route.reads_calls(
+            scope["method"], is_dry_run=is_dry_run
+        )
+    return False
+
+
+def make(
+    app: ASGIApp,
+    routes: Sequence[BaseRoute],
+    data_dir: Path,
+    visitors: Visitors,
+    pool: ControlPool,
+) -> FrontDoor:
+    """Return a front door before an application with these routes."""
+    return FrontDoor(app, routes, PageNodesFile(data_dir), visitors, pool, Forwarder())
