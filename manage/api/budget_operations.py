@@ -20,7 +20,7 @@ from metering.budget_periods import Period
 from runtime import clock
 from runtime.errors import NotFoundError
 from store.control.budget_management import BudgetStatus
-from store.control.budgets import MAX_LIMIT_USD, Action, Webhook, format_secret
+from store.control.budgets import MAX_LIMIT_USD, Action, format_secret
 
 _ENDPOINT_PATH, _PATH, _WEBHOOK_PATH = "/proxy-endpoints/{id}/budget", "/budget", "/budget-webhook"
 _FOR_OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
@@ -63,19 +63,12 @@ class Budget(ResponseModel):
 
     @classmethod
     def make(cls, status: BudgetStatus) -> Self:
-        budget = status.budget
-        return cls(
-            proxy_endpoint_id=budget.proxy_endpoint_id,
-            slug=budget.slug,
-            period=budget.period,
-            limit_usd=budget.limit_usd,
-            action=budget.action,
+        return cls.of(
+            status.budget,
             spent_usd=status.spent_usd,
             unpriced_calls=0 if status.spend is None else status.spend.unpriced,
             starts_at=clock.format_seconds(status.span.start),
             resets_at=clock.format_seconds(status.span.end),
-            time_zone=budget.time_zone,
-            created_at=budget.created_at,
         )
 
 
@@ -91,21 +84,11 @@ class BudgetWebhook(ResponseModel):
     url: str
     created_at: Instant
 
-    @classmethod
-    def make(cls, webhook: Webhook) -> Self:
-        return cls(url=webhook.url, created_at=webhook.created_at)
-
 
 class CreatedWebhook(BudgetWebhook):
     secret: Annotated[
         str, Field(description="What its messages are signed with. It is in this response only.")
     ]
-
-    @classmethod
-    def make(cls, webhook: Webhook) -> Self:
-        return cls(
-            url=webhook.url, created_at=webhook.created_at, secret=format_secret(webhook.secret)
-        )
 
 
 # -- of an endpoint --------------------------------------------------------------------------------
@@ -241,7 +224,7 @@ def get_webhook(context: Context[NoFields]) -> BudgetWebhook:
     webhook = context.management.budgets.find_webhook(context.caller)
     if webhook is None:
         raise NotFoundError("the organisation has no webhook")
-    return BudgetWebhook.make(webhook)
+    return BudgetWebhook.of(webhook)
 
 
 @operation(
@@ -255,7 +238,7 @@ def get_webhook(context: Context[NoFields]) -> BudgetWebhook:
 )
 def set_webhook(context: Context[NewWebhook]) -> CreatedWebhook:
     webhook = context.management.budgets.put_webhook(context.caller, context.request.url)
-    return CreatedWebhook.make(webhook)
+    return CreatedWebhook.of(webhook, secret=format_secret(webhook.secret))
 
 
 @operation(

@@ -21,7 +21,6 @@ from manage.api.operation import Context, operation
 from runtime import clock
 from runtime.settings import Streaming
 from store.control.endpoints import ProxyEndpoint
-from store.pagination import Page
 
 _NOT_FOUND = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
 
@@ -64,24 +63,15 @@ class Endpoint(ResponseModel):
 
     @classmethod
     def make(cls, endpoint: ProxyEndpoint, endpoint_url: Callable[[str], str]) -> Self:
-        return cls(
-            id=endpoint.id,
-            name=endpoint.name,
-            slug=endpoint.slug,
+        return cls.of(
+            endpoint,
             url=endpoint_url(endpoint.slug),
             created_at=clock.format_seconds(clock.parse_instant(endpoint.created_at)),
-            streaming=endpoint.streaming,
-            metadata_only=endpoint.metadata_only,
         )
 
 
 class EndpointPage(ListResponse):
     items: list[Endpoint]
-
-    @classmethod
-    def make(cls, page: Page[ProxyEndpoint], endpoint_url: Callable[[str], str]) -> Self:
-        items = [Endpoint.make(endpoint, endpoint_url) for endpoint in page.items]
-        return cls(items=items, next_cursor=page.next_cursor, has_more=page.has_more)
 
 
 @operation(
@@ -95,7 +85,7 @@ class EndpointPage(ListResponse):
 def list_endpoints(context: Context[PageQuery]) -> EndpointPage:
     query = context.request
     page = context.management.list_endpoints(context.caller, query.cursor, query.limit)
-    return EndpointPage.make(page, context.endpoint_url)
+    return EndpointPage.of_page(page, lambda each: Endpoint.make(each, context.endpoint_url))
 
 
 @operation(

@@ -1,7 +1,7 @@
 """The operations on service API keys, and their models."""
 
 from http import HTTPStatus
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import Field
 
@@ -16,8 +16,6 @@ from manage.api.models import (
     ResponseModel,
 )
 from manage.api.operation import Context, operation
-from store.control.api_keys import ApiKey
-from store.pagination import Page
 
 _KeyId = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
 
@@ -39,20 +37,6 @@ class Key(ResponseModel):
 class KeyPage(ListResponse):
     items: list[Key]
 
-    @classmethod
-    def make(cls, page: Page[ApiKey]) -> Self:
-        items = [
-            Key(
-                id=key.id,
-                name=key.name,
-                key_prefix=key.key_prefix,
-                last_used_at=key.last_used_at,
-                created_at=key.created_at,
-            )
-            for key in page.items
-        ]
-        return cls(items=items, next_cursor=page.next_cursor, has_more=page.has_more)
-
 
 class CreatedKey(ResponseModel):
     id: _KeyId
@@ -60,12 +44,6 @@ class CreatedKey(ResponseModel):
     key: Annotated[str, Field(description="The key itself, which no other response contains.")]
     key_prefix: str
     created_at: Instant
-
-    @classmethod
-    def make(cls, key: ApiKey, raw: str) -> Self:
-        return cls(
-            id=key.id, name=key.name, key=raw, key_prefix=key.key_prefix, created_at=key.created_at
-        )
 
 
 @operation(
@@ -78,7 +56,8 @@ class CreatedKey(ResponseModel):
 )
 def list_keys(context: Context[PageQuery]) -> KeyPage:
     query = context.request
-    return KeyPage.make(context.management.list_keys(context.caller, query.cursor, query.limit))
+    page = context.management.list_keys(context.caller, query.cursor, query.limit)
+    return KeyPage.of_page(page, Key.of)
 
 
 @operation(
@@ -91,7 +70,8 @@ def list_keys(context: Context[PageQuery]) -> KeyPage:
     status=HTTPStatus.CREATED,
 )
 def create_key(context: Context[NewKey]) -> CreatedKey:
-    return CreatedKey.make(*context.management.create_key(context.caller, context.request.name))
+    key, raw = context.management.create_key(context.caller, context.request.name)
+    return CreatedKey.of(key, key=raw)
 
 
 @operation(

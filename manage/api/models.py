@@ -6,14 +6,15 @@ from there.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from store import pagination
 from store.control import names, slugs
+from store.pagination import Listed, Page
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
@@ -92,6 +93,16 @@ class ResponseModel(BaseModel):
         json_schema_extra={"additionalProperties": False},
     )
 
+    @classmethod
+    def of(cls, value: object, **fields: object) -> Self:
+        """Return the response that has the attributes of a value, and these fields."""
+        own = {
+            name: getattr(value, name)
+            for name in cls.model_fields
+            if name not in fields and hasattr(value, name)
+        }
+        return cls.model_validate(own | fields, by_name=True)
+
 
 # -- requests --------------------------------------------------------------------------------------
 
@@ -115,6 +126,11 @@ class ListResponse(ResponseModel):
         str | None, Field(alias="nextCursor", description="null on the last page.")
     ]
     has_more: Annotated[bool, Field(alias="hasMore")]
+
+    @classmethod
+    def of_page[Item: Listed](cls, page: Page[Item], make: Callable[[Item], ResponseModel]) -> Self:
+        """Return a page of a list, each item of which becomes a response."""
+        return cls.of(page, items=[make(each) for each in page.items])
 
 
 class Done(ResponseModel):

@@ -98,20 +98,10 @@ class Retention(_InForce):  # type: ignore[misc, valid-type]
             size_bytes=preview.size_bytes,
             next_run=None
             if run is None
-            else NextRun(
-                at=run.next_at,
-                entries=preview.entries,
-                texts=preview.texts,
-                bytes=preview.freed_bytes,
-            ),
+            else NextRun.of(preview, at=run.next_at, bytes=preview.freed_bytes),
             last_run=None
             if run is None or run.ended_at is None
-            else LastRun(
-                ended_at=run.ended_at,
-                entries=run.entries,
-                texts=run.texts,
-                bytes=run.bytes_freed,
-            ),
+            else LastRun.of(run, bytes=run.bytes_freed),
         )
 
 
@@ -192,26 +182,11 @@ class ErasureState(ResponseModel):
     @classmethod
     def make(cls, progress: Progress, entries: int | None = None) -> Self:
         erasure = progress.erasure
-        return cls(
-            id=erasure.id,
+        return cls.of(
+            erasure,
             entries=erasure.entries if entries is None else entries,
-            set_aside=erasure.set_aside,
-            erased_at=erasure.erased_at,
-            ended_at=erasure.ended_at,
-            ordered_at=erasure.ordered_at,
             what=None if erasure.criteria is None else describe(erasure.criteria),
-            copies=[
-                ErasedCopy(
-                    copy_name=each.copy,
-                    node=each.node,
-                    address=each.address,
-                    is_alive=each.is_alive,
-                    entries=each.entries,
-                    erased_at=each.erased_at,
-                    settled_at=each.settled_at,
-                )
-                for each in progress.copies
-            ],
+            copies=[ErasedCopy.of(each, copy_name=each.copy) for each in progress.copies],
             unshipped=progress.unshipped,
         )
 

@@ -46,18 +46,12 @@ class SearchHit(ResponseModel):
 
     @classmethod
     def make(cls, hit: Hit) -> Self:
-        return cls(
+        return cls.of(
+            hit,
             id=hit.usage_id,
-            entry_id=hit.entry_id,
-            created_at=hit.created_at,
-            slug=hit.slug,
-            model=hit.model,
-            session_id=hit.session_id,
-            session_title=hit.session_title,
             role=hit.snippet.role,
             snippet=hit.snippet.text,
             marks=hit.snippet.marks,
-            other_calls=hit.other_calls,
             other_calls_capped=hit.is_capped,
         )
 

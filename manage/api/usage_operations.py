@@ -154,11 +154,9 @@ class Usage(ResponseModel):
 
     @classmethod
     def make(cls, report: UsageReport, month: Month) -> Self:
-        return cls(
+        return cls.of(
+            report,
             month=UsageMonth.make(month),
-            by=report.by,
-            from_day=report.from_day,
-            to_day=report.to_day,
             totals=UsageTotals.make(report.totals),
             groups=[UsageGroup.make_group(group) for group in report.groups],
         )
@@ -174,9 +172,8 @@ class Run(ResponseModel):
 
     @classmethod
     def make(cls, report: RunReport) -> Self:
-        return cls(
-            run_id=report.run_id,
-            pending=report.pending,
+        return cls.of(
+            report,
             totals=UsageTotals.make(report.totals),
             models=[UsageGroup.make_group(group) for group in report.models],
         )

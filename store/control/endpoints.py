@@ -10,7 +10,7 @@ was spent of that, its rule of retention and ``metadata_only``. Otherwise deleti
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -98,15 +98,18 @@ def create(
     streaming: Streaming | None = None,
     *,
     metadata_only: bool | None = None,
+    check_earlier: Callable[[ProxyEndpoint], None] = lambda _: None,
 ) -> ProxyEndpoint:
     """Make an endpoint, or the deleted one with this slug again.
 
     Without ``slug`` one is made from the name, with a suffix if need be. ``metadata_only`` None: as the
-    deleted one had it, False for a new one.
+    deleted one had it, False for a new one. ``check_earlier`` raises if that must not be made again.
 
-    Raises InvalidInputError, InvalidSlugError, SlugTakenError."""
-    chosen = choose_slug(db, organization_id, name, slug)
-    earlier = find_deleted(db, organization_id, chosen)
+    Raises InvalidInputError, InvalidSlugError, SlugTakenError, and what ``check_earlier`` raises."""
+    chosen = _choose_slug(db, organization_id, name, slug)
+    earlier = _find_deleted(db, organization_id, chosen)
+    if earlier is not None:
+        check_earlier(earlier)
     if metadata_only is None:
         metadata_only = earlier is not None and earlier.metadata_only
     endpoint = ProxyEndpoint(
@@ -127,7 +130,7 @@ def create(
     return endpoint
 
 
-def find_deleted(db: sqlite3.Connection, organization_id: str, slug: str) -> ProxyEndpoint | None:
+def _find_deleted(db: sqlite3.Connection, organization_id: str, slug: str) -> ProxyEndpoint | None:
     """Return the endpoint of the organisation with this slug that was deleted last, or None."""
     return TABLE.find(
         db,
@@ -196,7 +199,9 @@ def delete(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> Pro
     return endpoint
 
 
-def choose_slug(db: sqlite3.Connection, organization_id: str, name: str, wanted: str | None) -> str:
+def _choose_slug(
+    db: sqlite3.Connection, organization_id: str, name: str, wanted: str | None
+) -> str:
     """Return the slug of an endpoint that is made: the wanted one, or one made from the name.
 
     Raises InvalidSlugError, SlugTakenError."""

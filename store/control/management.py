@@ -153,12 +153,16 @@ class Management:
         with audited(self._control, caller) as (db, note):
             if self._max_endpoints is not None:
                 endpoints.check_count(db, caller.organization_id, self._max_endpoints)
-            slug = endpoints.choose_slug(db, caller.organization_id, name, slug)
-            earlier = endpoints.find_deleted(db, caller.organization_id, slug)
-            if earlier is not None:
-                endpoint_guards.check_bodies(caller, earlier, metadata_only)
             endpoint = endpoints.create(
-                db, caller.organization_id, name, slug, streaming, metadata_only=metadata_only
+                db,
+                caller.organization_id,
+                name,
+                slug,
+                streaming,
+                metadata_only=metadata_only,
+                check_earlier=lambda earlier: endpoint_guards.check_bodies(
+                    caller, earlier, metadata_only
+                ),
             )
             note(endpoints.CREATED, endpoint.id, _describe(endpoint))
             return endpoint
