@@ -10,7 +10,7 @@ from tests.trails.contributing import is_path, list_paths, list_spans, read_trai
 
 PACKAGES = [path.parent for path in ROOT.glob("*/__init__.py")]
 # What a trail would add.
-EXAMPLES = {"audio_tokens"}
+EXAMPLES = {"audio_tokens", "failed_days"}
 _NAME = re.compile(r"(?<![\w-])[A-Za-z_]\w+(?![\w-])")
 TRAILS = read_trails()
 

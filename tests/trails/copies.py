@@ -2,7 +2,8 @@
 
     copy.insert("metering/token_counts.py", '''…''', before='''    output_tokens: int | None''')
     copy.generate()
-    copy.run_test("tests/walked.py", '''…''')
+    copy.create("tests/test_walked.py", '''…''')
+    copy.run_tests("tests/test_walked.py")
 
 It has what git knows of the project, as it is now. Programs run in it with the interpreter of the tests,
 and import the copy. What they compile is copied too, so that they begin as fast as here.
@@ -65,18 +66,9 @@ class Copy:
         documents = [*self.folder.glob("docs/*.md"), "dashboard/templates/help_costs.html"]
         self._run("-m", "cogapp", "-r", *map(str, documents))
 
-    def run_test(self, path: str, text: str, *others: str) -> None:
-        """Run tests of the trail's own, in a file at this place, and ``others`` that are there."""
-        (self.folder / path).write_text(text)
-        self._run(
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            *(f"-pno:{each}" for each in ("xdist", "cacheprovider")),
-            path,
-            *others,
-        )
+    def run_tests(self, *paths: str) -> None:
+        """Run the tests of these files and folders."""
+        self._run("-m", "pytest", "-qx", "-pno:xdist", "-pno:cacheprovider", *paths)
 
     def _run(self, *arguments: str) -> None:
         done = subprocess.run(  # noqa: S603

@@ -100,9 +100,9 @@ def test_the_trail(copy):
     copy.insert("metering/components.py", COMPONENT.lstrip("\n"), before="    OUTPUT,\n)")
     copy.check_named(HEADING)
     copy.generate()
-    copy.run_test(
+    copy.create("tests/dashboard/test_walked.py", CHECK)
+    copy.run_tests(
         "tests/dashboard/test_walked.py",
-        CHECK,
         "tests/dashboard/tables/test_metadata.py",
         "tests/metering/test_token_counts.py",
         "tests/store/upgrades",
