@@ -9,6 +9,7 @@ import click
 import pytest
 
 from runtime.settings import list_settings
+from store.control.retention import LIMITS
 from store.traces.database import TraceDatabase
 from tests import ROOT
 from tests.docs import (
@@ -86,6 +87,11 @@ def test_commands_use_the_nouns_of_pages_and_documents():
 
 def test_the_table_reference_describes_every_column_of_usage_log():
     assert render_columns() in (ROOT / "docs" / "tables.md").read_text()
+
+
+def test_every_limit_of_retention_is_described():
+    text = (ROOT / "docs" / "retention.md").read_text()
+    assert [limit.name for limit in LIMITS if f"- **`{limit.name}`**" not in text] == []
 
 
 def test_the_queries_in_the_table_reference_run(tmp_path):

@@ -1,6 +1,7 @@
 """The text of the trails in ``CONTRIBUTING.md``, and the files that it names."""
 
 import re
+import textwrap
 from collections.abc import Iterator
 
 from tests import ROOT
@@ -51,3 +52,11 @@ def list_sources(trail: str) -> list[str]:
 def is_named(path: str, name: str) -> bool:
     """Return whether a trail means this file by a name, in which ``<noun>`` stands for any word."""
     return re.fullmatch(re.sub(r"<\w+>", r"[^/]+", name).replace(".", r"\."), path) is not None
+
+
+def read_example(heading: str) -> str:
+    """Return the first example in fences of a trail."""
+    trail = (ROOT / "CONTRIBUTING.md").read_text().partition(f"### {heading}\n")[2]
+    found = re.search(r"^ *```\w+\n(.*?)^ *```", trail, re.M | re.S)
+    assert found is not None
+    return textwrap.dedent(found[1])
