@@ -54,6 +54,7 @@ class Copy:
     def create(self, path: str, text: str) -> None:
         """Make a file."""
         assert not (self.folder / path).exists()
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         self._edit(path, text)
 
     def _edit(self, path: str, text: str) -> None:

@@ -1,0 +1,102 @@
+"""A field of an entry: ``team``, which a header of the request names."""
+
+import pytest
+
+HEADING = "Add a field of an entry"
+
+MIGRATION = '''
+
+@migrations()
+def m002_team(db: Database) -> None:
+    """Keep the team that a call is of."""
+    add_to_usage(db, {"team": "text"})
+'''
+CHECK = """
+import sqlite3
+from contextlib import closing
+
+from metering.prices import PriceTable
+from recorder.record import make_entry
+from recorder.requests import RequestReader
+from store.traces.database import TraceDatabase
+from tests.recorder.test_record import DOCUMENT, exchange
+
+ANSWER = b'{"type": "message", "model": "m", "usage": {"input_tokens": 1, "output_tokens": 1}}'
+
+
+def record(ann, **head):
+    entry = make_entry(
+        exchange(ANSWER, DOCUMENT, head={"team": "blue team", **head}), PriceTable(), RequestReader()
+    )
+    with TraceDatabase(ann.path) as traces:
+        traces.insert([entry])
+
+
+def test_the_field_is_stored_and_shown(ann):
+    record(ann)
+    with closing(sqlite3.connect(ann.path)) as db:
+        assert db.execute("select team from usage_log").fetchone() == ("blue team",)
+    assert "blue team" in ann.get("/traces/usage/1").text
+
+
+def test_an_endpoint_that_keeps_no_text_stores_none_in_its_place(ann):
+    record(ann, metadata_only=True)
+    with closing(sqlite3.connect(ann.path)) as db:
+        assert db.execute("select team from usage_log").fetchone() == (None,)
+"""
+CHOICES = (
+    "metering/request_facts.py",
+    "recorder/requests.py",
+    "metering/usage.py",
+    "recorder/body_fields.py",
+)
+
+
+@pytest.mark.slow
+def test_the_trail(copy):
+    copy.insert(
+        "store/spool/format.py",
+        "    team: str | None = None\n",
+        before="    betas: str | None = None\n",
+    )
+    copy.insert(
+        "addon/head_metadata.py",
+        '            team=drop_credential(named.get(b"x-team")),\n',
+        before="            betas=self._join_betas",
+    )
+    copy.insert(
+        "addon/head_metadata.py",
+        "        team=keep_plain_name(head.team),\n",
+        after="        api_version=keep_plain_name(head.api_version),\n",
+    )
+    copy.insert(
+        "metering/entry.py",
+        "    team: str | None = None\n",
+        before="    betas: str | None = None\n",
+    )
+    copy.insert(
+        "recorder/record.py",
+        "        team=clean_text(head.team),\n",
+        after="        api_version=clean_text(head.api_version),\n",
+    )
+    copy.insert("recorder/record.py", '    "team",\n', after='    "api_version",\n')
+    copy.append("store/traces/schema.py", MIGRATION)
+    copy.insert(
+        "dashboard/tables/metadata/tables.toml",
+        'team = "Team that the header `x-team` names. NULL when it had none."\n',
+        before="betas = ",
+    )
+    copy.insert(
+        "dashboard/call/facts.py",
+        '                fact.linked("Team", entry.team, "team"),\n',
+        before='                fact.linked("API version"',
+    )
+    copy.check_named(HEADING, CHOICES)
+    copy.generate()
+    copy.run_test(
+        "tests/dashboard/test_walked.py",
+        CHECK,
+        "tests/dashboard/tables/test_metadata.py",
+        "tests/recorder/test_recorded_fields.py",
+        "tests/addon/test_head_metadata.py",
+    )

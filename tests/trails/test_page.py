@@ -1,0 +1,101 @@
+"""A page that reads calls: ``/counted``, with a link to it."""
+
+import pytest
+
+HEADING = "Add a page"
+
+PAGES = '''"""``/counted``: how many calls there are."""
+
+import sqlite3
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from dashboard import rendering
+from dashboard.call_route import CallRoute
+from dashboard.trace_work import TracePages
+
+
+class CountedPages(TracePages):
+    """The page with the number of calls."""
+
+    def routes(self) -> list[BaseRoute]:
+        return [CallRoute("/counted", self.page)]
+
+    async def page(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            count = 0
+            if connection is not None:
+                (count,) = connection.execute("select count(*) from usage").fetchone()
+            return rendering.render("counted.html", visitor=caller, count=count)
+
+        return await self._work.run(caller, respond)
+'''
+TEMPLATE = """{% extends "base.html" %}
+{% set here = "counted" %}
+{% block title %}Counted{% endblock %}
+{% block content %}
+<h1>{{ count | count_of }} calls</h1>
+{% endblock %}
+"""
+CHECK = """
+import pytest
+
+
+def test_the_page_counts_calls(ann):
+    assert "<h1>0 calls</h1>" in ann.get("/counted").text
+    ann.record({}, {})
+    page = ann.get("/counted")
+    assert "<h1>2 calls</h1>" in page.text
+    assert '<a href="/counted" aria-current="page">Counted</a>' in page.text
+
+
+def test_the_page_is_for_people_who_are_signed_in(ann):
+    ann.browser.cookies.clear()
+    assert ann.get("/counted").status_code == 303
+"""
+CHOICES = (
+    "base.html",
+    "dashboard/settings/pages.py",
+    "dashboard/traces.py",
+    "manage/api/page_documents.py",
+    "dashboard/queries/page_renderer.py",
+    "dashboard/forms.py",
+    "dashboard/<folder>/page.py",
+)
+
+
+@pytest.mark.slow
+def test_the_trail(copy):
+    copy.create("dashboard/counted/__init__.py", '"""The page with the number of calls."""\n')
+    copy.create("dashboard/counted/pages.py", PAGES)
+    copy.create("dashboard/templates/counted.html", TEMPLATE)
+    copy.insert(
+        "dashboard/app.py",
+        "from dashboard.counted.pages import CountedPages\n",
+        before="from dashboard.export.pages",
+    )
+    copy.insert(
+        "dashboard/app.py",
+        "        self._counted = CountedPages(settings, visitors, connections)\n",
+        before="        self._home = HomePages(",
+    )
+    copy.insert(
+        "dashboard/app.py",
+        "            *self._counted.routes(),\n",
+        before="            *self._overview.routes(),\n",
+    )
+    copy.insert(
+        "dashboard/templates/_top.html",
+        '{{ link("/counted", "Counted", mark if here == "counted") }}\n',
+        before='{{ link("/savings"',
+    )
+    copy.check_named(HEADING, CHOICES)
+    copy.run_test(
+        "tests/dashboard/test_walked.py",
+        CHECK,
+        "extensions/cluster/tests/pages/test_reading_calls.py",
+    )
