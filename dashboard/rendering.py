@@ -11,7 +11,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from dashboard import formats
 from dashboard.addresses import raw_path, requested, sign_in_address
 from runtime import extensions
+from runtime.email_addresses import MAX_EMAIL_LENGTH
 from runtime.page_links import PageLink, Place
+from store.control import names, slugs
 from store.control.people import Caller
 
 HERE = Path(__file__).parent
@@ -43,6 +45,12 @@ def list_links(place: Place, caller: Caller) -> list[PageLink]:
 
 
 _templates.globals["list_links"] = list_links
+# How many characters fields of forms may have.
+_templates.globals["longest"] = {
+    "name": names.MAX_LENGTH,
+    "slug": slugs.MAX_LENGTH,
+    "email": MAX_EMAIL_LENGTH,
+}
 
 
 def load_templates(prefixes: tuple[str, ...]) -> None:

@@ -113,7 +113,6 @@ class Rule:
 
 
 LIMITS = tuple(replace(each.metadata["limit"], name=each.name) for each in fields(Rule))
-_NAMES = tuple(limit.name for limit in LIMITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +127,19 @@ class Run:
     bytes_freed: int = 0
 
 
+RUNS = Table("retention_runs", Run)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRule(Rule):
     """A rule with the organisation and the endpoint that it is of."""
 
     organization_id: Id
     proxy_endpoint_id: Id | Literal[""]
+
+    @property
+    def rule(self) -> Rule:
+        return Rule(**{limit.name: value for limit, value in self.list_values()})
 
 
 RULES = Table(
@@ -173,18 +179,13 @@ def write(
 ) -> None:
     """Store a rule in the place of the one before. Raises InvalidInputError."""
     check(rule)
-    if rule.is_empty:
-        db.execute(
-            "delete from retention_rules where organization_id = ? and proxy_endpoint_id = ?",
-            (organization_id, endpoint_id),
-        )
-    else:
-        db.execute(
-            "insert or replace into retention_rules"  # noqa: S608 - our own names
-            f" (organization_id, proxy_endpoint_id, {', '.join(_NAMES)})"
-            f" values (?, ?{', ?' * len(_NAMES)})",
-            (organization_id, endpoint_id, *(value for _, value in rule.list_values())),
-        )
+    db.execute(
+        "delete from retention_rules where organization_id = ? and proxy_endpoint_id = ?",
+        (organization_id, endpoint_id),
+    )
+    if not rule.is_empty:
+        key = {"organization_id": organization_id, "proxy_endpoint_id": endpoint_id}
+        RULES.insert(db, key | {limit.name: value for limit, value in rule.list_values()})
     schedule(db, organization_id, now)
 
 
@@ -209,17 +210,7 @@ def find_next_run(now: datetime) -> str:
 
 def find_run(db: sqlite3.Connection, organization_id: str) -> Run | None:
     """Return the runs of an organisation, None where it has no rules."""
-    row = db.execute(
-        "select next_at, ended_at, entries, texts, bytes_freed from retention_runs"
-        " where organization_id = ?",
-        (organization_id,),
-    ).fetchone()
-    if row is None:
-        return None
-    next_at, ended_at, entries, texts, bytes_freed = row
-    return Run(
-        next_at=next_at, ended_at=ended_at, entries=entries, texts=texts, bytes_freed=bytes_freed
-    )
+    return RUNS.find(db, "where organization_id = ?", organization_id)
 
 
 def list_due(db: sqlite3.Connection, now: datetime) -> list[str]:
@@ -282,11 +273,5 @@ def _make_limits(rule: Rule, at: datetime) -> Limits:
 
 
 def _read(db: sqlite3.Connection, organization_id: str) -> dict[str, Rule]:
-    rows = db.execute(
-        f"select proxy_endpoint_id, {', '.join(_NAMES)} from retention_rules"  # noqa: S608 - our own names
-        " where organization_id = ?",
-        (organization_id,),
-    )
-    return {
-        endpoint_id: Rule(**dict(zip(_NAMES, values, strict=True))) for endpoint_id, *values in rows
-    }
+    stored = RULES.read(db, "where organization_id = ?", organization_id)
+    return {each.proxy_endpoint_id: each.rule for each in stored}
