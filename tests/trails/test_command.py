@@ -206,9 +206,9 @@ def test_the_trail(copy):
     )
     copy.check_named(HEADING, ("runtime/errors.py",))
     copy.generate()
-    copy.run_test(
+    copy.create("tests/manage/test_walked.py", CHECK)
+    copy.run_tests(
         "tests/manage/test_walked.py",
-        CHECK,
         "tests/store/control/test_audit.py",
         "tests/store/control/test_shared.py",
         "tests/manage/api/test_openapi.py",

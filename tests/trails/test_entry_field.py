@@ -93,9 +93,9 @@ def test_the_trail(copy):
     )
     copy.check_named(HEADING, CHOICES)
     copy.generate()
-    copy.run_test(
+    copy.create("tests/dashboard/test_walked.py", CHECK)
+    copy.run_tests(
         "tests/dashboard/test_walked.py",
-        CHECK,
         "tests/dashboard/tables/test_metadata.py",
         "tests/recorder/test_recorded_fields.py",
         "tests/addon/test_head_metadata.py",

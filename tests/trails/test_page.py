@@ -94,8 +94,8 @@ def test_the_trail(copy):
         before='{{ link("/savings"',
     )
     copy.check_named(HEADING, CHOICES)
-    copy.run_test(
+    copy.create("tests/dashboard/test_walked.py", CHECK)
+    copy.run_tests(
         "tests/dashboard/test_walked.py",
-        CHECK,
         "extensions/cluster/tests/pages/test_reading_calls.py",
     )
