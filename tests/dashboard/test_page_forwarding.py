@@ -42,7 +42,7 @@ def make_page(n=1, **changes):
         "base_url": "http://meter.example",
         "vendor": "anthropic",
         "is_for_program": False,
-        "arguments": {"path": f"/traces/usage/{n}", "secrets": 0},
+        "arguments": {"path": f"/traces/usage/{n}", "notices": []},
     }
     return PageRequest(**(known | changes))
 
@@ -112,7 +112,7 @@ def make_forwarding(queries: Any) -> PageForwarding:
 
 
 async def visit(forwarding, n, name="call", **arguments):
-    given = arguments or {"path": f"/traces/usage/{n}", "secrets": 0}
+    given = arguments or {"path": f"/traces/usage/{n}", "notices": []}
     client = Client()
     client.reads.set()
     page = forwarding.respond(as_request(), ANN, name, given)
