@@ -161,7 +161,7 @@ class Findings[T]:
         return self._memory.shared_length(kept.body, body)
 
     def keep(self, key: Key, body: bytes, found: T) -> None:
-        """Keep a request in the place of the one before it."""
+        """Remember a request, with what was found in it, as the last one of its conversation."""
         self._memory.keep(key, self, Kept(body, found))
 
 

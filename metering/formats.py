@@ -51,7 +51,7 @@ def format_count_change(count: int) -> str:
 
 
 def format_dollars(amount: Decimal | None, unknown: str = UNKNOWN, *, digits: int = 2) -> str:
-    """Return every digit, so that a bill adds up to its total, and at least as many decimals."""
+    """Return dollars with all digits, so that a bill adds up, and at least ``digits`` decimals."""
     if amount is None:
         return unknown
     whole, _, fraction = f"{amount:,f}".partition(".")

@@ -37,8 +37,8 @@ def _declare(declared: TokenClass) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Counts of tokens by class; None is unknown. Adding an unknown count to a known one leaves the
-    known one."""
+    """Counts of tokens by class; None is unknown. The sum of a known count and an
+    unknown one is the known one."""
 
     input_tokens: int | None = _declare(
         TokenClass(

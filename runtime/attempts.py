@@ -13,8 +13,9 @@ CLIENT_PREFIX, NETWORK_PREFIX = 64, 48
 
 
 class MovingWindow:
-    """Admissions in memory, so windows start empty after a restart. Times are passed in, as seconds
-    of any monotonic clock."""
+    """A limit on the admissions of a key in a moving window, kept in memory.
+
+    Windows start empty after a restart. Times are passed in, as seconds of any monotonic clock."""
 
     def __init__(self, limit: int, window_s: float = 60.0) -> None:
         self.limit = limit

@@ -141,7 +141,7 @@ def _resume(work: Coroutine[Any, None, None], awaited: Any) -> Generator[Any, No
 
 
 def read_directly(original: ConnectionReader, _given: None) -> ConnectionReader:
-    """Return a ``handle_connection`` that deals with what comes when it comes."""
+    """Return a ``handle_connection`` that reads through a ``DirectReader``."""
 
     async def handle_connection(self: ConnectionHandler, connection: Connection) -> None:
         _read_directly(self, connection)

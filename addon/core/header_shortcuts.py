@@ -24,7 +24,7 @@ type BodySize = Callable[[http.Request, http.Response | None], int | None]
 
 
 def index_headers(_original: GetAll, _given: None) -> GetAll:
-    """Return a ``Headers.get_all`` that makes the names of a message lower case once."""
+    """Return a ``Headers.get_all`` that looks names up in an index, which is made once for each message."""
 
     def get_all(self: http.Headers, name: str | bytes) -> list[str]:
         values = _index(self).get(_lower(name), ())

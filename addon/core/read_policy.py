@@ -22,7 +22,7 @@ class HeadPolicy(Protocol):
         """Note that a head has begun and is not whole."""
 
     def is_whole(self, client_id: str) -> None:
-        """Note that a head has come."""
+        """Note that the head of this client's request is complete."""
 
     def forget(self, client_id: str) -> None:
         """Note that a connection has ended."""

@@ -52,7 +52,7 @@ class SavingsCall:
         return int(getattr(self.tokens, part))
 
     def price(self, part: str) -> Decimal | None:
-        """Return the price of a token in cents, None where it is not known."""
+        """Return the price in cents of one token of this part of the bill, None where it is not known."""
         return self.prices.get(part)
 
     def price_change(self, part: str, other: str) -> Decimal | None:

@@ -36,7 +36,7 @@ def list_hints(hints: str | None) -> Iterator[Fact]:
 
 
 def list_limits(limits: RateLimits | None) -> Iterator[Group]:
-    """Yield the group of rate limits, where the response stated any."""
+    """Yield one group of facts about rate limits, none where the response stated none."""
     facts = () if limits is None else tuple(_list_stated(limits))
     if facts:
         yield Group(title="Rate limits", facts=facts)

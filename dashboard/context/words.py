@@ -61,7 +61,7 @@ def make_address(usage_id: int, share: Share) -> str:
 
 
 def describe_place(share: Share) -> str:
-    """Return where a span is: in which message, or before them."""
+    """Return the place of a share in words: message N, tools or system prompt."""
     span = share.span
     if span.message is not None:
         return f"message {span.message + 1}"

@@ -116,7 +116,7 @@ class Exporting(DataView):  # type: ignore[misc]
         return await super().dispatch_request(ParsedRequest(request.scope, request.receive))
 
     async def as_csv(self, request: Request, database: str) -> Any:
-        """Return CSV, or raise the error of a query, of which Datasette makes CSV without rows. Cells
+        """Return the rows as CSV; raise the query's error, where Datasette returns an empty file. Cells
         that a spreadsheet would execute are neutralised unless ``_raw=1`` is given."""
         fetch, is_raw = self.data, request.args.get("_raw") == "1"
 

@@ -24,7 +24,7 @@ from store.control.database import ControlDatabase
 
 
 class BudgetReporter:
-    """Says which budgets are used up by the calls of a recorder node, and which alerts it made."""
+    """Tells the other nodes which budgets the calls of this recorder node have used up, and its alerts."""
 
     def __init__(
         self,

@@ -75,7 +75,9 @@ _MOVE = {
 
 
 def parse_move(content: bytes, field: str | None = None) -> Move:
-    """Return a move, of the field of this name if one is given. Raises RecordError."""
+    """Return the move that the content describes. Where ``field`` is given, it must be its.
+
+    Raises RecordError."""
     return build_move(parse_json(content), field)
 
 
@@ -160,7 +162,7 @@ def parse_wish(content: bytes) -> Wish:
 
 
 def pack_piece(wish: Wish, piece: bytes) -> bytes:
-    """Return a piece of a file with the wish for it."""
+    """Return the bytes of a piece of a file behind the wish that it fulfils."""
     return wish.pack() + b"\n" + piece
 
 
@@ -177,7 +179,9 @@ def parse_piece(content: bytes, wish: Wish, most: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedOrder:
-    """An order as nodes are told of it. ``shipped`` is None while a proxy node may have such calls."""
+    """An order to erase, as nodes are told of it.
+
+    ``shipped`` is None while a proxy node may still have calls that it is about."""
 
     id: str
     organization_id: str

@@ -79,7 +79,7 @@ class Shipper:
         return shipped, len(waiting) - done
 
     def disconnect(self) -> None:
-        """Begin anew after an error: whoever answers next may be another server."""
+        """Close the connection and forget the server: the next one may be another."""
         self._client.close()
         self._watch.forget()
 

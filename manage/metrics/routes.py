@@ -38,8 +38,8 @@ class Metrics:
     """The route of ``/metrics``. ``clock_s`` returns monotonic seconds.
 
     Without ``supervisor_pid`` there are no figures of processes, and without ``board_fd``, the board of
-    the proxy's workers, none of what these refused. A machine without people ``takes_keys`` of nobody:
-    the one with people takes them, and states whose they are."""
+    the proxy's workers, none of what these refused. ``takes_keys`` is False on a machine
+    without people: the one with people takes them, and states whose they are."""
 
     def __init__(
         self,

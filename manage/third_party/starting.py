@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from manage.third_party.finding import find
 from manage.third_party.telling import begin
 from runtime import extension_states
+from runtime.errors import StartError
 from runtime.process_spec import ProcessSpec
 from runtime.settings import Settings
 
@@ -14,7 +15,11 @@ def prepare(settings: Settings, warn: Callable[[str], None]) -> Sequence[Process
     """Return the process that tells extensions of others of calls, where there are any.
 
     It notes where new ones begin, before the first call, and forgets why an earlier service left some out.
-    Raises OSError."""
+    Raises StartError, OSError."""
+    if settings.extensions is not None and not settings.extensions.is_dir():
+        raise StartError(
+            f"TAXIMETER_EXTENSIONS={settings.extensions} is no folder: name one with Python files"
+        )
     extension_states.forget(settings.data_dir)
     found = find(settings.extensions)
     if "recorder" not in settings.node.parts or not found:

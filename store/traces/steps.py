@@ -35,7 +35,7 @@ class Step:
 
 
 def in_steps(connection: sqlite3.Connection, work: Callable[[Step], bool]) -> Steps[None]:
-    """Run transactions, one after the other, until ``work`` returns that it is done."""
+    """Run ``work`` in one transaction after the other, and yield after each, until it returns True."""
     is_done = False
     while not is_done:
         with database.immediate(connection):

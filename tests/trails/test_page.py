@@ -62,6 +62,7 @@ CHOICES = (
     "dashboard/settings/pages.py",
     "dashboard/traces.py",
     "manage/api/page_documents.py",
+    "dashboard/queries/page_request.py",
     "dashboard/queries/page_renderer.py",
     "dashboard/forms.py",
     "dashboard/<folder>/page.py",

@@ -42,7 +42,10 @@ def test_the_trail(copy):
         HEADING,
         choices=(  # for a new fact, and for rates of its own
             "store/traces/calls/costs.py",
-            "store/traces/calls/reprice.py",
+            "metering/billed_passes.py",
+            "recorder/recorded_calls.py",
+            "recorder/savings_calls.py",
+            "store/traces/savings/savings_calls.py",
             "metering/rates.py",
             "metering/price_format.py",
             "metering/prices.py",

@@ -93,8 +93,9 @@ def split(body: bytes, beginning: Beginning = Beginning()) -> list[Segment]:  # 
 
 
 def begin_alike(segments: Sequence[Segment], shared: int) -> Beginning:
-    """Return the beginning that ``split`` would find in a body alike up to ``shared`` bytes.
-    ``segments`` are those of the other body."""
+    """Return how a body begins to split, from the ``segments`` of another one.
+
+    The first ``shared`` bytes of both are the same."""
     # Whether there is a cut depends on the bytes after it, so these must be shared too. That leaves
     # out the other body's end, which is no cut.
     certain = shared - _LOOK_AHEAD_BYTES

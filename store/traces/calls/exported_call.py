@@ -71,7 +71,9 @@ def parse_line(line: bytes) -> ExportedCall:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise LineError(f"it is not JSON ({error})") from error
+        raise LineError(
+            f"it is not JSON ({error}), which each line of `taximeter export --bodies` is"
+        ) from error
     if not isinstance(row, dict):
         raise LineError("it is not a JSON object")
     missing = [name for name in (*BODIES, *DETAILS) if name not in row]

@@ -108,7 +108,7 @@ class Place:
         self._string = ""
 
     def freeze(self) -> str:
-        """Return the place as text. Names of roles and types are as known by now."""
+        """Return the place as text that ``thaw`` reads. Names of roles and types may be parts of names."""
         return f"{self._shape()}|{self._message.name}|{self._block.name}"
 
     @classmethod

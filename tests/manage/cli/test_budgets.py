@@ -46,7 +46,7 @@ def test_the_list_says_how_many_calls_have_no_price(run, traces):
         (("set", "default", "--day", "1", "--month", "1"), 2, "--day or --month"),
         (("set", "--day", "1"), 2, "name an endpoint, or use --organization"),
         (("set", "default", "--organization", "--day", "1"), 2, "name an endpoint"),
-        (("set", "default", "--day", "0"), 1, "greater than 0"),
+        (("set", "default", "--day", "0"), 2, "'0' is not an amount in dollars"),
         (("set", "nobody", "--day", "1"), 1, "there is no proxy endpoint 'nobody'"),
         (("delete", "default"), 1, "has no budget"),
         (("delete",), 2, "name an endpoint"),

@@ -3,7 +3,10 @@ import pytest
 
 from manage.third_party.commands import find_commands
 from manage.third_party.finding import ExtensionError, find, register
+from manage.third_party.starting import prepare
 from runtime import hooks
+from runtime.errors import StartError
+from runtime.settings import Settings
 
 COMMAND = """
 import click
@@ -61,3 +64,14 @@ def test_commands_of_others_are_commands_of_taximeter(folder, write, monkeypatch
     errors = capsys.readouterr().err
     assert "The extension broken is left out: ModuleNotFoundError" in errors
     assert "The extension wrong is left out: ExtensionError: the command greet is no" in errors
+
+
+def test_a_folder_that_is_not_there_is_refused_when_the_service_starts(tmp_path):
+    settings = Settings.from_env(
+        {
+            "TAXIMETER_DATA_DIR": str(tmp_path),
+            "TAXIMETER_EXTENSIONS": str(tmp_path / "missing"),
+        }
+    )
+    with pytest.raises(StartError, match=r"TAXIMETER_EXTENSIONS=.*missing is no folder"):
+        prepare(settings, print)
