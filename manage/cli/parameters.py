@@ -50,7 +50,7 @@ class Whole(click.IntRange):
 
 
 class Amount(click.FloatRange):
-    """A number above 0 and within limits, of ``kind``."""
+    """A number within limits, of ``kind``."""
 
     def __init__(self, kind: str, example: str, **limits: Any) -> None:
         super().__init__(**limits)
@@ -67,12 +67,12 @@ class Amount(click.FloatRange):
             number = super().convert(value, param, ctx)
         except click.BadParameter:
             number = math.nan
-        if not math.isfinite(number) or number <= 0:
+        if not math.isfinite(number):
             _refuse(value, self._kind, self._example, param, ctx)
         return number
 
 
-DOLLARS = Amount("an amount in dollars", "50 or 12.50")
+DOLLARS = Amount("an amount in dollars", "50 or 12.50", min=0, min_open=True)
 
 
 class Age(click.ParamType[timedelta]):
