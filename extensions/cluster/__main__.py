@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,6 +80,7 @@ class Node:
         self._level_s: float | None = None
         self._copy: Copy | None = None
         self._reporter: OrderReporter | None = None
+        self._opened = ExitStack()
 
     def stop(self, *_: object) -> None:
         self._stop.set()
@@ -95,7 +96,26 @@ class Node:
         for thread in threads:
             thread.join()
         self._leave()
+        self.close()
         return not self._has_failed
+
+    def close(self) -> None:
+        """Close its connections to the server and its databases."""
+        self._opened.close()
+
+    def _connect(self) -> server.Client:
+        """Return a client that is closed with the node."""
+        client = server.connect(self._url)
+        self._opened.callback(server.close, client)
+        return client
+
+    def _open_control(self, *, checks_references: bool = True) -> ControlDatabase:
+        """Return `control.db` for a thread of the work, closed with the node."""
+        return self._opened.enter_context(
+            ControlDatabase(
+                self._settings.control_path, any_thread=True, checks_references=checks_references
+            )
+        )
 
     def _find_work(self) -> Iterator[Work]:
         roles = self._settings.node.parts
@@ -148,7 +168,7 @@ class Node:
             trouble.report(f"{error}")
 
     def _begin_shipping(self) -> Work:
-        client = server.connect(self._url)
+        client = self._connect()
         shipper = Shipper(self._settings.proxy_spool_path, client, time.monotonic)
 
         def run() -> float:
@@ -198,7 +218,7 @@ class Node:
         return sum(1 for _ in reader.find_waiting(self._settings.proxy_spool_path))
 
     def _make_receiver(self) -> tuple[Receiver, Copy]:
-        client = server.connect(self._url)
+        client = self._connect()
         data_dir = self._settings.data_dir
         copy = self._copy = Copy(
             client,
@@ -231,7 +251,7 @@ class Node:
 
     def _begin_moving(self, receiver: Receiver, copy: Copy) -> Work:
         settings = self._settings
-        client = server.connect(self._url)
+        client = self._connect()
         giver = Giver(client, receiver.find_received, settings.spool_path, settings.data_dir)
         mover = Mover(client, copy, giver, Taker(client, copy.node, settings.data_dir))
 
@@ -241,10 +261,14 @@ class Node:
         return Work("moves", run, mover.close)
 
     def _begin_publishing(self) -> Callable[[], float]:
-        control = database.open_readonly(
-            self._settings.control_path, busy_timeout_s=1.0, any_thread=True
+        control = self._opened.enter_context(
+            closing(
+                database.open_readonly(
+                    self._settings.control_path, busy_timeout_s=1.0, any_thread=True
+                )
+            )
         )
-        client = server.connect(self._url)
+        client = self._connect()
         publisher = Publisher(control, client)
 
         def run() -> float:
@@ -255,10 +279,10 @@ class Node:
 
     def _begin_looking_where(self) -> Callable[[], float]:
         settings = self._settings
-        client = server.connect(self._url)
+        client = self._connect()
         node = load_node(settings.data_dir)
         whereabouts = Whereabouts(settings.data_dir, client, node, settings.of(GROUP))
-        control = ControlDatabase(settings.control_path, any_thread=True)
+        control = self._open_control()
 
         def run() -> float:
             whereabouts.run_round()
@@ -269,10 +293,8 @@ class Node:
         return run
 
     def _begin_following(self) -> Callable[[], float]:
-        control = ControlDatabase(
-            self._settings.control_path, any_thread=True, checks_references=False
-        )
-        client = server.connect(self._url)
+        control = self._open_control(checks_references=False)
+        client = self._connect()
         follower = Follower(control, client)
 
         def run() -> float:
@@ -283,9 +305,9 @@ class Node:
 
     def _begin_exchanging_keys(self) -> Callable[[], float]:
         """Return what tells by which key statements are checked, or is told."""
-        control = ControlDatabase(self._settings.control_path, any_thread=True)
+        control = self._open_control()
         kind = KeyPublisher if "web" in self._settings.node.parts else KeyFollower
-        exchange = kind(control, server.connect(self._url))
+        exchange = kind(control, self._connect())
 
         def run() -> float:
             exchange.run_round()
@@ -296,8 +318,8 @@ class Node:
     def _begin_budgets(self) -> Callable[[], float]:
         """Return what says which budgets the calls here have used up, tells all nodes, and is told."""
         settings, roles = self._settings, self._settings.node.parts
-        client = server.connect(self._url)
-        control = ControlDatabase(settings.control_path, any_thread=True)
+        client = self._connect()
+        control = self._open_control()
         node = load_node(settings.data_dir)
         own = BudgetFile(settings.data_dir, settings.node.budgets)
         reporter = BudgetReporter(own, control, client, node)
@@ -316,10 +338,8 @@ class Node:
     def _begin_erasures(self) -> Callable[[], float]:
         """Return what publishes orders to erase calls, follows them, and says how far this node is."""
         settings, roles = self._settings, self._settings.node.parts
-        client = server.connect(self._url)
-        control = ControlDatabase(
-            settings.control_path, any_thread=True, checks_references="web" in roles
-        )
+        client = self._connect()
+        control = self._open_control(checks_references="web" in roles)
         node = load_node(settings.data_dir)
         outgoing = settings.proxy_spool_path if "proxy" in roles else None
         reporter = self._reporter = OrderReporter(control, client, node, outgoing)

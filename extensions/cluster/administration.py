@@ -39,10 +39,19 @@ def explained() -> Iterator[None]:
         raise ControlError(f"the server of the cluster does not respond: {error}") from error
 
 
-def list_nodes(url: str) -> list[ListedNode]:
-    """Return the nodes that keep calls, and the proxy nodes that ship some. Raises ControlError."""
+@contextmanager
+def _connected(url: str) -> Iterator[server.Client]:
     client = server.connect(url)
     with explained():
+        try:
+            yield client
+        finally:
+            server.close(client)
+
+
+def list_nodes(url: str) -> list[ListedNode]:
+    """Return the nodes that keep calls, and the proxy nodes that ship some. Raises ControlError."""
+    with _connected(url) as client:
         members = copies.find_members(client)
         found = []
         for group in sorted({each.group for each in members.values()}):
@@ -69,8 +78,7 @@ def list_nodes(url: str) -> list[ListedNode]:
 def forget(url: str, control: ControlDatabase, node: str) -> None:
     """Give up a node that is gone for good: others of its copy take its buckets, without its calls, its
     moves end, and orders to erase calls do not wait for it. Raises ControlError, sqlite3.Error."""
-    client = server.connect(url)
-    with explained():
+    with _connected(url) as client:
         member = copies.find_members(client).get(node)
         if member is None and node not in _find_proxies(client):
             raise NotFoundError(f"there is no node {node!r}: `taximeter cluster nodes` lists them")
@@ -137,8 +145,7 @@ def order_move(url: str, bucket: int, node: str) -> Move | None:
     """Order that a node keeps a bucket of its copy, or return the order that is open.
 
     Returns None where the node keeps it already. Raises ControlError."""
-    client = server.connect(url)
-    with explained():
+    with _connected(url) as client:
         member = copies.find_members(client).get(node)
         if member is None:
             raise NotFoundError(
@@ -165,8 +172,7 @@ def order_move(url: str, bucket: int, node: str) -> Move | None:
 
 def read_move(url: str, move: Move) -> MoveState:
     """Return how far a move is. Raises ControlError."""
-    client = server.connect(url)
-    with explained():
+    with _connected(url) as client:
         wish, offer = moves.read_wish(client, move), moves.read_offer(client, move)
         state = MoveState(
             bucket=move.bucket,
@@ -196,8 +202,7 @@ def cancel_move(url: str, bucket: int, node: str) -> bool:
     """End the move of a bucket to a node, unless it was handed over; return whether that was possible.
 
     Raises ControlError."""
-    client = server.connect(url)
-    with explained():
+    with _connected(url) as client:
         member = copies.find_members(client).get(node)
         move = None if member is None else _find_move(client, member.group, bucket)
         if move is None or move.taker != node:

@@ -64,6 +64,14 @@ def connect_async(url: str) -> Client:
     return _connect(url, redis.asyncio.Redis, AsyncSentinel, options)
 
 
+def close(client: Client) -> None:
+    """Close the connections of a client of ``connect``, also those to Sentinels."""
+    client.close()
+    manager = getattr(client.connection_pool, "sentinel_manager", None)
+    for each in manager.sentinels if manager is not None else ():
+        each.close()
+
+
 async def close_async(client: Client) -> None:
     """Close the connections of a client of ``connect_async``, also those to Sentinels."""
     await client.aclose()

@@ -197,7 +197,8 @@ def test_the_script_starts_servers_and_a_sentinel_that_a_node_can_use(tmp_path: 
         ):
             stack.enter_context(run_script(tmp_path, what, port, first))
         url = f"redis+sentinel://taximeter-proxy:third@127.0.0.1:{sentinel}/main"
-        node = stack.enter_context(closing(server.connect(url)))
+        node = server.connect(url)
+        stack.callback(server.close, node)
         admin = stack.enter_context(closing(redis.Redis(port=replica, password="other")))
 
         def arrives() -> bool:

@@ -139,7 +139,8 @@ class Service:
             patience_s=START_S,
         )
         found = _ADDRESS.search(self.printed)
-        assert found, f"`up` ended with {self._process.poll()}\n{self.output}"
+        if found is None:
+            raise AssertionError(f"`up` ended with {self.wait()}\n{self.output}")
         parts = urlsplit(found[1])
         assert parts.hostname
         assert parts.port
@@ -159,7 +160,8 @@ class Service:
             "/healthz answering 200",
             patience_s=START_S,
         )
-        assert not self.has_ended, f"`up` ended\n{self.output}"
+        if self.has_ended:
+            raise AssertionError(f"`up` ended with {self.wait()}\n{self.output}")
 
     def _is_up(self) -> bool:
         """Healthy, or with no other complaint than a disk that a test says is full."""

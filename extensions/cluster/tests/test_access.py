@@ -46,7 +46,7 @@ def open_as(find_url):
 
     yield open_client
     for each in opened:
-        each.close()
+        server.close(each)
 
 
 async def test_the_users_of_the_documentation_may_do_all_that_is_done(
@@ -88,7 +88,7 @@ async def test_the_users_of_the_documentation_may_do_all_that_is_done(
     assert await windows.admit("messages default", 1) > 0
     await windows.note("messages default", 1, [1.0])
     await windows.close()
-    cluster.run.close()
+    cluster.close()
     assert client.acl_log() == []
     assert cluster.errors == []
 

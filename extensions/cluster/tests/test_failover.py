@@ -43,5 +43,5 @@ def test_the_log_goes_on_at_the_replica_when_the_primary_dies(servers, run, root
 
     wait_until(has_both, "both calls, by way of the replica")
     assert servers.primary is not before
-    shipping.close()
-    receiving.close()
+    server.close(shipping)
+    server.close(receiving)

@@ -39,7 +39,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, 
         client.config_set("hz", 500)
         cluster = Cluster(tmp_path_factory.mktemp("nodes"), lambda _: running.url)
         yield cluster, client
-        cluster.run.close()
+        cluster.close()
         client.close()
 
 

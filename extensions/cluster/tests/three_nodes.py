@@ -31,6 +31,7 @@ class Cluster:
         self.victim = folder / "victim"
         self.victim.mkdir()
         (self.victim / "file").write_text("here")
+        self._nodes: list[Node] = []
         self._works: list[Work] = []
         self.errors: list[str] = []  # of the works
         for role in ("web", "recorder", "proxy"):
@@ -47,13 +48,20 @@ class Cluster:
                 "TAXIMETER_GROUP": "main",
                 "TAXIMETER_LISTEN": "127.0.0.1:1",
             }
-            self._works += Node(Settings.from_env(variables))._find_work()
+            node = Node(Settings.from_env(variables))
+            self._nodes.append(node)
+            self._works += node._find_work()
         self.recorder = folder / "recorder"
         for each in (ORGANIZATION, OTHER):
             with TraceDatabase(trace_path(self.recorder, each)) as traces:
                 traces.insert([make_entry(entry_id="0000")])
         self.run = SpoolRun(folder / "proxy" / "outgoing", reserve_bytes=0)
         self.count = 0
+
+    def close(self) -> None:
+        self.run.close()
+        for node in self._nodes:
+            node.close()
 
     @property
     def node(self) -> str:
