@@ -10,7 +10,7 @@ from conversations.prompt_bill import PromptBill
 from conversations.token_shares import PARTS, Part, Share, TokenShares, share_tokens
 from conversations.units import read_prompt
 from conversations.xray import Category, Span, list_spans
-from metering.json_reading import parse_object
+from wire.json_reading import parse_object
 
 ADDED: Category = "added"
 

@@ -11,8 +11,8 @@ makes one.
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from metering.json_reading import as_object
 from metering.usage import MAX_COUNT, Usage, clean_text, has_edits
+from wire.json_reading import as_object
 
 type UpstreamCause = Literal["model", "system", "tools", "messages"]
 

@@ -10,7 +10,7 @@ import struct
 from math import ceil, sqrt
 
 from conversations.token_rules import ModelTokens, TokenRules
-from metering.json_reading import as_object, as_text, parse_object
+from wire.json_reading import as_object, as_text, parse_object
 
 HEAD_CHARS = 64 * 1024  # of base64; a JPEG may have a preview before its size
 MAX_DOCUMENT_CHARS = 12 * 1024 * 1024

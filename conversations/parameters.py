@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from metering.json_reading import as_object
+from wire.json_reading import as_object
 
 MAX_CHARS = 40
 

@@ -15,11 +15,11 @@ from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, CachedTo, 
 from conversations.units import Prompt
 from metering.billed_passes import ATTEMPTS
 from metering.entry import UsageLogEntry
-from metering.json_reading import parse_object
 from metering.model_names import is_same_model
 from metering.request_facts import CacheTtl
 from metering.token_counts import TokenCounts
 from metering.usage import Pass, Usage
+from wire.json_reading import parse_object
 
 MAX_UNITS = 4_000
 MAX_MARKERS = 8  # upstream takes four; the last ones decide

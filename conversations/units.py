@@ -27,8 +27,8 @@ from conversations.diagnosis import read_previous_message_id
 from conversations.parameters import Parameters, read_parameters
 from conversations.unit import CALL_KINDS, THINKING_KINDS, Level, Unit
 from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, UnitRun
-from metering.json_reading import as_list, as_object, as_text
 from metering.request_facts import CacheTtl
+from wire.json_reading import as_list, as_object, as_text
 
 NO_MESSAGE = -1
 MAX_PROMPT_UNITS = 10_000  # take some 0.2 s

@@ -17,7 +17,7 @@ import orjson
 from conversations.json_spans import JsonText, Place
 from conversations.unit import CALL_KINDS
 from conversations.units import ATTRIBUTION
-from metering.json_weight import is_light
+from wire.json_weight import is_light
 
 type Category = Literal[
     "tool",

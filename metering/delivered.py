@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from metering.json_reading import as_list, as_object, as_objects, as_text, parse_object
-from metering.sse import BLANK_LINE, parse_events
+from wire.json_reading import as_list, as_object, as_objects, as_text, parse_object
+from wire.sse import BLANK_LINE, parse_events
 
 # Found by comparing recorded responses with their counts; see bench/estimates.py.
 TOOL_CHARACTERS, CITATION_CHARACTERS, THINKING_CHARACTERS = 160, 80, 60

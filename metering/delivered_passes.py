@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from metering import output
 from metering.delivered import Delivered, measure_stream, measure_text, normalize_lines
-from metering.json_reading import as_object, as_text, parse_object
-from metering.sse import BLANK_LINE, parse_events
+from wire.json_reading import as_object, as_text, parse_object
+from wire.sse import BLANK_LINE, parse_events
 
 COMPACTION, ADVICE, SEARCH = "compaction", "advisor_tool_result", "web_search_tool_result"
 TOOL_RESULT = "_tool_result"

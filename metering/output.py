@@ -10,8 +10,8 @@ Nothing else needs the content of a response, so this is asked only of the few w
 
 from collections.abc import Iterable, Mapping
 
-from metering.json_reading import as_object, as_objects, parse_object
-from metering.sse import parse_events
+from wire.json_reading import as_object, as_objects, parse_object
+from wire.sse import parse_events
 
 FALLBACK = "fallback"
 _BLOCK_EVENTS = (b"content_block_",)

@@ -6,8 +6,8 @@ a figure of its own, because what is shown of it may be a summary of what is cou
 """
 
 from metering.delivered import Delivered, OutputSize, measure_content, measure_stream
-from metering.json_reading import parse_object
 from metering.usage import MAX_COUNT, Usage
+from wire.json_reading import parse_object
 
 # Found by comparing recorded responses with their counts; see bench/estimates.py.
 CHARACTERS_PER_TOKEN, THINKING_CHARACTERS_PER_TOKEN = 3.7, 4.0

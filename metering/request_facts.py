@@ -12,9 +12,9 @@ from typing import Literal
 
 import orjson
 
-from metering.json_reading import as_list, as_object, as_objects, as_text, parse_object
-from metering.json_weight import is_light
 from metering.title import find_title
+from wire.json_reading import as_list, as_object, as_objects, as_text, parse_object
+from wire.json_weight import is_light
 
 MAX_VALUES = 100_000  # parsing so many takes some 30 ms
 MAX_NAME_CHARS = 200

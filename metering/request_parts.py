@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import orjson
 
-from metering.json_reading import MAX_VALUES, parse_object
-from metering.json_weight import is_light
+from wire.json_reading import MAX_VALUES, parse_object
+from wire.json_weight import is_light
 
 LAST_STARTS = 4
 _MESSAGE = re.compile(rb'\{"role": ?"')

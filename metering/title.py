@@ -7,7 +7,7 @@ results. So the title comes from the last user message that has text outside of 
 import re
 from collections.abc import Sequence
 
-from metering.json_reading import as_objects, as_text
+from wire.json_reading import as_objects, as_text
 
 MAX_CHARS = 80
 _REMINDER, _END = "<system-reminder>", "</system-reminder>"

@@ -19,9 +19,9 @@ from types import MappingProxyType
 
 from metering import output, refusals, token_counts
 from metering.entry import CostNote, UsageSource
-from metering.json_reading import as_list, as_object, parse_object
-from metering.sse import BYTE_ORDER_MARK, looks_like_sse, parse_events
 from metering.token_counts import UNKNOWN, TokenCounts
+from wire.json_reading import as_list, as_object, parse_object
+from wire.sse import BYTE_ORDER_MARK, looks_like_sse, parse_events
 
 MAX_TEXT_CHARS = 200
 MAX_COUNT = 10**12  # a million of the largest prompts; sums over many rows still fit SQLite

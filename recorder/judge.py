@@ -35,7 +35,6 @@ from conversations.recent_calls import (
 from conversations.summaries import CallSummary, summarize_call
 from conversations.units import Prompt, list_failed_tools
 from metering.conversation_memory import ConversationMemory
-from metering.json_reading import parse_object
 from metering.prices import PriceTable
 from metering.request_facts import keep_plain_name
 from metering.usage import clean_text
@@ -46,6 +45,7 @@ from runtime.trouble_log import TroubleLog
 from store.traces.calls import cache_breaks
 from store.traces.calls.costs import to_real
 from store.traces.calls.judgements import Judgement
+from wire.json_reading import parse_object
 
 logger = logging.getLogger(__name__)
 

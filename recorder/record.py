@@ -31,9 +31,7 @@ from metering.client_hints import (
     keep_identifiers,
 )
 from metering.cut_streams import estimate_usage
-from metering.decode import DecodedBody, decode_body
 from metering.entry import Outcome, UsageLogEntry, sum_estimates
-from metering.json_reading import as_text, parse_object
 from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
 from metering.pricing import price_call
@@ -46,6 +44,8 @@ from recorder.recorded_calls import RecordedCall
 from recorder.requests import RequestReader
 from runtime import clock
 from store.spool.format import RequestHead, SpooledExchange
+from wire.decode import DecodedBody, decode_body
+from wire.json_reading import as_text, parse_object
 
 MAX_RETRIES = 1_000_000
 MAX_AGENT_CHARS = 1_000  # of a User-Agent header; the product is its beginning

@@ -15,7 +15,7 @@ from conversations.prompt_bill import PromptBill
 from conversations.savings.calls import Chain, SavingsCall
 from conversations.token_shares import Share
 from conversations.unit import CALL_KINDS
-from metering.json_reading import as_list, as_object, as_text, parse_object
+from wire.json_reading import as_list, as_object, as_text, parse_object
 
 DIGEST_BYTES = 16
 MAX_PATH_CHARS = 160

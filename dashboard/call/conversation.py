@@ -12,7 +12,7 @@ from dashboard.call.blocks.reading import read_content
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Text, cache_note, short
 from dashboard.call.excerpts import Allowance, Excerpt
-from metering.json_reading import as_list, as_text, parse_object
+from wire.json_reading import as_list, as_text, parse_object
 
 MAX_CHARS = 1_000_000
 MAX_MESSAGES = 50  # on one page

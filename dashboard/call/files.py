@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from metering.json_reading import as_list, as_object, as_text
+from wire.json_reading import as_list, as_object, as_text
 
 MAX_PICTURE_CHARS = 8 << 20  # of base64
 _HEAD_CHARS = 64

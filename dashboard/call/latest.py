@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from dashboard.call.bodies import read_text
 from dashboard.call.conversation import list_messages, parse_request
-from metering.json_reading import as_object, as_text
 from store.traces.calls.call_reader import Call, CallReader
+from wire.json_reading import as_object, as_text
 
 MAX_COMPARED_BYTES = 4 << 20
 MAX_CANDIDATES = 4

@@ -6,10 +6,10 @@ from dashboard.call import fact
 from dashboard.call.fact import Fact, Group
 from metering.client_hints import TRACE_ID
 from metering.formats import UNKNOWN, format_count
-from metering.json_reading import as_text, parse_object
 from metering.rate_limits import RateLimits
 from runtime import clock
 from runtime.safe_text import reveal
+from wire.json_reading import as_text, parse_object
 
 _HINTS = {
     "x-claude-code-agent-type": "Agent type",

@@ -14,8 +14,8 @@ from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, short
 from dashboard.call.conversation import MAX_CHARS
 from dashboard.call.excerpts import EMPTY, Allowance, Excerpt
-from metering.json_reading import as_list, as_object, as_text, parse_json, parse_object
-from metering.sse import BYTE_ORDER_MARK, Event, looks_like_sse, parse_events
+from wire.json_reading import as_list, as_object, as_text, parse_json, parse_object
+from wire.sse import BYTE_ORDER_MARK, Event, looks_like_sse, parse_events
 
 MAX_EVENTS = 150_000
 MAX_STREAM_BYTES = 24 << 20

@@ -27,8 +27,8 @@ from dashboard.call.files import EmbeddedFile, find_block, find_file
 from dashboard.call.latest import Latest, find_latest
 from dashboard.call.lookup import size_of
 from dashboard.call.response import MessageResponse, parse_response
-from metering.json_reading import as_list
 from store.traces.calls.call_reader import Call, CallReader, Side
+from wire.json_reading import as_list
 
 MAX_PAGE_BYTES = 4 << 20  # of a body that is part of the page of its call
 MAX_READ_BYTES = 48 << 20

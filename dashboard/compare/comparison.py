@@ -11,10 +11,10 @@ from dashboard.compare.differences import MAX_SHOWN, Difference, compare_lists
 from dashboard.compare.figures import BillRow, Row, list_bill, list_figures, list_headers
 from dashboard.compare.parts import RequestParts, take_apart
 from metering.formats import UNKNOWN, format_count
-from metering.json_reading import parse_object
 from runtime.safe_text import reveal
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
+from wire.json_reading import parse_object
 
 MAX_BODY_BYTES = 24 << 20
 MAX_RESPONSE_CHARS = 100_000

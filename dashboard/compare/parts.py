@@ -17,7 +17,7 @@ from conversations.units import (
 )
 from conversations.wording import find_block
 from metering.formats import format_count
-from metering.json_reading import as_list, as_object, as_text
+from wire.json_reading import as_list, as_object, as_text
 
 MAX_SETTINGS, MAX_DEPTH = 300, 4
 _PROMPT = ("tools", "system", "messages")

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from metering.decode import GrowingBody
-from metering.json_reading import as_object, as_text, parse_object
-from metering.sse import looks_like_sse, parse_events
 from runtime.safe_text import reveal
 from store.spool.format import ResponseHead
+from wire.decode import GrowingBody
+from wire.json_reading import as_object, as_text, parse_object
+from wire.sse import looks_like_sse, parse_events
 
 MAX_CHARS = 2_000_000  # of a response, then its page says that it goes on
 MAX_PARTS = 1_000

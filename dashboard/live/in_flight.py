@@ -14,12 +14,12 @@ from pathlib import Path
 
 from starlette.concurrency import run_in_threadpool
 
-from metering.decode import decode_body
 from metering.request_facts import NO_FACTS, RequestFacts, parse_facts
 from runtime import clock
 from store.spool import reader
 from store.spool.format import SpooledExchange, SpoolError
 from store.spool.reader import InFlightFile, Waiting
+from wire.decode import decode_body
 
 FRESH_S = 0.25  # for so long a listing of the spool holds for everybody
 MOST = 50  # calls of an organisation that are described

@@ -52,7 +52,10 @@ _DASHBOARD = Path(__file__).resolve().parents[1]
 # Not all of the folder that they are in: the data directory, ``.env`` and ``.git`` may be there too.
 _CODE = (
     _DASHBOARD,
-    *(_DASHBOARD.parent / room for room in ("conversations", "metering", "runtime", "store")),
+    *(
+        _DASHBOARD.parent / room
+        for room in ("conversations", "metering", "runtime", "store", "wire")
+    ),
     Path(sys.prefix),
     Path(sys.base_prefix),
     Path("/usr/share/zoneinfo"),

@@ -7,7 +7,7 @@ from dashboard.compare.alignment import Effort
 from dashboard.compare.differences import compare_lists
 from dashboard.compare.parts import take_apart
 from metering.formats import format_count, format_number
-from metering.json_reading import parse_json
+from wire.json_reading import parse_json
 
 _KINDS = ("changed", "added", "removed", "moved")
 _LEVELS = (("tools", "tool"), ("system", "system block"), ("messages", "message"))

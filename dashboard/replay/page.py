@@ -14,9 +14,9 @@ from dashboard.rendering import PRIVATE
 from dashboard.replay.checks import check_request
 from dashboard.replay.editing import MAX_EDITED_BYTES, lay_out
 from metering.formats import format_bytes
-from metering.json_reading import parse_object
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import Call, CallReader
+from wire.json_reading import parse_object
 
 MAX_RESPONSE_BYTES = 4 << 20
 MAX_RESPONSE_CHARS = 100_000

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from dashboard.call.curl import MAX_PASTED_BYTES, find_target
 from metering.entry import UsageLogEntry
-from metering.json_reading import parse_object
 from runtime.safe_text import reveal
+from wire.json_reading import parse_object
 
 MAX_NESTED = 200  # objects and arrays, since writing takes a stack frame or more for each level
 # Arguments of ``messages.create`` in every version of the SDK; newer ones lack temperature, for example.

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from metering.json_reading import parse_object
+from wire.json_reading import parse_object
 
 MAX_FOUND = 50  # of one text
 MAX_VALUE_CHARS = 4_000

@@ -18,8 +18,6 @@ import orjson
 
 from extensions.credentials_in_calls.findings import Finding, FoundSecrets, Progress
 from extensions.credentials_in_calls.rules import Found, find_secrets, may_have_secrets
-from metering.json_reading import as_list, as_object, as_text, parse_object
-from metering.sse import looks_like_sse
 from recorder.background import BackgroundWork
 from recorder.open_databases import OpenDatabases
 from store import database
@@ -28,6 +26,8 @@ from store.traces.bodies import bodies
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.paths import trace_path
 from store.traces.search.responses import read_deltas
+from wire.json_reading import as_list, as_object, as_text, parse_object
+from wire.sse import looks_like_sse
 
 STEP_S = 0.02
 PAUSE_S = 1.0  # calls of a moment take less work together

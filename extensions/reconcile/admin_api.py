@@ -26,8 +26,8 @@ from manage.http_client import (
     load_trust_store,
     shorten,
 )
-from metering.json_reading import as_object, parse_object
 from runtime import clock
+from wire.json_reading import as_object, parse_object
 
 API_VERSION = "2023-06-01"
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0

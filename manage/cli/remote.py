@@ -23,11 +23,11 @@ from manage.http_client import (
     load_trust_store,
     shorten,
 )
-from metering.json_reading import parse_object
 from runtime import response_headers
 from runtime.errors import ControlError, restore_error
 from runtime.settings import LOOPBACK_HOSTS
 from store.control.api_keys import RAW_KEY
+from wire.json_reading import parse_object
 
 TIMEOUT_S, CONNECT_TIMEOUT_S = 30.0, 10.0
 READ_FROM_COPY = (

@@ -16,10 +16,10 @@ from conversations.summaries import CallSummary, summarize_call
 from conversations.units import Prompt, read_prompt
 from metering.billed_passes import Call, make_call
 from metering.entry import UsageLogEntry
-from metering.json_reading import parse_object
 from metering.prices import PriceTable
 from metering.usage import Usage, read_usage
 from tests.conversations.upstream_cache import UpstreamCache
+from wire.json_reading import parse_object
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PRICES = PriceTable()

@@ -12,11 +12,11 @@ from conversations.prompt_reader import PromptReader
 from conversations.summaries import CallSummary, summarize_call
 from metering.billed_passes import Call, make_call
 from metering.entry import UsageLogEntry
-from metering.json_reading import parse_object
 from metering.prices import PriceTable
 from metering.usage import read_usage
 from tests.conversations.sessions import measure_next
 from tests.recorded import CASES, RECORDED, needs_recorded
+from wire.json_reading import parse_object
 
 pytestmark = needs_recorded
 PRICES = PriceTable()

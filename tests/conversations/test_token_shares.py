@@ -12,7 +12,6 @@ from conversations.summaries import PromptTokens
 from conversations.token_shares import PARTS, share_tokens
 from conversations.units import read_prompt
 from conversations.xray import list_spans
-from metering.json_reading import parse_object
 from metering.usage import read_usage
 from tests.conversations.bills import bill_of
 from tests.conversations.sessions import (
@@ -31,6 +30,7 @@ from tests.conversations.sessions import (
 from tests.conversations.test_xray import ODD
 from tests.conversations.upstream_cache import UpstreamCache
 from tests.recorded import CASES, RECORDED, needs_recorded
+from wire.json_reading import parse_object
 
 KEEPS = ModelRules(keeps_thinking=True)
 

@@ -5,9 +5,9 @@ import pytest
 from conversations.parameters import Parameters
 from conversations.summaries import MAX_MARKERS, MAX_UNITS, summarize_prompt
 from conversations.units import Prompt, read_prompt
-from metering.json_reading import parse_object
 from tests.conversations.sessions import HOUR, MARKER, assistant, conversation, text, tool, user
 from tests.recorded import CASES, RECORDED, needs_recorded
+from wire.json_reading import parse_object
 
 
 def read(*messages: Any, **fields: Any) -> Prompt:

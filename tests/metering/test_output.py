@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from metering.output import find_outputs_in_document, find_outputs_in_stream
-from metering.sse import MAX_BLOCKS
 from tests.metering.responses import event
+from wire.sse import MAX_BLOCKS
 
 FALLBACK = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}
 EMPTY = [

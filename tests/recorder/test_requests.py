@@ -9,11 +9,11 @@ from conversations.prompt_reader import PromptReader
 from conversations.units import read_prompt
 from metering import request_parts
 from metering.conversation_memory import ConversationMemory, Findings
-from metering.json_reading import parse_object
 from metering.request_facts import read_fields
 from recorder import requests
 from recorder.requests import RequestReader
 from tests.store.traffic import agent_requests
+from wire.json_reading import parse_object
 
 
 class OneConversation[T](Findings[T]):

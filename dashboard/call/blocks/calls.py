@@ -11,8 +11,8 @@ from dashboard.call.blocks.edits import FILE_NAMES, Read, read_edit
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Piece, Tasks, cache_note, short
 from dashboard.call.texts.highlighting import find_language
-from metering.json_reading import as_list, as_object, as_objects, as_text
 from runtime.safe_text import reveal
+from wire.json_reading import as_list, as_object, as_objects, as_text
 
 _SHELLS = re.compile(r"bash|shell|terminal|command|exec|powershell|^sh$", re.IGNORECASE)
 _PROSE = ("prompt", "description", "plan", "question", "message", "body", "summary")

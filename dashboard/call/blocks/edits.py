@@ -4,7 +4,7 @@ from difflib import SequenceMatcher
 
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Diff, Piece, Sign
-from metering.json_reading import as_objects, as_text
+from wire.json_reading import as_objects, as_text
 
 MAX_COMPARED = 1_000_000  # lines of one text by lines of the other
 _OLD_AND_NEW = (

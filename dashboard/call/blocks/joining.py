@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.call.blocks.view import Block
-from metering.json_reading import as_list, as_text
+from wire.json_reading import as_list, as_text
 
 
 def find_calls(messages: Sequence[object]) -> dict[str, tuple[str, object]]:

@@ -8,7 +8,7 @@ from dashboard.call.blocks.texts import read_rest
 from dashboard.call.blocks.view import Block, File, Picture, Piece, cache_note, short
 from dashboard.call.files import MAX_PICTURE_CHARS, find_picture_type
 from metering.formats import format_bytes
-from metering.json_reading import as_object, as_text
+from wire.json_reading import as_object, as_text
 
 type ReadParts = Callable[[object], tuple[Block, ...]]
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from dashboard.call.blocks import calls, media, results, texts
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, cache_note, short
-from metering.json_reading import as_object, as_text
+from wire.json_reading import as_object, as_text
 
 MAX_DEPTH = 3
 

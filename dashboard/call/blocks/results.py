@@ -6,7 +6,7 @@ from dashboard.call.blocks.calls import find_file_language
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.texts import read_rest, read_sources
 from dashboard.call.blocks.view import Block, Piece, cache_note, short
-from metering.json_reading import as_objects, as_text
+from wire.json_reading import as_objects, as_text
 
 _FOUND = ("web_search_result",)
 

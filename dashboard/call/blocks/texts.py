@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Piece, Source, Sources, cache_note, short
 from metering.formats import format_bytes
-from metering.json_reading import as_list, as_object, as_objects, as_text
 from runtime.safe_text import reveal
+from wire.json_reading import as_list, as_object, as_objects, as_text
 
 _LINKED = ("http://", "https://")
 _MAX_SOURCES = 200

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
-from metering.json_reading import as_list, as_object, as_text, parse_json, parse_object
-from metering.sse import looks_like_sse, parse_events
 from store.traces.search.text import clean
 from store.traces.search.walk import MAX_PIECE_CHARS, SKIPPED, Role, Texts, decode_string
+from wire.json_reading import as_list, as_object, as_text, parse_json, parse_object
+from wire.sse import looks_like_sse, parse_events
 
 MAX_BYTES = 8 * 1024 * 1024  # a larger response is not searched
 MAX_EVENTS = 50_000

@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple, Self
 
 import orjson
 
-from metering.json_weight import is_light
 from store.traces.search.text import clean
+from wire.json_weight import is_light
 
 type Role = Literal["tool_result", "user", "assistant", "system", "tool"]
 type Texts = list[tuple[Role, str]]

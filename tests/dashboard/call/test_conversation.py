@@ -25,9 +25,9 @@ from dashboard.call.conversation import (
 )
 from dashboard.call.excerpts import Allowance
 from dashboard.call.response import MessageResponse, parse_response
-from metering import json_reading
 from tests.recorded import CASES, RECORDED, needs_recorded
 from tests.store.traffic import agent_requests
+from wire import json_reading
 
 
 class Conversation:

@@ -17,10 +17,10 @@ from dashboard.live import pages
 from dashboard.live.growing_calls import GrowingCalls
 from dashboard.live.growth import DECIDING_BYTES, GrowingResponse
 from manage.server import make_app
-from metering.decode import GrowingBody, decode_body
 from store.spool import reader
 from store.spool.format import ResponseHead
 from tests.dashboard.live.following import Proxy, following, sse
+from wire.decode import GrowingBody, decode_body
 
 VIEWERS = 7
 TEXTS = ("Good ", "day, ", "wörld\n", "\n\n", "end")

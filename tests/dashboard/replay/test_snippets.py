@@ -10,9 +10,9 @@ import pytest
 from dashboard.call.curl import MAX_PASTED_BYTES
 from dashboard.replay import snippets
 from dashboard.replay.snippets import make_python, make_typescript
-from metering.json_reading import parse_object
 from tests.store.traffic import make_entry
 from tests.upstream import Upstream, message_events, sse
+from wire.json_reading import parse_object
 
 REQUEST: dict[str, Any] = {
     "model": "claude-x",

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from metering.json_weight import is_light
+from wire.json_weight import is_light
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pytest
 import zstandard
 from hypothesis import given, settings, strategies as st
 
-from metering import decode
-from metering.decode import (
+from wire import decode
+from wire.decode import (
     ALWAYS_DECODED_BYTES,
     MAX_DECODED_BYTES,
     decode_body,
 )
-from metering.json_reading import parse_object
+from wire.json_reading import parse_object
 
 TEXT = b'{"type":"message","usage":{"input_tokens":12,"output_tokens":34}}' * 40
 NOISE = bytes(zlib.crc32(bytes([i % 256, i // 256])) % 256 for i in range(6000))

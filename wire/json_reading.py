@@ -5,7 +5,7 @@ import re
 
 import orjson
 
-from metering.json_weight import is_light
+from wire.json_weight import is_light
 
 MAX_VALUES = 500_000
 

@@ -5,8 +5,8 @@ from unittest import mock
 import pytest
 from hypothesis import given, strategies as st
 
-from metering import sse
-from metering.sse import END_BYTES, MAX_BLOCKS, Event, looks_like_sse, parse_events
+from wire import sse
+from wire.sse import END_BYTES, MAX_BLOCKS, Event, looks_like_sse, parse_events
 
 PLAIN = b'event: a\ndata: {"n":1}\n\nevent: b\ndata: {"n":2}\n\n'
 PARSED = [Event("a", b'{"n":1}'), Event("b", b'{"n":2}')]
