@@ -33,6 +33,7 @@ class RequestMetadata:
         self._version_header = f"{vendor}-version".encode()
         self._beta_header = f"{vendor}-beta".encode()
         self._workspace_header = f"{vendor}-workspace-id".encode()
+        self._profile_header = f"{vendor}-user-profile-id".encode()
 
     def make_head(
         self,
@@ -88,6 +89,9 @@ class RequestMetadata:
             effort=drop_credential(facts.effort),
             thinking_budget=facts.thinking_budget,
             cache_ttl=facts.cache_ttl,
+            thread=facts.thread,
+            thread_previous_id=drop_credential(facts.thread_previous_id),
+            user_profile_id=drop_credential(named.get(self._profile_header)),
         )
         return _without_text(head) if endpoint.metadata_only else head
 
@@ -106,6 +110,7 @@ def _without_text(head: RequestHead) -> RequestHead:
         retry_count=keep_plain_name(head.retry_count),
         api_version=keep_plain_name(head.api_version),
         workspace_id=keep_plain_name(head.workspace_id),
+        user_profile_id=keep_plain_name(head.user_profile_id),
         betas=keep_plain_list(head.betas, ","),
         client_hints=keep_identifiers(head.client_hints or {}) or None,
     )

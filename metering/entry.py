@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from metering.billing import Billing
 from metering.delivered import OutputSize
 from metering.rate_limits import RateLimits
-from metering.request_facts import CacheTtl
+from metering.request_facts import CacheTtl, ThreadStep
 from metering.token_counts import UNKNOWN, TokenCounts
 
 type Outcome = Literal[
@@ -25,6 +25,8 @@ type Outcome = Literal[
 # `estimated`: the response was cut, and its output was counted by what was delivered. `partial`: the
 # same, where a part of that is lost, or a stop reason has come: the output is what upstream had counted.
 type UsageSource = Literal["final", "estimated", "partial", "none"]
+# The interface of the upstream that a call was made by, which decides its prices.
+type Product = Literal["messages", "batch", "chat_completions"]
 # Why upstream does not bill a line: a refusal before any output, the same of a model that handed over
 # to a fallback, or a response that is an error.
 type UnbilledReason = Literal["refused_before_output", "declined_hop", "failed"]
@@ -147,5 +149,10 @@ class UsageLogEntry:
     upstream_organization_id: str | None = None
     workspace_id: str | None = None
     estimated_cents: Decimal | None = None
+    message_id: str | None = None
+    thread: ThreadStep | None = None
+    thread_previous_id: str | None = None
+    user_profile_id: str | None = None
+    product: Product = "messages"
     rate_limits: RateLimits | None = None
     output_size: OutputSize | None = None

@@ -21,7 +21,7 @@ MAX_NAME_CHARS = 200
 MAX_USER_ID_CHARS = 1_000
 MAX_NUMBER = 10**12
 
-VALUES = ("model", "metadata", "max_tokens")
+VALUES = ("model", "metadata", "max_tokens", "thread")
 LISTS = ("messages", "tools")
 # Of these objects one value each.
 PARTS = {"output_config": "effort", "thinking": "budget_tokens"}
@@ -41,6 +41,7 @@ _ONE_HOUR = re.compile(rb'"ttl"\s*+:\s*+"1h"')
 
 type Fields = dict[str, object]
 type CacheTtl = Literal["5m", "1h"]
+type ThreadStep = Literal["create", "continue"]
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
@@ -57,6 +58,8 @@ class RequestFacts:
     thinking_budget: int | None = None
     cache_ttl: CacheTtl | None = None
     title_text: str | None = None
+    thread: ThreadStep | None = None
+    thread_previous_id: str | None = None
 
 
 NO_FACTS = RequestFacts()
@@ -129,6 +132,7 @@ def keep_plain_names(facts: RequestFacts) -> RequestFacts:
         session_id=keep_plain_name(facts.session_id),
         effort=keep_plain_name(facts.effort),
         title_text=None,
+        thread_previous_id=keep_plain_name(facts.thread_previous_id),
     )
 
 
@@ -156,6 +160,7 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
     message_count = _as_number(fields.get("messages"))
     tool_count = _as_number(fields.get("tools"))
     has_no_tools = message_count is not None and "tools" not in fields
+    thread, thread_previous_id = _find_thread(fields.get("thread"))
     return RequestFacts(
         model=_as_name(fields.get("model")),
         session_id=_find_session(fields.get("metadata")),
@@ -166,7 +171,20 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
         thinking_budget=_as_number(fields.get("thinking")),
         cache_ttl=find_longest_ttl(fields.get(CACHE_TTL)),
         title_text=_as_name(fields.get(TITLE)),
+        thread=thread,
+        thread_previous_id=thread_previous_id,
     )
+
+
+def _find_thread(thread: object) -> tuple[ThreadStep | None, str | None]:
+    """Return whether a request begins or continues a message thread, and the message that it continues."""
+    fields = as_object(thread)
+    match fields.get("type"):
+        case "create":
+            return "create", None
+        case "continue":
+            return "continue", _as_name(fields.get("previous_message_id"))
+    return None, None
 
 
 def _find_session(metadata: object) -> str | None:

@@ -21,12 +21,15 @@ def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
         "thinking_budget": facts.thinking_budget,
         "cache_ttl": facts.cache_ttl,
         "title_text": clean_text(facts.title_text),
+        "thread": facts.thread,
+        "thread_previous_id": clean_text(facts.thread_previous_id),
     }
 
 
 def make_response_fields(usage: Usage) -> dict[str, Any]:
     """Return the fields of an entry that the response states, by name."""
     return {
+        "message_id": clean_text(usage.message.get("id")),
         "stop_reason": usage.stop_reason,
         "refusal_category": usage.refusal_category,
         "thinking_tokens": usage.thinking_tokens,

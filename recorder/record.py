@@ -73,6 +73,9 @@ _NAMES = (
     "effort",
     "upstream_organization_id",
     "workspace_id",
+    "message_id",
+    "thread_previous_id",
+    "user_profile_id",
 )
 CONSTANT_SIZES = ConstantSizes()
 NO_BODY = DecodedBody(body=b"", text=b"")
@@ -188,6 +191,7 @@ def make_recorded(
         else None,
         workspace_id=clean_text(response.workspace_id if response else None)
         or clean_text(head.workspace_id),
+        user_profile_id=clean_text(head.user_profile_id),
         rate_limits=limits,
         output_size=output_size,
         **make_request_fields(facts),

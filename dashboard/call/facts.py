@@ -125,6 +125,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
             title="Upstream",
             facts=(
                 fact.name("Request id", entry.upstream_request_id),
+                fact.name("Message id", entry.message_id),
                 fact.linked("Service tier", entry.service_tier, "service_tier"),
                 fact.linked("Speed", entry.speed, "speed"),
                 fact.linked("Inference region", entry.inference_geo, "inference_geo"),
@@ -134,6 +135,8 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                     "Organization", entry.upstream_organization_id, "upstream_organization_id"
                 ),
                 fact.linked("Workspace", entry.workspace_id, "workspace_id"),
+                fact.linked("User profile", entry.user_profile_id, "user_profile_id"),
+                fact.linked("Product", entry.product, "product"),
                 fact.linked("API version", entry.api_version, "api_version"),
                 fact.linked("Betas", entry.betas, "betas"),
             ),
@@ -161,6 +164,8 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 fact.linked("Effort", entry.effort, "effort"),
                 fact.count("Thinking budget", entry.thinking_budget),
                 fact.linked("Cache lifetime", entry.cache_ttl, "cache_ttl"),
+                fact.linked("Message thread", entry.thread, "thread"),
+                fact.linked("Continues message", entry.thread_previous_id, "message_id"),
                 fact.count("Messages", entry.message_count),
                 fact.count("Tools", entry.tool_count),
                 fact.count("Output limit", entry.max_tokens),

@@ -39,7 +39,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from metering.billing import CredentialKind
-from metering.request_facts import CacheTtl, RequestFacts
+from metering.request_facts import CacheTtl, RequestFacts, ThreadStep
 
 FRAME = struct.Struct(">cdI")
 EMPTY_REQUEST = FRAME.pack(b"Q", 0, 0)
@@ -100,6 +100,9 @@ class RequestHead:
     effort: str | None = None
     thinking_budget: int | None = None
     cache_ttl: CacheTtl | None = None
+    thread: ThreadStep | None = None
+    thread_previous_id: str | None = None
+    user_profile_id: str | None = None
 
     @property
     def facts(self) -> RequestFacts:
@@ -112,6 +115,8 @@ class RequestHead:
             effort=self.effort,
             thinking_budget=self.thinking_budget,
             cache_ttl=self.cache_ttl,
+            thread=self.thread,
+            thread_previous_id=self.thread_previous_id,
         )
 
 

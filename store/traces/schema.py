@@ -584,3 +584,55 @@ def m001_calls_of_an_organization(db: Database) -> None:
             db.execute(statement)
     db.execute(USAGE_LOG)
     search_progress.begin_anew(db.conn)
+
+
+@migrations()
+def m002_threads_products_and_upstream_objects(db: Database) -> None:
+    """Tell which call a call continues, whom it serves, and what was used besides calls.
+
+    A client that uses message threads sends of a conversation only what is new, and names the message
+    that it continues: ``message_id`` of another call, which may be stored later. ``thread`` is NULL for
+    calls without one, and of calls before this migration all that is not known.
+
+    ``product`` is the interface that a call was made by. All calls until now were messages.
+
+    A managed session or a dream counts what it has used in all, each time that anybody reads it. So it is
+    one row, which the next reading replaces, and never an entry.
+    """
+    add_to_usage(
+        db,
+        {
+            "message_id": "text",
+            "thread": "text",
+            "thread_previous_id": "text",
+            "user_profile_id": "text",
+            "product": "text not null default 'messages'",
+        },
+    )
+    for name in ("message_id", "thread_previous_id"):
+        db.execute(f"create index usage_{name} on usage ({name}) where {name} is not null")
+    db.execute("""
+        create table upstream_objects (
+            object_id text primary key,     -- of the upstream
+            kind text not null,             -- session, dream
+            proxy_endpoint_id text not null,
+            slug text not null,
+            credential_hmac text,
+            created_at text,                -- by the upstream's clock, as the next one
+            ended_at text,                  -- null: it goes on, or does not say
+            read_at text not null,          -- when these counts came
+            status text,
+            model text,
+            session_id text,                -- of a dream: the managed session that it runs in
+            input_tokens integer,
+            output_tokens integer,
+            cache_creation_input_tokens integer,
+            cache_read_input_tokens integer,
+            cache_write_1h_tokens integer,
+            web_search_requests integer,
+            active_seconds real,            -- in which it ran, which are billed
+            cost_cents real,                -- null: not known, never a guess
+            list_cost_cents real            -- as the upstream states it
+        ) without rowid
+    """)
+    db.execute("create index upstream_objects_read_at on upstream_objects (read_at)")

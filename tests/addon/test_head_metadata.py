@@ -119,6 +119,7 @@ def test_whom_a_call_belongs_to_is_kept_and_of_its_credential_only_the_kind(
     fields = (
         (b"Authorization", b"Bearer sk-ant-oat01-secret"),
         (b"Acme-Workspace-Id", b"wrkspc_1"),
+        (b"Acme-User-Profile-Id", b"uprof_1"),
         (b"X-Claude-Code-Request-Class", b"main"),
         (b"x-claude-code-unheard-of", b"1"),
         (b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
@@ -128,6 +129,7 @@ def test_whom_a_call_belongs_to_is_kept_and_of_its_credential_only_the_kind(
     assert b"secret" not in waiting.path.read_bytes()
     (exchange,) = read_all(tmp_path / "spool")
     assert (exchange.head.credential_kind, exchange.head.workspace_id) == ("token", "wrkspc_1")
+    assert exchange.head.user_profile_id == "uprof_1"
     assert exchange.head.client_hints == {
         "x-claude-code-request-class": "main",
         "trace-id": "0af7651916cd43dd8448eb211c80319c",
@@ -153,6 +155,7 @@ def test_no_header_of_an_endpoint_without_bodies_brings_text_into_the_spool(
         b"content-encoding",
         b"acme-version",
         b"acme-workspace-id",
+        b"acme-user-profile-id",
         b"x-session-id",
     )
     fields = (
@@ -167,7 +170,7 @@ def test_no_header_of_an_endpoint_without_bodies_brings_text_into_the_spool(
         capture = open_capture(spooler, fields=fields, endpoint=endpoint)
         capture.finish(Ending(outcome="complete"), 1.0)
     files = [waiting.path.read_bytes() for waiting in reader.find_waiting(tmp_path / "spool")]
-    assert sorted(data.count(b"private") for data in files) == [0, 10]
+    assert sorted(data.count(b"private") for data in files) == [0, 11]
     (head,) = [each.head for each in read_all(tmp_path / "spool") if each.head.metadata_only]
     assert head.betas == "beta-1,beta-2"
     assert head.client_hints == {
@@ -185,6 +188,7 @@ TEXT_AND_NUMBERS = {
     "stream": True,
     "system": "private text",
     "metadata": {"user_id": "user_ab_account__session_5f3c"},
+    "thread": {"type": "continue", "previous_message_id": "msg_1"},
     "tools": [{"name": "private_tool"}],
     "messages": [{"role": "user", "content": "private text"}] * 3,
 }
@@ -208,6 +212,8 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, open_capture, 
         effort="low",
         thinking_budget=8000,
         cache_ttl="5m",
+        thread="continue",
+        thread_previous_id="msg_1",
     )
 
 
@@ -216,6 +222,7 @@ def test_where_bodies_are_not_kept_text_is_no_name(spooler, open_capture, tmp_pa
     endpoint = replace(ENDPOINT, metadata_only=True)
     user_id = json.dumps({"session_id": text})
     request = {"model": text, "max_tokens": 5, "metadata": {"user_id": user_id}}
+    request["thread"] = {"type": text, "previous_message_id": text}
     body = json.dumps(request | {"output_config": {"effort": text}}).encode()
     open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
     (waiting,) = reader.find_waiting(tmp_path / "spool")

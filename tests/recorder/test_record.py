@@ -300,10 +300,60 @@ def test_an_entry_of_which_nothing_more_is_known_has_no_more_fields():
         "upstream_organization_id",
         "workspace_id",
         "rate_limits",
+        "message_id",
+        "thread",
+        "thread_previous_id",
+        "user_profile_id",
     ):
         assert getattr(entry, name) is None, name
     assert entry.cache_write_1h_tokens == 0
     assert make(b"", None, outcome="upstream_unreachable").cache_write_1h_tokens is None
+
+
+CONTINUE = {"type": "continue", "previous_message_id": "msg_1"}
+
+
+@pytest.mark.parametrize(
+    ("thread", "expected"),
+    [
+        ({"type": "create"}, ("create", None)),
+        ({"type": "create", "previous_message_id": "msg_1"}, ("create", None)),
+        (CONTINUE, ("continue", "msg_1")),
+        ({"type": "continue"}, ("continue", None)),
+        ({"type": "continue", "previous_message_id": ["msg_1"]}, ("continue", None)),
+        ({"type": "fork"}, (None, None)),
+        ("continue", (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_an_entry_says_which_message_its_thread_continues(thread, expected):
+    entry = make(request=json.dumps({"model": "m", "thread": thread, "messages": []}).encode())
+    assert (entry.thread, entry.thread_previous_id) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "response"),
+    [
+        (event("message_start", message={"id": "msg_2", "model": "m"}) + STOP, STREAM),
+        (b'{"type":"message","id":"msg_2","model":"m"}', DOCUMENT),
+    ],
+)
+def test_an_entry_has_the_id_of_its_message_and_the_profile_that_it_is_for(body, response):
+    request = json.dumps({"thread": CONTINUE}).encode()
+    head: dict[str, object] = {"user_profile_id": "uprof_1"}
+    entry = make(body, response, request=request, head=head)
+    assert (entry.message_id, entry.user_profile_id) == ("msg_2", "uprof_1")
+    assert entry.product == "messages"
+    head |= {"metadata_only": True, "thread": "continue", "thread_previous_id": "msg_1"}
+    entry = make(body, response, request=None, head=head)
+    assert (entry.message_id, entry.user_profile_id) == ("msg_2", "uprof_1")
+    assert (entry.thread, entry.thread_previous_id) == ("continue", "msg_1")
+
+
+def test_where_no_text_is_kept_an_id_that_is_text_is_none():
+    head = {"metadata_only": True, "thread_previous_id": "private text", "user_profile_id": "a b"}
+    entry = make(b'{"type":"message","id":"private text"}', DOCUMENT, request=None, head=head)
+    assert (entry.message_id, entry.thread_previous_id, entry.user_profile_id) == (None,) * 3
 
 
 def test_a_pause_until_a_date_begins_when_the_response_does():

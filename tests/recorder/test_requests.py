@@ -27,7 +27,16 @@ class OneConversation[T](Findings[T]):
 all_compared = mock.patch.multiple(requests, MIN_BODY_BYTES=0, Findings=OneConversation)
 
 KEYS = ["model", "metadata", "messages", "role", "content", "tools", "max_tokens", "", "thinking"]
-KEYS += ["output_config", "effort", "budget_tokens", "text", "cache_control", "ttl"]
+KEYS += [
+    "thread",
+    "previous_message_id",
+    "output_config",
+    "effort",
+    "budget_tokens",
+    "text",
+    "cache_control",
+    "ttl",
+]
 TEXTS = ["m", "user", 'a {"role":"user"} b', '[{"role":', "]}", ",", "", "ü", "1h", "text"]
 TEXTS += ["<system-reminder>", "</system-reminder>", '"cache_control":{"ttl":"1h"}']
 scalars: st.SearchStrategy[object] = st.sampled_from([*TEXTS, 0, 1.5, None, True, [], {}])

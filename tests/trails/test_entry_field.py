@@ -7,7 +7,7 @@ HEADING = "Add a field of an entry"
 MIGRATION = '''
 
 @migrations()
-def m002_team(db: Database) -> None:
+def m003_team(db: Database) -> None:
     """Keep the team that a call is of."""
     add_to_usage(db, {"team": "text"})
 '''

@@ -19,7 +19,7 @@ FIELD = """
 MIGRATION = '''
 
 @migrations()
-def m002_audio_tokens(db: Database) -> None:
+def m003_audio_tokens(db: Database) -> None:
     """Count tokens of audio."""
     add_token_class(db, "audio_tokens")
 '''

@@ -36,6 +36,8 @@ _PREDECESSOR = (
 )
 # Fields of an entry that are not columns of the line.
 _NO_COLUMNS = {"tokens", "output_size", *BODIES, *DETAILS}
+# Columns that are never null, and missing in what 0.1.0 has exported: an entry then has their default.
+_ADDED = {"product"}
 
 
 class LineError(ValueError):
@@ -93,7 +95,9 @@ def _parse_entry(row: Row) -> UsageLogEntry:
     kinds = _list_fields(UsageLogEntry)
     kinds = _list_fields(UsageLogEntry)
     values = {
-        name: _read(name, row, kind) for name, kind in kinds.items() if name not in _NO_COLUMNS
+        name: _read(name, row, kind)
+        for name, kind in kinds.items()
+        if name not in _NO_COLUMNS and (name in row or name not in _ADDED)
     }
     if not _ENTRY_ID.fullmatch(values["entry_id"]):
         raise LineError("its entry_id is none")

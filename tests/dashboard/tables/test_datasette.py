@@ -608,6 +608,7 @@ async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
         "rate_limits",
         "rate_limits_hourly",
         "savings",
+        "upstream_objects",
         "usage",
         "usage_cost",
         "usage_hourly",

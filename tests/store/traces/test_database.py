@@ -265,6 +265,11 @@ def test_every_scalar_is_stored_as_it_is(traces):
         overage=True,
         upstream_organization_id="o",
         workspace_id="w",
+        message_id="msg_2",
+        thread="continue",
+        thread_previous_id="msg_1",
+        user_profile_id="uprof_1",
+        product="batch",
     )
     traces.insert([entry])
     (row,) = rows(traces, f"select {', '.join(SCALARS)} from usage_log")  # noqa: S608

@@ -95,7 +95,7 @@ def test_hourly_sums_have_exactly_the_columns_that_are_written(connection):
     assert set(columns(connection, "usage_hourly")) == written
 
 
-def test_usage_has_the_six_indexes(connection):
+def test_usage_has_these_indexes(connection):
     indexes = {
         tuple(row[2] for row in connection.execute(f"pragma index_info({name})"))
         for _, name, _, origin, _ in connection.execute("pragma index_list(usage)")
@@ -108,6 +108,8 @@ def test_usage_has_the_six_indexes(connection):
         ("model", "created_at"),
         ("status_code", "created_at"),
         ("session_id", "agent_id", "created_at"),
+        ("message_id",),
+        ("thread_previous_id",),
     }
 
 

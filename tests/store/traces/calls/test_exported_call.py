@@ -160,5 +160,10 @@ def test_what_is_no_line_of_an_export_is_refused(line, message):
 
 
 def test_a_column_that_is_missing_is_null(rows):
-    row = {name: value for name, value in rows[0].items() if name != "ttfb_ms"}
+    row = {name: value for name, value in rows[0].items() if name not in ("ttfb_ms", "message_id")}
     assert parse(row).entry == ENTRIES[0]
+
+
+def test_a_line_of_0_1_0_is_of_messages(rows):
+    del rows[0]["product"]
+    assert parse(rows[0]).entry.product == "messages"
