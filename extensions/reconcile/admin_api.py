@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from extensions.reconcile.admin_key import explain_refusal
 from extensions.reconcile.errors import AdminKeyError, ReportError
-from extensions.reconcile.shapes import CostItem, Page, UsageItem
+from extensions.reconcile.shapes import AnyPage
 from manage.http_client import (
     MAX_MESSAGE_CHARS,
     describe_fault,
@@ -36,7 +36,6 @@ MAX_RESPONSE_BYTES = 64_000_000
 MAX_ATTEMPTS = 4
 MAX_WAIT_S = 60.0
 FIRST_WAIT_S = 1.0
-_SPARE_PAGES = 10  # a page holds a day at least, so this many more than days do not come
 _ADVICE = "check the network and the address"
 
 logger = logging.getLogger(__name__)
@@ -54,21 +53,24 @@ class AdminApi:
         admin_key: str,
         vendor: str = "anthropic",
         *,
+        beta: str | None = None,
         is_local: bool = False,
         tell: Callable[[str], None] = logger.info,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Prepare the connection. Raises OSError when the trust store cannot be read.
 
-        ``is_local``: no HTTP proxy is on the way to it. ``tell`` is called with a line before each
-        wait."""
+        ``beta`` is named in a header of each request. ``is_local``: no HTTP proxy is on the way to it.
+        ``tell`` is called with a line before each wait."""
         self.base_url = base_url.rstrip("/")
         self.organization_id: str | None = None
         self._vendor = vendor
         self._tell = tell
         self._sleep = sleep
+        headers = {} if beta is None else {f"{vendor}-beta": beta}
         self._client = httpx.Client(
-            headers={
+            headers=headers
+            | {
                 "x-api-key": admin_key,
                 f"{vendor}-version": API_VERSION,
                 "accept": "application/json",
@@ -85,13 +87,13 @@ class AdminApi:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def iter_pages[Item: (UsageItem, CostItem)](
-        self, path: str, parameters: Parameters, page_type: type[Page[Item]], days: int
-    ) -> Iterator[Page[Item]]:
-        """Yield the pages of a report that covers this many days. Raises ReportError."""
+    def iter_pages[PageType: AnyPage](
+        self, path: str, parameters: Parameters, page_type: type[PageType], max_pages: int
+    ) -> Iterator[PageType]:
+        """Yield the pages of a report. Raises ReportError, also where there are more than ``max_pages``."""
         token: str | None = None
         seen: set[str] = set()
-        for _ in range(days + _SPARE_PAGES):
+        for _ in range(max_pages):
             content = self._get(
                 path, parameters if token is None else {**parameters, "page": token}
             )

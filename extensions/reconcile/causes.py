@@ -15,6 +15,11 @@ CAUSES: dict[str, tuple[str, str]] = {
         "batches",
         "The Batches API is forwarded and not recorded. The figures are those of the report.",
     ),
+    "product": (
+        "another product",
+        "Upstream names a product whose usage does not pass through the proxy: its Console, managed agents"
+        " or claude.ai, for example. The figures are those of the report.",
+    ),
     "priority_tier": (
         "priority tier",
         "Upstream bills the priority tier by commitment, and its cost report leaves it out. Recorded"
@@ -58,6 +63,11 @@ CAUSES: dict[str, tuple[str, str]] = {
         "More tokens or searches were recorded than upstream reports. Calls may use keys of another"
         " upstream organisation or a subscription, belong to the next or previous day in the report,"
         " or not be in the report yet.",
+    ),
+    "discount": (
+        "discount",
+        "Upstream charges less than its own list price. It is told apart from other differences in price"
+        " with --analytics alone, and not named where recorded costs are at what upstream charges.",
     ),
     "prices": (
         "prices",
@@ -111,7 +121,8 @@ def get_explanation(name: str) -> str:
 
 def format_cause(cause: Cause) -> str:
     """Return the title with how much it concerns: ``batches (1,200 tokens, $0.5000)``."""
-    parts = [
+    parts = [] if cause.product is None else [cause.product]
+    parts += [
         format_number(count, noun)
         for count, noun in ((cause.calls, "call"), (cause.tokens, "token"), (cause.days, "day"))
         if count is not None

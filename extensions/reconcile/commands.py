@@ -9,6 +9,7 @@ import click
 
 from extensions.reconcile.admin_api import AdminApi
 from extensions.reconcile.admin_key import VARIABLE, read_admin_key
+from extensions.reconcile.analytics import BETA, fetch_analytics
 from extensions.reconcile.causes import (
     describe_kind,
     format_cause,
@@ -62,6 +63,10 @@ _COUNTS = ("TOKENS REPORTED", "RECORDED", "DIFFERENCE")
     "--to", "to_day", type=Day(), metavar="DAY",
     help="The last day (UTC), included.  [default: yesterday]",
 )  # fmt: skip
+@click.option(
+    "--analytics", is_flag=True,
+    help="Take upstream's analytics reports (beta), which have list prices and products.",
+)  # fmt: skip
 @user_option
 @data_dir_option
 @json_option
@@ -73,6 +78,7 @@ def reconcile(
     days: int | None,
     from_day: date | None,
     to_day: date | None,
+    analytics: bool,
     user: str | None,
     data_dir: str | None,
     as_json: bool,
@@ -89,6 +95,7 @@ def reconcile(
     Examples:
       taximeter reconcile                                  the 7 days before today
       taximeter reconcile --from 2026-01-01 --to 2026-01-31
+      taximeter reconcile --analytics                      with list prices and products
       taximeter reconcile --days 30 --json | jq '.difference.cost_cents'
     """
     with explained():
@@ -98,7 +105,7 @@ def reconcile(
             caller = find_caller(settings, control, user)
             backend = open_local(stack, settings, control, caller)
             try:
-                result = _reconcile(settings, backend, admin_url, first, last)
+                result = _reconcile(settings, backend, admin_url, first, last, analytics)
             except ReportError as error:
                 raise click.ClickException(terminal_line(str(error))) from None
         write_reconciliation(settings.data_dir, caller.organization_id, result)
@@ -129,7 +136,12 @@ def find_period(
 
 
 def _reconcile(
-    settings: Settings, backend: Backend, admin_url: str | None, first: date, last: date
+    settings: Settings,
+    backend: Backend,
+    admin_url: str | None,
+    first: date,
+    last: date,
+    analytics: bool,
 ) -> Reconciliation:
     """Fetch the reports, read what was recorded, and compare. Raises ReportError, SettingsError, and what
     ``Backend.call`` raises."""
@@ -137,9 +149,16 @@ def _reconcile(
     url = _check_url(settings, admin_url)
     click.echo(f"Fetching the reports of {first} to {last} from {url} …", err=True)
     now = clock.now()
-    tell = partial(click.echo, err=True)
-    with AdminApi(url, admin_key, settings.vendor, is_local=is_loopback(url), tell=tell) as api:
-        reports = fetch_reports(api, first, last)
+    fetch = fetch_analytics if analytics else fetch_reports
+    with AdminApi(
+        url,
+        admin_key,
+        settings.vendor,
+        beta=BETA if analytics else None,
+        is_local=is_loopback(url),
+        tell=partial(click.echo, err=True),
+    ) as api:
+        reports = fetch(api, first, last)
     recorded = backend.call(
         get_recorded_usage,
         **given(from_day=first, to_day=last, upstream_organization_id=reports.organization_id),
@@ -156,9 +175,10 @@ def _reconcile(
         comparison=compare(
             reports.items,
             recorded.items,
-            open_day=(now - _SETTLED_AFTER).date(),
+            open_day=min(now - _SETTLED_AFTER, reports.refreshed_at or now).date(),
             notes=notes,
         ),
+        analytics=analytics,
     )
 
 
@@ -188,7 +208,8 @@ def _print(result: Reconciliation) -> None:
         [*map(_make_cells, comparison.rows), total],
         right=(*_COSTS, *_COUNTS),
     )
-    _print_parts(comparison)
+    _print_products(comparison)
+    _print_parts(result)
     causes = [cause for row in comparison.rows for cause in row.causes]
     if causes:
         click.echo("\nLikely causes:")
@@ -200,14 +221,36 @@ def _print(result: Reconciliation) -> None:
         click.echo(f"  {format_text(format_cause(note))}: {get_explanation(note.name)}")
 
 
-def _print_parts(comparison: Comparison) -> None:
+def _print_products(comparison: Comparison) -> None:
+    if comparison.products:
+        click.echo()
+        right = ("REPORTED", "AT LIST PRICES", "TOKENS REPORTED", "REQUESTS")
+        print_table(
+            ("PRODUCT", *right),
+            (
+                (
+                    each.product or "not named",
+                    format_cost(each.reported.cost_cents),
+                    format_cost(each.reported.list_cents),
+                    format_count(each.reported.all_tokens),
+                    format_count(each.requests),
+                )
+                for each in comparison.products
+            ),
+            right=right,
+        )
+
+
+def _print_parts(result: Reconciliation) -> None:
+    comparison = result.comparison
+    unnamed = "none" if result.analytics else "default"
     if comparison.workspaces:
         click.echo()
         print_table(
             ("WORKSPACE", "REPORTED", "RECORDED", "TOKENS REPORTED"),
             (
                 (
-                    each.workspace_id or "default",
+                    each.workspace_id or unnamed,
                     format_cost(each.reported.cost_cents),
                     format_cost(None if each.recorded is None else each.recorded.cost_cents),
                     format_count(each.reported.all_tokens),
@@ -216,7 +259,10 @@ def _print_parts(comparison: Comparison) -> None:
             ),
             right=("REPORTED", "RECORDED", "TOKENS REPORTED"),
         )
-        click.echo("Upstream names no id for the default workspace; recorded calls may have one.")
+        if not result.analytics:
+            click.echo(
+                "Upstream names no id for the default workspace; recorded calls may have one."
+            )
     if comparison.keys:
         click.echo()
         print_table(
@@ -224,14 +270,14 @@ def _print_parts(comparison: Comparison) -> None:
             (
                 (
                     each.api_key_id or "no key (Console, sign-in)",
-                    each.workspace_id or "default",
+                    each.workspace_id or unnamed,
                     format_count(each.reported.all_tokens),
                 )
                 for each in comparison.keys
             ),
             right=("TOKENS REPORTED",),
         )
-        click.echo("Upstream reports no cost by key, and recorded calls do not name its keys.")
+        click.echo("Costs are not compared by key: recorded calls do not name upstream's keys.")
 
 
 def _make_cells(row: Row) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from functools import reduce
-from operator import add
+from operator import add, sub
 
 from metering.token_counts import NAMES, ZERO, TokenCounts
 
@@ -22,21 +22,29 @@ TOKENS, WEB_SEARCH = "tokens", "web_search"
 # Reports are in fractions of a cent, and a stored cost has 15 digits: smaller differences are none.
 NEGLIGIBLE_CENTS = Decimal("0.01")
 _BATCH, _STANDARD, _PRIORITY = "batch", "standard", "priority"
+_BATCHES = "message_batches_api"
+# What calls that pass can be reported as. "other" is usage that upstream cannot attribute.
+_PROXIED = (None, "messages_api", "claude_code", _BATCHES, "other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Tokens by class, web searches and cost, of one side or as a difference."""
+    """Tokens by class, web searches and cost, of one side or as a difference.
+
+    ``discount_cents`` is how much more the list price of what upstream reports is than its cost. It is 0
+    where upstream names no list price, and of what was recorded."""
 
     tokens: TokenCounts = ZERO
     web_search_requests: int = 0
     cost_cents: Decimal = Decimal(0)
+    discount_cents: Decimal = Decimal(0)
 
     def __add__(self, other: "Figures") -> "Figures":
         return Figures(
             tokens=self.tokens + other.tokens,
             web_search_requests=self.web_search_requests + other.web_search_requests,
             cost_cents=self.cost_cents + other.cost_cents,
+            discount_cents=self.discount_cents + other.discount_cents,
         )
 
     def __sub__(self, other: "Figures") -> "Figures":
@@ -47,7 +55,12 @@ class Figures:
             tokens=TokenCounts(**{name: -(getattr(self.tokens, name) or 0) for name in NAMES}),
             web_search_requests=-self.web_search_requests,
             cost_cents=-self.cost_cents,
+            discount_cents=-self.discount_cents,
         )
+
+    @property
+    def list_cents(self) -> Decimal:
+        return self.cost_cents + self.discount_cents
 
     @property
     def all_tokens(self) -> int:
@@ -72,7 +85,8 @@ class Reported:
 
     An item of the usage report has counts and no cost, one of the cost report a cost and no counts.
     ``workspace_id`` is None for the default workspace. ``api_key_id`` is None for usage without a key
-    (the Console, or a sign-in) and in the cost report, which names no keys."""
+    (the Console, or a sign-in) and in the cost report, which names no keys. ``product`` and the number of
+    ``requests`` are in the analytics reports alone."""
 
     day: date
     kind: str
@@ -81,6 +95,8 @@ class Reported:
     workspace_id: str | None = None
     api_key_id: str | None = None
     service_tier: str | None = None
+    product: str | None = None
+    requests: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +142,11 @@ class Recorded:
 class Cause:
     """A likely cause of a difference, or a note. ``name`` is in ``reconciliation_causes``.
 
-    The numbers say how much it concerns, where that is known."""
+    The numbers say how much it concerns, and ``product`` which product of upstream, where that is
+    known."""
 
     name: str
+    product: str | None = None
     calls: int | None = None
     tokens: int | None = None
     days: int | None = None
@@ -181,9 +199,19 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """The usage of a product of upstream. ``product`` None is usage that it cannot attribute."""
+
+    product: str | None
+    requests: int
+    reported: Figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Rows are newest day first, then the largest difference first. Those of calls without tokens and
-    cost on either side are left out. ``notes`` are about the whole period."""
+    cost on either side are left out. ``products`` is empty for reports that name none. ``notes`` are about
+    the whole period."""
 
     reported: Figures
     recorded: Figures
@@ -191,6 +219,7 @@ class Comparison:
     rows: tuple[Row, ...]
     workspaces: tuple[Workspace, ...]
     keys: tuple[Key, ...]
+    products: tuple[Product, ...] = ()
     notes: tuple[Cause, ...] = ()
 
 
@@ -226,6 +255,7 @@ def compare(
         rows=tuple(rows),
         workspaces=_make_workspaces(reported, recorded),
         keys=_make_keys(reported),
+        products=_make_products(reported),
         notes=tuple(notes),
     )
 
@@ -271,17 +301,18 @@ def _find_causes(
     those among the recorded calls, then what the rest suggests."""
     if row.kind not in (TOKENS, WEB_SEARCH):
         return (Cause(name="not_in_responses", cost_cents=row.reported.cost_cents),)
+    found, rest = _find_unrecorded(row, reported)
     tiers = _group(reported, lambda item: item.service_tier or _STANDARD)
-    batch = _sum(tiers.pop(_BATCH, []))
-    rest = row.difference - batch
-    found = [_measure("batches", batch)] if batch != NOTHING else []
     about_prices = [
         _measure("priority_tier" if tier.startswith(_PRIORITY) else "other_tier", _sum(items))
         for tier, items in sorted(tiers.items())
-        if tier != _STANDARD
+        if tier not in (_STANDARD, _BATCH)
     ]
     about_prices += _count_calls(unpriced=counts.unpriced, not_billed=counts.not_billed)
     found += about_prices
+    if _has_discount(rest):
+        found.append(Cause(name="discount", cost_cents=rest.discount_cents))
+        rest = replace(rest, cost_cents=rest.list_cents)
     if rest.has_counts:
         found += _count_calls(
             estimates=counts.estimated, cut_streams=counts.cut, no_response=counts.no_response
@@ -292,6 +323,39 @@ def _find_causes(
     if row.day >= open_day:
         found.append(Cause(name="in_flight"))
     return tuple(found)
+
+
+def _find_unrecorded(row: Row, reported: Sequence[Reported]) -> tuple[list[Cause], Figures]:
+    """Return causes for reported usage that is never recorded, and the difference without it."""
+    parts = _group(reported, lambda item: _name_unrecorded(item))
+    sums = {
+        name: _sum(items)
+        for name, items in sorted(parts.items(), key=lambda part: part[0] or "")
+        if name is not None
+    }
+    found = [
+        _measure("batches", figures)
+        if name == _BATCHES
+        else replace(_measure("product", figures), product=name)
+        for name, figures in sums.items()
+        if figures != NOTHING
+    ]
+    return found, reduce(sub, sums.values(), row.difference)
+
+
+def _name_unrecorded(item: Reported) -> str | None:
+    """Return the product whose usage is not recorded, or None for what may have been."""
+    if item.service_tier == _BATCH or item.product == _BATCHES:
+        return _BATCHES
+    return None if item.product in _PROXIED else item.product
+
+
+def _has_discount(rest: Figures) -> bool:
+    """Return whether a discount explains costs. It does not where they agree better with what upstream
+    charges than with its list price: these were recorded at contract prices."""
+    return abs(rest.discount_cents) >= NEGLIGIBLE_CENTS and (
+        rest.has_counts or abs(rest.list_cents) < abs(rest.cost_cents)
+    )
 
 
 def _measure(name: str, figures: Figures) -> Cause:
@@ -347,3 +411,18 @@ def _make_keys(reported: Sequence[Reported]) -> tuple[Key, ...]:
     ]
     keys.sort(key=lambda each: (-each.reported.all_tokens, each.api_key_id or ""))
     return tuple(keys)
+
+
+def _make_products(reported: Sequence[Reported]) -> tuple[Product, ...]:
+    if all(item.product is None for item in reported):
+        return ()
+    products = [
+        Product(
+            product=product,
+            requests=sum(item.requests for item in items),
+            reported=_sum(items),
+        )
+        for product, items in _group(reported, lambda item: item.product).items()
+    ]
+    products.sort(key=lambda each: (-each.reported.cost_cents, each.product or ""))
+    return tuple(products)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from extensions.reconcile import shapes
 from extensions.reconcile.admin_api import AdminApi, Parameters
@@ -10,16 +10,19 @@ from extensions.reconcile.comparison import Reported
 from extensions.reconcile.shapes import Bucket, CostItem, Page, UsageItem
 
 _DAYS_A_PAGE = 31  # the most that upstream allows
+_SPARE_PAGES = 10  # a page holds a day at least, so this many more than days do not come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
     """Both reports of a period. ``missing_days`` have not even an empty list in the usage report.
-    ``organization_id`` is the upstream organisation of the key, None where upstream does not name it."""
+    ``organization_id`` is the upstream organisation of the key, None where upstream does not name it.
+    ``refreshed_at`` is until when the figures are complete, None where upstream does not say it."""
 
     items: tuple[Reported, ...]
     missing_days: int
     organization_id: str | None
+    refreshed_at: datetime | None = None
 
 
 def fetch_reports(api: AdminApi, from_day: date, to_day: date) -> Reports:
@@ -32,6 +35,11 @@ def fetch_reports(api: AdminApi, from_day: date, to_day: date) -> Reports:
         missing_days=days - len({bucket.day for bucket in usage}),
         organization_id=api.organization_id,
     )
+
+
+def format_start(day: date) -> str:
+    """Return the beginning of a day, as requests for reports name it."""
+    return f"{day.isoformat()}T00:00:00Z"
 
 
 def _list_items[Item: (UsageItem, CostItem)](buckets: Iterable[Bucket[Item]]) -> Iterator[Reported]:
@@ -50,8 +58,8 @@ def _fetch[Item: (UsageItem, CostItem)](
 ) -> list[Bucket[Item]]:
     """Return the buckets of a report. Those of days that were not asked for are left out."""
     parameters: Parameters = {
-        "starting_at": f"{from_day.isoformat()}T00:00:00Z",
-        "ending_at": f"{(to_day + timedelta(days=1)).isoformat()}T00:00:00Z",
+        "starting_at": format_start(from_day),
+        "ending_at": format_start(to_day + timedelta(days=1)),
         "bucket_width": "1d",
         "group_by[]": list(groups),
         "limit": _DAYS_A_PAGE,
@@ -59,7 +67,7 @@ def _fetch[Item: (UsageItem, CostItem)](
     days = (to_day - from_day).days + 1
     return [
         bucket
-        for page in api.iter_pages(path, parameters, page_type, days)
+        for page in api.iter_pages(path, parameters, page_type, days + _SPARE_PAGES)
         for bucket in page.data
         if from_day <= bucket.day <= to_day
     ]

@@ -22,7 +22,8 @@ from store.traces.paths import trace_path
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
     """A comparison with its period (UTC days, both included) and where the reports came from.
-    ``upstream_organization_id`` is None where upstream did not name the organisation of the key."""
+    ``upstream_organization_id`` is None where upstream did not name the organisation of the key.
+    ``analytics``: the reports are the analytics reports."""
 
     fetched_at: str
     upstream_url: str
@@ -30,6 +31,7 @@ class Reconciliation:
     from_day: date
     to_day: date
     comparison: Comparison
+    analytics: bool = False
 
 
 class UnreadableError(Exception):
@@ -73,6 +75,7 @@ def read_reconciliation(data_dir: Path, organization_id: str) -> Reconciliation 
             "upstream_organization_id": document.pop("upstream_organization_id"),
             "from_day": document.pop("from"),
             "to_day": document.pop("to"),
+            "analytics": document.pop("analytics", False),
         }
         return _get_format().validate_python(head | {"comparison": document})
     except (ValueError, KeyError, AttributeError, TypeError, ValidationError) as error:

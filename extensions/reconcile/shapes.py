@@ -15,8 +15,8 @@ page "Usage and Cost API", in copies stored between August and November 2026, lo
 - The default workspace is null, and so is the key of usage in the Console.
 - Figures are there about 5 minutes after a call, at times later.
 
-Since 2026-10-29 the vendor calls both "legacy, still supported", beside a beta of new endpoints below
-``/v1/organizations/analytics``. These are used here because they are not beta.
+Since 2026-10-29 the vendor calls both "legacy, still supported", beside a beta of new endpoints, which
+``analytics.py`` reads. These are the default because they are not beta.
 
 Fields that are not read may change or be missing; what is read is checked.
 """
@@ -47,6 +47,9 @@ COST_GROUPS = ("workspace_id", "description")
 # Far more than anybody uses in a day, and little enough that sums fit a file.
 type Count = Annotated[int, Field(ge=0, le=10**15, strict=True)]
 type Name = Annotated[str, Field(max_length=300)] | None
+# Far more than any bill, and few enough digits that sums are exact.
+type Cents = Annotated[Decimal, Field(max_digits=24, allow_inf_nan=False)]
+type Instant = Annotated[AwareDatetime, AfterValidator(_to_utc)]
 
 
 def _to_utc(instant: datetime) -> datetime:
@@ -57,11 +60,11 @@ def _to_utc(instant: datetime) -> datetime:
         raise ValueError("there is no such date in UTC") from error
 
 
-class _Shape(BaseModel):
+class Shape(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class _ServerToolUse(_Shape):
+class _ServerToolUse(Shape):
     web_search_requests: Count = 0
 
 
@@ -78,67 +81,71 @@ def _list_token_fields() -> dict[str, Any]:
         else:
             found[name] = (Count, ...)
     for name, leaves in nested.items():
-        found[name] = (create_model(name, __base__=_Shape, **leaves), ...)
+        found[name] = (create_model(name, __base__=Shape, **leaves), ...)
     return found
 
 
-class UsageItem(create_model("_TokensOfItem", __base__=_Shape, **_list_token_fields())):  # type: ignore[misc]  # made from the classes of tokens
+class UsageCounts(create_model("_Tokens", __base__=Shape, **_list_token_fields())):  # type: ignore[misc]  # made from the classes of tokens
     server_tool_use: _ServerToolUse = _ServerToolUse()
-    model: Name = None
-    workspace_id: Name = None
-    api_key_id: Name = None
-    service_tier: Name = None
 
-    def to_reported(self, day: date) -> Iterator[Reported]:
-        """Yield the tokens, and the web searches apart from the model, as they are billed."""
+    def to_figures(self) -> Iterator[tuple[str, Figures]]:
+        """Yield the tokens, and the web searches apart from them, as they are billed."""
         tokens = TokenCounts(
             **{
                 each.name: sum(attrgetter(path)(self) for path in each.in_reports)
                 for each in TOKEN_CLASSES
             }
         )
-        searches = self.server_tool_use.web_search_requests
-        yield self._report(day, TOKENS, self.model, Figures(tokens=tokens))
-        if searches:
-            yield self._report(day, WEB_SEARCH, None, Figures(web_search_requests=searches))
+        yield TOKENS, Figures(tokens=tokens)
+        if searches := self.server_tool_use.web_search_requests:
+            yield WEB_SEARCH, Figures(web_search_requests=searches)
 
-    def _report(self, day: date, kind: str, model: str | None, figures: Figures) -> Reported:
+
+class Group(Shape):
+    """The dimensions of an item. Those that a report does not have, or was not grouped by, are None."""
+
+    model: Name = None
+    workspace_id: Name = None
+    api_key_id: Name = None
+    service_tier: Name = None
+    product: Name = None
+    cost_type: Name = None
+
+    def report(self, day: date, kind: str, figures: Figures, requests: int = 0) -> Reported:
+        """Return the figures as an item to compare. Only tokens are of a model."""
         return Reported(
             day=day,
             kind=kind,
-            model=model,
+            model=self.model if kind == TOKENS else None,
             figures=figures,
             workspace_id=self.workspace_id,
             api_key_id=self.api_key_id,
             service_tier=self.service_tier,
+            product=self.product,
+            requests=requests,
         )
 
 
-class CostItem(_Shape):
-    # Far more than any bill, and few enough digits that sums are exact.
-    amount: Annotated[Decimal, Field(max_digits=24, allow_inf_nan=False)]
+class UsageItem(UsageCounts, Group):
+    def to_reported(self, day: date) -> Iterator[Reported]:
+        """Yield the counts as items to compare."""
+        for kind, figures in self.to_figures():
+            yield self.report(day, kind, figures)
+
+
+class CostItem(Group):
+    amount: Cents
     currency: Literal["USD"]
-    cost_type: Name = None
     description: Name = None
-    model: Name = None
-    workspace_id: Name = None
-    service_tier: Name = None
 
     def to_reported(self, day: date) -> Iterator[Reported]:
         """Yield the cost, under its type or else its description."""
         kind = self.cost_type or (TOKENS if self.model else self.description or "other")
-        yield Reported(
-            day=day,
-            kind=kind,
-            model=self.model,
-            figures=Figures(cost_cents=self.amount),
-            workspace_id=self.workspace_id,
-            service_tier=self.service_tier,
-        )
+        yield self.report(day, kind, Figures(cost_cents=self.amount))
 
 
-class Bucket[Item: (UsageItem, CostItem)](_Shape):
-    starting_at: Annotated[AwareDatetime, AfterValidator(_to_utc)]
+class Bucket[Item: (UsageItem, CostItem)](Shape):
+    starting_at: Instant
     results: tuple[Item, ...]
 
     @property
@@ -146,7 +153,12 @@ class Bucket[Item: (UsageItem, CostItem)](_Shape):
         return self.starting_at.date()
 
 
-class Page[Item: (UsageItem, CostItem)](_Shape):
-    data: tuple[Bucket[Item], ...]
+class AnyPage(Shape):
+    """A page without its items: whether another follows, and its token."""
+
     has_more: bool
     next_page: Annotated[str, Field(max_length=10_000)] | None = None
+
+
+class Page[Item: (UsageItem, CostItem)](AnyPage):
+    data: tuple[Bucket[Item], ...]

@@ -92,6 +92,7 @@ def test_as_json_costs_are_numbers_and_days_are_text():
         },
         "web_search_requests": 0,
         "cost_cents": 123.78912,
+        "discount_cents": 0.0,
     }
     assert [cause["name"] for cause in row["causes"]] == ["unpriced", "not_proxied"]
 

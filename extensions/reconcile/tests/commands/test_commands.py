@@ -11,6 +11,7 @@ from extensions.reconcile.commands import find_period
 from extensions.reconcile.result_file import find_file, make_document, read_reconciliation
 from extensions.reconcile.tests import admin_api
 from extensions.reconcile.tests.admin_api import ADMIN_KEY
+from extensions.reconcile.tests.analytics_api import AnalyticsApi
 from runtime import clock
 from store.control.database import ControlDatabase
 from tests.store.traffic import make_entry, make_item
@@ -70,6 +71,31 @@ def test_each_day_and_model_has_both_sides_the_difference_and_its_causes(run, tr
     assert "no known price: The price of these recorded calls is not known" in result.stdout
     assert f"Fetching the reports of 2026-01-01 to 2026-01-02 from {upstream.url}" in result.stderr
     assert ADMIN_KEY not in result.output
+
+
+def test_the_analytics_reports_have_list_prices_and_products(run, traces, monkeypatch, data_dir):
+    with AnalyticsApi() as upstream:
+        monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", upstream.url)
+        upstream.use("2026-01-02", "claude-a", output=100, requests=4)
+        upstream.charge("2026-01-02", "claude-a", "80", list_cents="100")
+        upstream.use("2026-01-02", "claude-a", output=7, product="claude_console\x1b[2J", key=None)
+        upstream.charge(
+            "2026-01-02", "claude-a", "5", list_cents="7", product="claude_console\x1b[2J"
+        )
+        upstream.refreshed_at = "2026-01-02T06:00:00Z"
+        record(traces, "2026-01-02", "claude-a", 100, "100")
+        result = run("reconcile", *PERIOD, "--analytics")
+        document = json.loads(run("reconcile", *PERIOD, "--analytics", "--json").stdout)
+    assert upstream.faults == []
+    assert cells(result)[0][-1] == (
+        "another product (claude_console?[2J, 7 tokens, $0.0500); discount ($0.2000); day not over"
+    )
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["messages_api", "$0.8000", "$1.0000", "100", "4"] in lines
+    assert ["claude_console?[2J", "$0.0500", "$0.0700", "7", "1"] in lines
+    assert "default workspace" not in result.stdout
+    assert document["analytics"] is True
+    assert document["reported"]["discount_cents"] == 22
 
 
 def test_workspaces_and_keys_are_listed_below(run, upstream):

@@ -81,6 +81,18 @@ def test_a_row_without_a_difference_agrees(ann, keep):
     assert "<dt>" not in page.partition("By day and model")[2]
 
 
+def test_list_prices_and_products_are_shown_where_the_reports_have_them(ann, keep):
+    discounted = Figures(cost_cents=Decimal(80), discount_cents=Decimal(20))
+    keep(ann, reported("m", figures=discounted, product="claude_console", requests=12))
+    page = ann.get("/reconciliation").text
+    assert "list prices</dt><dd>$1.00</dd>" in page
+    listed = page.partition('aria-label="By product of upstream"')[2].partition("</table>")[0]
+    for cell in ('"row">claude_console<', ">$0.8000<", ">$1.0000<", ">12<"):
+        assert cell in listed
+    keep(ann)
+    assert "By product" not in ann.get("/reconciliation").text
+
+
 def test_members_of_another_organisation_do_not_see_it(ann, cid, keep):
     keep(ann)
     assert "apikey_01" not in cid.get("/reconciliation").text
