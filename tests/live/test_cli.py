@@ -138,27 +138,6 @@ def test_keys_can_be_made_and_deleted_elsewhere(elsewhere: Run, here: Run, key: 
     assert key not in refused.stderr
 
 
-def test_refusals_are_one_line_here_and_elsewhere(elsewhere: Run, here: Run) -> None:
-    made = here("users", "create", "--email", "colleague@example.org", "--org", "Local")
-    assert made.returncode == 0, made.stderr
-    here("keys", "create", "theirs", "--user", "colleague@example.org")
-    theirs = document(here("keys", "list", "--user", "colleague@example.org", "--json"))["items"][0]
-    for arguments in (
-        ("endpoints", "create", "x", "--slug", "default"),
-        ("endpoints", "create", "x", "--slug", "No Slug"),
-        ("endpoints", "create", " "),
-        ("endpoints", "delete", "nothing"),
-        ("endpoints", "update", "nothing", "--name", "x"),
-        ("keys", "delete", "nothing"),
-        ("keys", "delete", theirs["id"]),
-        ("usage", "--from", "2026-01-02", "--to", "2026-01-01"),
-    ):
-        for run in (here, elsewhere):
-            refused = run(*arguments, "--json")
-            assert (refused.returncode, refused.stdout) == (1, ""), arguments
-            assert len(refused.stderr.splitlines()) == 1, refused.stderr
-
-
 def test_a_key_is_in_no_file_and_in_no_argument(
     elsewhere: Run, shared_service: Service, key: str
 ) -> None:
@@ -184,12 +163,6 @@ def test_a_key_is_in_no_file_and_in_no_argument(
         if path.is_file() and not path.is_symlink():
             assert key.encode() not in path.read_bytes(), path
     assert key not in shared_service.output
-
-
-def test_without_a_key_it_is_a_usage_error_that_says_so(here: Run, shared_service: Service) -> None:
-    refused = here("endpoints", "list", "--base-url", base_url(shared_service))
-    assert refused.returncode == 2
-    assert "TAXIMETER_API_KEY" in refused.stderr
 
 
 def test_tail_follows_what_is_recorded_in_the_order_it_ends(
@@ -225,16 +198,6 @@ def test_tail_follows_what_is_recorded_in_the_order_it_ends(
         ("tail", "-n", "1", "--no-follow", "--slug", endpoint.slug), environment(shared_service)
     ).stdout.splitlines()
     assert plain in shared_service.output  # the line that the recorder printed
-
-
-def test_exported_bodies_are_what_was_sent(live: Endpoint, here: Run) -> None:
-    body = '{"text": "wörld"}'
-    assert live.send(live.message(body.encode())).status == 200
-    live.rows()
-    exported = here("export", "--slug", live.slug, "--bodies")
-    (row,) = [json.loads(line) for line in exported.stdout.splitlines()]
-    assert row["request_body"] == body
-    assert row["response_body"].encode() == message_json()
 
 
 def test_a_running_service_is_found_healthy(shared_service: Service, here: Run) -> None:

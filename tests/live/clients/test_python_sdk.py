@@ -14,7 +14,6 @@ import pytest
 from tests.lazily import import_lazily
 from tests.live.clients.checks import (
     CALL,
-    CUT,
     QUESTION,
     REPLY,
     SOON,
@@ -36,13 +35,12 @@ from tests.live.messages import (
     Answer,
     Counts,
     error,
-    stream_of,
     text,
     token_count,
 )
-from tests.live.service import API_KEY, Endpoint, Row, body_bytes
+from tests.live.service import API_KEY, Endpoint, Row
 from tests.rawclient import TIMEOUT_S
-from tests.upstream import Gate, Script, SeenRequest, event
+from tests.upstream import Gate, Script, SeenRequest
 
 if TYPE_CHECKING:
     import anthropic
@@ -69,10 +67,7 @@ class Sdk(Protocol):
     def close(self) -> None: ...
     def create(self, **params: Any) -> Message: ...
     def create_raw(self, **params: Any) -> Sent: ...
-    def beta_create(self, **params: Any) -> Any: ...
     def stream(self, **params: Any) -> Message: ...
-    def stream_texts(self, **params: Any) -> list[str]: ...
-    def event_types(self, **params: Any) -> list[str]: ...
     def first_text(self, **params: Any) -> str: ...
     def count_tokens(self, **params: Any) -> int: ...
 
@@ -95,20 +90,9 @@ class SyncSdk:
         request = raw.http_request
         return Sent(dict(request.headers), request.content, dict(raw.headers))
 
-    def beta_create(self, **params: Any) -> Any:
-        return self.client.beta.messages.create(**params)
-
     def stream(self, **params: Any) -> Message:
         with self.client.messages.stream(**params) as stream:
             return stream.get_final_message()
-
-    def stream_texts(self, **params: Any) -> list[str]:
-        with self.client.messages.stream(**params) as stream:
-            return list(stream.text_stream)
-
-    def event_types(self, **params: Any) -> list[str]:
-        with self.client.messages.create(**params, stream=True) as events:
-            return [event.type for event in events]
 
     def first_text(self, **params: Any) -> str:
         """The first piece of text; the block is left when it is there."""
@@ -145,27 +129,10 @@ class AsyncSdk:
 
         return self.run(work())
 
-    def beta_create(self, **params: Any) -> Any:
-        return self.run(self.client.beta.messages.create(**params))
-
     def stream(self, **params: Any) -> Message:
         async def work() -> Message:
             async with self.client.messages.stream(**params) as stream:
                 return await stream.get_final_message()
-
-        return self.run(work())
-
-    def stream_texts(self, **params: Any) -> list[str]:
-        async def work() -> list[str]:
-            async with self.client.messages.stream(**params) as stream:
-                return [piece async for piece in stream.text_stream]
-
-        return self.run(work())
-
-    def event_types(self, **params: Any) -> list[str]:
-        async def work() -> list[str]:
-            async with await self.client.messages.create(**params, stream=True) as events:
-                return [event.type async for event in events]
 
         return self.run(work())
 
@@ -239,21 +206,6 @@ def test_what_the_sdk_sent_is_what_arrives(endpoint: Endpoint, sdk: Sdk) -> None
     assert dict(API_HEADERS).items() <= sent.answer_headers.items()
 
 
-def test_a_stream_gives_its_texts_one_by_one(endpoint: Endpoint, sdk: Sdk) -> None:
-    endpoint.upstream.enqueue(REPLY.script(streamed=True))
-    texts = sdk.stream_texts(**QUESTION)
-    assert len(texts) > 1
-    assert "".join(texts) == REPLY.text
-    assert_entry(endpoint.row(), REPLY, streamed=True, client=sdk.product)
-
-
-def test_raw_events_come_in_their_order(endpoint: Endpoint, sdk: Sdk) -> None:
-    endpoint.upstream.enqueue(CALL.script(streamed=True))
-    events = [json.loads(piece.split(b"data: ")[1])["type"] for piece in CALL.events()]
-    assert sdk.event_types(**QUESTION) == [kind for kind in events if kind != "ping"]
-    assert body_bytes(endpoint.row()["response_body"]) == b"".join(CALL.events())
-
-
 @either_way
 def test_a_tool_is_called_and_its_result_answered(
     endpoint: Endpoint, sdk: Sdk, streamed: bool
@@ -275,15 +227,6 @@ def test_a_tool_is_called_and_its_result_answered(
     for row, turn in zip(rows, turns, strict=True):
         assert_entry(row, turn, streamed=streamed, client=sdk.product)
     assert_bodies(rows, seen)
-
-
-def test_counting_tokens_is_forwarded_and_no_entry(endpoint: Endpoint, sdk: Sdk) -> None:
-    endpoint.upstream.enqueue(token_count(2095))
-    question = {name: QUESTION[name] for name in ("model", "messages")}
-    assert sdk.count_tokens(**question) == 2095
-    [seen] = endpoint.upstream.requests
-    assert seen.target == f"{TARGET}/count_tokens"
-    assert endpoint.rows() == []
 
 
 def test_a_budget_that_is_used_up_refuses_the_next_call_at_once(
@@ -323,46 +266,6 @@ def refuse(endpoint: Endpoint, call: Callable[..., object]) -> anthropic.RateLim
 
     endpoint.service.wait_until(is_refused, "a refusal")
     return refusals[0]
-
-
-def test_a_beta_call_keeps_its_query_and_header(endpoint: Endpoint, sdk: Sdk) -> None:
-    endpoint.upstream.enqueue(REPLY.script(streamed=False))
-    betas = ["context-management-2025-06-27", "interleaved-thinking-2025-05-14"]
-    message = sdk.beta_create(**QUESTION, betas=betas, extra_query={"beta": "true"})
-    assert_is(message.to_dict(), REPLY)
-    [seen] = endpoint.upstream.requests
-    assert seen.target == f"{TARGET}?beta=true"
-    assert seen.header("anthropic-beta") == ",".join(betas)
-    assert_entry(endpoint.row(), REPLY, streamed=False, client=sdk.product)
-
-
-CREDENTIALS: dict[str, Callable[[], dict[str, Any]]] = {
-    "api-key": lambda: {"api_key": API_KEY},
-    "auth-token": lambda: {"api_key": None, "auth_token": API_KEY},
-    # What SDKs before this one made of an API key, and what a careful caller might do.
-    "x-api-key": lambda: {
-        "default_headers": {"x-api-key": API_KEY, "authorization": anthropic.omit}
-    },
-    "both": lambda: {"default_headers": {"x-api-key": API_KEY}},
-}
-
-
-@pytest.mark.parametrize("style", CREDENTIALS)
-def test_every_style_of_credential_arrives(live: Endpoint, make_sdk: MakeSdk, style: str) -> None:
-    credential = CREDENTIALS[style]()
-    live.upstream.enqueue(REPLY.script(streamed=False), REPLY.script(streamed=False))
-    make_sdk(live, **credential).create(**QUESTION)
-    make_sdk(live).create(**QUESTION)
-    seen, usual = live.upstream.requests
-    headers = credential.get("default_headers", {})
-    assert seen.header("x-api-key") == headers.get("x-api-key")
-    assert usual.header("authorization") == f"Bearer {API_KEY}"
-    if "authorization" in headers:
-        assert seen.header("authorization") is None
-    else:
-        assert seen.header("authorization") == f"Bearer {API_KEY}"
-    first, second = live.rows()
-    assert first["credential_hmac"] == second["credential_hmac"] is not None
 
 
 ERRORS = [
@@ -408,15 +311,6 @@ def test_a_large_request_that_is_refused_is_raised_as_what_it_is(
         assert "nobody" in str(raised.value)
 
 
-def test_an_unknown_slug_is_raised_as_not_found(live: Endpoint, make_sdk: MakeSdk) -> None:
-    nowhere = Endpoint(live.service, live.upstream, f"{live.slug}-nowhere")
-    with pytest.raises(anthropic.NotFoundError) as raised:
-        make_sdk(nowhere).create(**QUESTION)
-    assert raised.value.type == "not_found_error"
-    assert raised.value.response.headers["x-taximeter-error"]
-    assert live.upstream.requests == []
-
-
 @either_way
 def test_each_retry_is_an_entry(endpoint: Endpoint, make_sdk: MakeSdk, streamed: bool) -> None:
     endpoint.upstream.enqueue(
@@ -436,58 +330,12 @@ def test_each_retry_is_an_entry(endpoint: Endpoint, make_sdk: MakeSdk, streamed:
     assert_entry(rows[-1], REPLY, streamed=streamed, client=sdk.product)
 
 
-def test_an_upstream_that_wants_no_retry_gets_none(endpoint: Endpoint, make_sdk: MakeSdk) -> None:
-    endpoint.upstream.enqueue(error(529, "overloaded_error", [("x-should-retry", "false")]))
-    with pytest.raises(anthropic.OverloadedError):
-        make_sdk(endpoint, max_retries=2).create(**QUESTION)
-    assert len(endpoint.upstream.requests) == 1
-    assert endpoint.row()["retry_count"] == 0
-
-
-def test_an_error_within_a_stream_is_raised(endpoint: Endpoint, sdk: Sdk) -> None:
-    overloaded = {"type": "overloaded_error", "message": "Overloaded"}
-    endpoint.upstream.enqueue(stream_of([*REPLY.events()[:5], event("error", error=overloaded)]))
-    with pytest.raises(anthropic.APIStatusError) as raised:
-        sdk.stream(**QUESTION)
-    assert raised.value.type == "overloaded_error"
-    row = endpoint.row()
-    assert (row["status_code"], row["outcome"]) == (200, "upstream_error")
-    assert row["error_type"] == "overloaded_error"
-
-
-def test_a_cut_stream_is_raised_and_not_asked_again(endpoint: Endpoint, make_sdk: MakeSdk) -> None:
-    endpoint.upstream.enqueue(CUT)
-    with pytest.raises(Exception, match="peer closed connection"):
-        make_sdk(endpoint, max_retries=2).stream(**QUESTION)
-    assert len(endpoint.upstream.requests) == 1
-    row = endpoint.row()
-    assert (row["outcome"], row["usage_source"]) == ("upstream_interrupted", "estimated")
-    assert row["input_tokens"] == REPLY.counts.input
-
-
 def test_a_stream_that_is_left_early_is_an_entry(live: Endpoint, make_sdk: MakeSdk) -> None:
     gate = Gate()
     live.upstream.enqueue(REPLY.held_after_text(gate))
     assert REPLY.text.startswith(make_sdk(live).first_text(**QUESTION))
     assert live.upstream.requests[0].abandoned.wait(TIMEOUT_S)
     assert_left_early(live.row())
-
-
-async def test_a_cancelled_call_is_an_entry(endpoint: Endpoint) -> None:
-    gate = Gate()
-    endpoint.upstream.enqueue(REPLY.held_after_text(gate))
-    async with anthropic.AsyncAnthropic(
-        base_url=base_url(endpoint), api_key=API_KEY, max_retries=2
-    ) as client:
-        call = asyncio.ensure_future(client.messages.create(**QUESTION, stream=False))
-        await asyncio.to_thread(gate.wait_reached)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        [seen] = endpoint.upstream.requests
-        assert await asyncio.to_thread(seen.abandoned.wait, TIMEOUT_S)
-    row = await asyncio.to_thread(endpoint.row)
-    assert row["outcome"] == "client_disconnected"
 
 
 CALLS = 24

@@ -10,19 +10,16 @@ import pytest
 from tests.live.clients.checks import (
     CALL,
     REPLY,
-    SOON,
-    TARGET,
     assert_bodies,
     assert_entry,
     assert_is,
-    assert_left_early,
     base_url,
     either_way,
     result_of,
     rows_in_order,
 )
 from tests.live.clients.programs import NODE_DIR, Program, needs_typescript_sdk
-from tests.live.messages import REQUEST_ID, error, token_count
+from tests.live.messages import REQUEST_ID, error
 from tests.live.service import API_KEY, Endpoint
 from tests.rawclient import TIMEOUT_S
 from tests.upstream import Gate
@@ -93,18 +90,6 @@ def test_typescript_a_large_request_that_is_refused_is_thrown_as_what_it_is(
 
 
 @needs_typescript_sdk
-def test_typescript_a_stream_gives_its_texts_one_by_one(
-    endpoint: Endpoint, typescript: TypeScript
-) -> None:
-    endpoint.upstream.enqueue(REPLY.script(streamed=True))
-    result = typescript.result(endpoint, "streamTexts")
-    assert len(result["texts"]) > 1
-    assert "".join(result["texts"]) == REPLY.text
-    assert_is(result["message"], REPLY)
-    assert_entry(endpoint.row(), REPLY, streamed=True, client=JS_PRODUCT)
-
-
-@needs_typescript_sdk
 @either_way
 def test_typescript_a_tool_is_called_and_its_result_answered(
     endpoint: Endpoint, typescript: TypeScript, streamed: bool
@@ -119,24 +104,6 @@ def test_typescript_a_tool_is_called_and_its_result_answered(
     _first, second = seen = endpoint.upstream.requests
     assert json.loads(second.body)["messages"][-1]["content"] == [result_of(CALL.content[-1])]
     assert_bodies(rows, seen)
-
-
-@needs_typescript_sdk
-def test_typescript_counting_tokens_is_no_entry(live: Endpoint, typescript: TypeScript) -> None:
-    live.upstream.enqueue(token_count(2095))
-    assert typescript.result(live, "countTokens") == {"input_tokens": 2095}
-    assert [seen.target for seen in live.upstream.requests] == [f"{TARGET}/count_tokens"]
-    assert live.rows() == []
-
-
-@needs_typescript_sdk
-def test_typescript_a_beta_call_keeps_its_query(live: Endpoint, typescript: TypeScript) -> None:
-    live.upstream.enqueue(REPLY.script(streamed=False))
-    assert_is(typescript.result(live, "beta"), REPLY)
-    [seen] = live.upstream.requests
-    assert seen.target == f"{TARGET}?beta=true"
-    assert seen.header("anthropic-beta") == "context-management-2025-06-27"
-    assert_entry(live.row(), REPLY, streamed=False, client=JS_PRODUCT)
 
 
 @needs_typescript_sdk
@@ -158,36 +125,6 @@ def test_typescript_an_error_is_thrown_as_what_it_is(
     assert name in (None, thrown["class"])
     row = live.row()
     assert (row["outcome"], row["error_type"]) == ("upstream_error", kind)
-
-
-@needs_typescript_sdk
-@either_way
-def test_typescript_each_retry_is_an_entry(
-    live: Endpoint, typescript: TypeScript, streamed: bool
-) -> None:
-    live.upstream.enqueue(
-        error(529, "overloaded_error", [SOON]),
-        error(429, "rate_limit_error", [SOON]),
-        REPLY.script(streamed=streamed),
-    )
-    assert_is(typescript.result(live, "retryStream" if streamed else "retry"), REPLY)
-    rows = rows_in_order(live)
-    assert [(row["retry_count"], row["status_code"]) for row in rows] == [
-        (0, 529),
-        (1, 429),
-        (2, 200),
-    ]
-
-
-@needs_typescript_sdk
-def test_typescript_a_stream_that_is_left_early_is_an_entry(
-    live: Endpoint, typescript: TypeScript
-) -> None:
-    live.upstream.enqueue(REPLY.held_after_text(Gate()))
-    [first] = typescript.result(live, "leaveAtFirstText")
-    assert REPLY.text.startswith(first)
-    assert live.upstream.requests[0].abandoned.wait(TIMEOUT_S)
-    assert_left_early(live.row())
 
 
 @needs_typescript_sdk

@@ -9,36 +9,13 @@ from collections.abc import Callable
 
 from tests.live.lives.streams import (
     Stream,
-    assert_complete,
     assert_interrupted_by_restart,
     events_of,
-    number_of,
     numbered,
     rows_by_number,
 )
 from tests.live.service import Endpoint
 from tests.upstream import message_json, sse, wait_until
-
-
-def test_kill_9_of_a_proxy_in_the_middle_of_50_streams_loses_and_doubles_nothing(
-    crashing: Endpoint, open_streams: Callable[..., list[Stream]]
-) -> None:
-    streams = open_streams(crashing, 50)
-    finished, open_still = streams[:20], streams[20:]
-    for stream in finished:
-        stream.finish()
-    killed = crashing.service.kill9("proxy")
-    for stream in open_still:
-        stream.assert_cut()
-    crashing.service.wait_restarted(killed)
-
-    rows = rows_by_number(crashing.rows())
-    seen = {number_of(request) for request in crashing.upstream.requests}
-    assert set(rows) == seen == set(range(50))
-    for stream in finished:
-        assert_complete(rows[stream.number], stream)
-    for stream in open_still:
-        assert_interrupted_by_restart(rows[stream.number], stream)
 
 
 def test_a_spool_that_cannot_be_written_fails_nobody_and_is_loud(crashing: Endpoint) -> None:

@@ -22,8 +22,8 @@ const tools = [
   },
 ];
 
-const create = (params, options) => client.messages.create(params, options);
-const stream = (params, options) => client.messages.stream(params, options).finalMessage();
+const create = (params) => client.messages.create(params);
+const stream = (params) => client.messages.stream(params).finalMessage();
 
 async function callTool(ask) {
   const asked = await ask({ ...question, tools });
@@ -38,16 +38,6 @@ async function callTool(ask) {
   return [asked, await ask({ ...question, tools, messages })];
 }
 
-async function leaveAtFirstText() {
-  const texts = [];
-  for await (const event of client.messages.stream(question)) {
-    if (event.delta?.type !== 'text_delta') continue;
-    texts.push(event.delta.text);
-    break;
-  }
-  return texts;
-}
-
 // Stands still until the test says so, which it does when the upstream is in the middle.
 async function abortWhenTold() {
   const running = client.messages.stream(question);
@@ -59,19 +49,8 @@ const scenarios = {
   create: () => create(question),
   createLarge: () => create({ ...question, messages: [{ role: 'user', content: 'x'.repeat(20_000_000) }] }),
   stream: () => stream(question),
-  streamTexts: async () => {
-    const texts = [];
-    const running = client.messages.stream(question).on('text', (text) => texts.push(text));
-    const message = await running.finalMessage();
-    return { texts, message };
-  },
   toolsCreated: () => callTool(create),
   toolsStreamed: () => callTool(stream),
-  countTokens: () => client.messages.countTokens({ model: question.model, messages: question.messages }),
-  beta: () => client.beta.messages.create({ ...question, betas: ['context-management-2025-06-27'] }, { query: { beta: 'true' } }),
-  retry: () => create(question, { maxRetries: 2 }),
-  retryStream: () => stream(question, { maxRetries: 2 }),
-  leaveAtFirstText,
   abortWhenTold,
 };
 

@@ -1,20 +1,16 @@
 """The management API through the front door of the running service."""
 
-import json
 import os
-import random
 import re
 import shutil
 import subprocess
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
 import psutil
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 
 from manage.api.openapi import MAX_BODY_BYTES
 from runtime.attempts import BAD_KEYS_PER_MINUTE
@@ -39,75 +35,6 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
 # --- the specification's tables -----------------------------------------------------------------
 
 
-def test_proxy_endpoints_are_created_listed_and_deleted(world: World) -> None:
-    created = world.ann.ask("POST", "/proxy-endpoints", json={"name": "Café #1"})
-    assert created.status_code == 201
-    endpoint = created.json()
-    assert {"id", "name", "slug", "url", "created_at"} < endpoint.keys()
-    assert (endpoint["name"], endpoint["slug"]) == ("Café #1", "cafe-1")
-    assert endpoint["url"] == f"http://{world.service.host}/proxy/cafe-1"
-    assert SECONDS.fullmatch(endpoint["created_at"])
-    chosen = world.ann.ask("POST", "/proxy-endpoints", json={"name": "x", "slug": "my-slug"}).json()
-    assert chosen["slug"] == "my-slug"
-    again = world.ann.ask("POST", "/proxy-endpoints", json={"name": "Café #1"}).json()
-    assert re.fullmatch(r"cafe-1-[a-z0-9]{4}", again["slug"])
-    page = world.ann.ask("GET", "/proxy-endpoints").json()
-    assert page.keys() == {"items", "nextCursor", "hasMore"}
-    assert page["items"][:3] == [again, chosen, endpoint]
-    for each in (again, chosen, endpoint):
-        answer = world.ann.ask("DELETE", f"/proxy-endpoints/{each['id']}")
-        assert (answer.status_code, answer.json()) == (200, {"ok": True})
-    left = {item["id"] for item in world.ann.walk("/proxy-endpoints")}
-    assert not left & {again["id"], chosen["id"], endpoint["id"]}
-
-
-def test_keys_are_created_listed_used_and_deleted(world: World) -> None:
-    created = world.bob.ask("POST", "/api-keys", json={"name": "Laptop"})
-    assert created.status_code == 201
-    key = created.json()
-    assert key.keys() == {"id", "name", "key", "key_prefix", "created_at"}
-    assert re.fullmatch(r"sk_[A-Za-z0-9_-]{43}", key["key"])
-    assert key["key_prefix"] == f"{key['key'][:8]}..."
-    assert MILLISECONDS.fullmatch(key["created_at"])
-
-    def listed() -> dict[str, Any]:
-        page = world.bob.ask("GET", "/api-keys", params={"limit": 1}).json()
-        assert page["hasMore"] is True
-        item: dict[str, Any] = page["items"][0]
-        return item
-
-    assert listed() == {
-        "id": key["id"],
-        "name": "Laptop",
-        "key_prefix": key["key_prefix"],
-        "last_used_at": None,
-        "created_at": key["created_at"],
-    }
-    laptop = Person(world.service, key["key"])
-    assert laptop.ask("GET", "/api-keys").status_code == 200
-    assert MILLISECONDS.fullmatch(listed()["last_used_at"])
-    assert laptop.ask("DELETE", f"/api-keys/{key['id']}").json() == {"ok": True}
-    refused = laptop.ask("GET", "/api-keys")
-    assert code_of(refused) == (401, "unauthorized")
-    assert refused.headers["www-authenticate"] == "Bearer"
-
-
-def test_pages_have_20_items_unless_told_otherwise_and_at_most_100(world: World) -> None:
-    for number in range(25):
-        world.dee.ask("POST", "/api-keys", json={"name": f"{number}"})
-    first = world.dee.ask("GET", "/api-keys").json()
-    assert (len(first["items"]), first["hasMore"]) == (20, True)
-    second = world.dee.ask("GET", "/api-keys", params={"cursor": first["nextCursor"]}).json()
-    assert (len(second["items"]), second["hasMore"], second["nextCursor"]) == (6, False, None)
-    names = [item["name"] for item in first["items"] + second["items"]]
-    assert names == [*(f"{number}" for number in reversed(range(25))), "first"]
-    for limit, status in ((0, 400), (1, 200), (100, 200), (101, 400)):
-        answer = world.dee.ask("GET", "/api-keys", params={"limit": limit})
-        assert answer.status_code == status
-    elsewhere = world.dee.ask("GET", "/proxy-endpoints", params={"cursor": first["nextCursor"]})
-    assert code_of(elsewhere) == (400, "invalid_input")
-
-
 def test_a_change_of_streaming_and_bodies_holds_for_the_next_call(world: World) -> None:
     world.ann.ask("POST", "/proxy-endpoints", json={"name": "Changing"})
     assert world.service.send(world.message("changing")).status == 200
@@ -116,55 +43,7 @@ def test_a_change_of_streaming_and_bodies_holds_for_the_next_call(world: World) 
     assert [row["request_body"] for row in world.rows("changing")] == ["{}", None]
 
 
-def test_usage_is_summed_for_the_organisation_that_used_it(world: World) -> None:
-    world.cid.ask("POST", "/proxy-endpoints", json={"name": "Used"})
-    for _ in range(3):
-        assert world.service.send(world.message("used")).status == 200
-    world.service.wait_spool_empty()
-    usage = world.dee.ask("GET", "/usage", params={"by": "endpoint"}).json()
-    (group,) = (group for group in usage["groups"] if group["slug"] == "used")
-    assert (group["calls"], group["input_tokens"], group["output_tokens"]) == (3, 33, 21)
-    assert group["cost_cents"] > 0
-    by_model = world.dee.ask("GET", "/usage", params={"by": "model"}).json()
-    assert by_model["totals"] == usage["totals"]
-    theirs = world.ann.ask("GET", "/usage", params={"by": "endpoint"}).json()
-    assert "used" not in {group["slug"] for group in theirs["groups"]}
-    past = world.dee.ask("GET", "/usage", params={"to": "2020-01-01"}).json()
-    assert (past["totals"]["calls"], past["groups"]) == (0, [])
-
-
 # --- who may do what ----------------------------------------------------------------------------
-
-
-def test_organisations_see_list_and_delete_nothing_of_each_other(world: World) -> None:
-    endpoint = world.ann.ask("POST", "/proxy-endpoints", json={"name": "Private"}).json()
-    assert endpoint in world.bob.walk("/proxy-endpoints")
-    for stranger in (world.cid, world.dee):
-        assert endpoint["id"] not in {item["id"] for item in stranger.walk("/proxy-endpoints")}
-        for name in (endpoint["id"], "private"):
-            for method in ("GET", "PATCH", "DELETE"):
-                more = {"json": {"name": "stolen"}} if method == "PATCH" else {}
-                answer = stranger.ask(method, f"/proxy-endpoints/{name}", **more)
-                assert code_of(answer) == (404, "not_found")
-        taken = stranger.ask("POST", "/proxy-endpoints", json={"name": "x", "slug": "private"})
-        assert code_of(taken) == (409, "slug_taken")
-    assert world.bob.ask("DELETE", f"/proxy-endpoints/{endpoint['id']}").status_code == 200
-    reserved = world.cid.ask("POST", "/proxy-endpoints", json={"name": "x", "slug": "private"})
-    assert code_of(reserved) == (409, "slug_taken")
-    back = world.bob.ask("POST", "/proxy-endpoints", json={"name": "x", "slug": "private"})
-    assert back.status_code == 201
-
-
-def test_a_colleagues_key_is_403_and_a_strangers_404(world: World) -> None:
-    key = world.ann.ask("POST", "/api-keys", json={"name": "Ann's"}).json()
-    for other in (world.bob, world.cid, world.dee):
-        assert key["id"] not in {item["id"] for item in other.walk("/api-keys")}
-    answers = [
-        code_of(other.ask("DELETE", f"/api-keys/{key['id']}"))
-        for other in (world.bob, world.cid, world.dee)
-    ]
-    assert answers == [(403, "forbidden"), (404, "not_found"), (404, "not_found")]
-    assert world.ann.ask("DELETE", f"/api-keys/{key['id']}").status_code == 200
 
 
 def test_bad_keys_are_limited_by_the_real_address_of_the_client(world: World) -> None:
@@ -270,64 +149,6 @@ def test_slugs_work_and_fail_at_once_while_traffic_runs(world: World) -> None:
         assert statuses == {200: len(world.rows(slug))}
         assert statuses.total() > 20
     assert len(world.rows("churn-0-7")) == 1
-
-
-@pytest.mark.parametrize("path", ["/proxy-endpoints", "/api-keys"])
-def test_a_walk_sees_what_stays_exactly_once_while_others_come_and_go(
-    world: World, path: str
-) -> None:
-    stays = {
-        world.dee.ask("POST", path, json={"name": f"stays {number}"}).json()["id"]
-        for number in range(15)
-    }
-    stop = threading.Event()
-
-    def come_and_go(seed: int) -> int:
-        dice, done = random.Random(seed), 0  # noqa: S311 - no secret
-        mine: list[str] = []
-        with world.dee.connect() as client:
-            while not stop.is_set():
-                if mine and dice.random() < 0.5:
-                    gone = mine.pop(dice.randrange(len(mine)))
-                    assert client.delete(f"{path}/{gone}").status_code == 200
-                else:
-                    mine.append(client.post(path, json={"name": "comes"}).json()["id"])
-                done += 1
-        return done
-
-    with ThreadPoolExecutor(2) as pool:
-        changing = [pool.submit(come_and_go, seed) for seed in range(2)]
-        try:
-            for limit in (1, 3, 20, 100):
-                seen = Counter(item["id"] for item in world.dee.walk(path, limit))
-                assert {seen[each] for each in stays} == {1}
-                assert set(seen.values()) == {1}
-        finally:
-            stop.set()
-        assert sum(each.result() for each in changing) > 20
-
-
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
-@given(
-    name=st.one_of(
-        st.text(st.characters(categories=None), max_size=220),
-        st.sampled_from(["\ud800", "a\x00b", "שלום \u202e עולם", "x" * 10_000, "é" * 200]),
-    )
-)
-def test_any_name_is_stored_as_it_is_or_refused(world: World, name: str) -> None:
-    answer = world.cid.ask(
-        "POST",
-        "/proxy-endpoints",
-        content=json.dumps({"name": name}),
-        headers={"content-type": "application/json"},
-    )
-    assert answer.status_code in (201, 400)
-    if answer.status_code == 201:
-        endpoint = answer.json()
-        assert endpoint["name"] == name.strip()
-        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", endpoint["slug"])
-        assert len(endpoint["slug"]) <= 63
-        assert world.cid.ask("GET", f"/proxy-endpoints/{endpoint['slug']}").json() == endpoint
 
 
 # --- the documentation --------------------------------------------------------------------------

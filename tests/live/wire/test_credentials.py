@@ -5,9 +5,9 @@ import pytest
 from store.control import api_keys
 from store.control.database import ControlDatabase
 from tests.live.service import API_KEY, REQUEST_HEADERS, Endpoint, Service
-from tests.live.wire.checks import BEARER, EVENTS, JSON, assert_own_error, files_with, is_cut
+from tests.live.wire.checks import BEARER, EVENTS, JSON, files_with, is_cut
 from tests.rawclient import request
-from tests.upstream import CLOSE, RESET, Headers, Script, answer, cut_sse, error_json, sse
+from tests.upstream import CLOSE, RESET, Script, answer, cut_sse, error_json, sse
 
 
 def test_no_credential_is_kept_or_printed_anywhere(endpoint: Endpoint) -> None:
@@ -51,22 +51,6 @@ def _make_service_key(service: Service) -> str:
             return api_keys.create(db, organization_id, user_id, "Misplaced")[1]
 
 
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/files"])
-@pytest.mark.parametrize("name", ["x-api-key", "Authorization"])
-def test_a_service_api_key_is_not_sent_to_the_upstream(
-    live: Endpoint, path: str, name: str
-) -> None:
-    key = _make_service_key(live.service)
-    value = f"Bearer {key}" if name == "Authorization" else key
-    # As a client with a real credential beside it would.
-    response = live.send(live.message(b"{}", [*REQUEST_HEADERS, (name, value)], path=path))
-    assert_own_error(response, 401, "authentication_error")
-    assert response.header("x-taximeter-error") == "service_key"
-    assert live.upstream.requests == []
-    assert live.rows() == []
-    assert files_with(live.service, key.encode()) == []
-
-
 @pytest.mark.parametrize(
     ("query", "name", "value"),
     [
@@ -87,24 +71,6 @@ def test_a_service_api_key_anywhere_in_a_head_is_neither_forwarded_nor_stored(
     assert live.upstream.requests == []
     assert live.rows() == []
     assert files_with(live.service, key.encode()) == []
-
-
-def test_a_credential_that_only_looks_like_a_service_api_key_is_forwarded(live: Endpoint) -> None:
-    stranger = f"sk_{'a' * 43}"
-    headers = [*REQUEST_HEADERS, ("Authorization", f"Bearer {stranger}")]
-    assert live.send(live.message(b"{}", headers)).status == 200
-    assert live.upstream.requests[0].header("authorization") == f"Bearer {stranger}"
-
-
-def test_calls_with_the_same_credential_can_be_grouped(live: Endpoint) -> None:
-    def with_key(value: str) -> Headers:
-        return [pair for pair in REQUEST_HEADERS if pair[0] != "x-api-key"] + [("x-api-key", value)]
-
-    for credential in ("one", "two", "one"):
-        live.send(live.message(b"{}", with_key(credential)))
-    first, second, third = (row["credential_hmac"] for row in live.rows())
-    assert first == third
-    assert first != second
 
 
 def test_the_upstream_never_sees_the_run_that_a_call_belongs_to(live: Endpoint) -> None:
