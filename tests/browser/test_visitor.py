@@ -3,7 +3,6 @@
 from urllib.parse import quote
 
 import pytest
-from selenium.webdriver.common.keys import Keys
 
 from tests.browser.visitor import new_visitor
 
@@ -30,15 +29,6 @@ def test_what_the_policy_refuses_is_counted(desk, body):
     desk.open(page(body, STRICT))
     assert desk.violations()
     desk.errors()
-
-
-def test_violations_are_still_known_on_the_next_page(desk):
-    desk.open(page("<script>console.log(1)</script>", STRICT))
-    desk.open("/sign-in")
-    violations = desk.violations()
-    assert len(violations) == 1
-    assert "inline script" in violations[0]
-    assert desk.violations() == [], "asked for is dealt with"
 
 
 def test_a_script_that_fails_is_an_error(desk):
@@ -108,15 +98,6 @@ def test_every_fault_is_found(desk, subtests):
             assert fault in {found.partition(":")[0] for found in desk.faults()}
 
 
-def test_visitors_share_no_cookies(new_browser):
-    ann, bob = new_browser(), new_browser()
-    ann.open("/sign-in")
-    bob.open("/sign-in")
-    ann.set_cookie("whose", "ann's")
-    assert "whose" in ann.cookies()
-    assert bob.cookies() == {}
-
-
 def test_a_visitor_finds_nothing_of_another_who_was_there_before(driver, site):
     write = """localStorage.a = sessionStorage.b = 1;
         const request = indexedDB.open("c");
@@ -141,45 +122,3 @@ def test_a_visitor_finds_nothing_of_another_who_was_there_before(driver, site):
             assert after.cookies() == {}
             assert after.run_async(read) == []
         assert after.run("return [innerWidth, new Date(0).getTimezoneOffset()]") == [1280, 0]
-
-
-def test_fields_and_buttons_are_found_by_name(desk):
-    desk.open(
-        page(
-            "<form action=/sign-in><label>Your name <input name=a></label>"
-            "<label for=b>Kind</label><select id=b><option>one<option>two</select>"
-            "<button aria-label='Send it'>→</button></form>"
-        )
-    )
-    desk.fill("Your name", "Ann")
-    desk.choose("Kind", "two")
-    assert desk.field("Kind").get_attribute("value") == "two"
-    desk.tab_to("Send it")
-    with desk.page_change():
-        desk.press(Keys.ENTER)
-
-
-def test_what_is_not_there_is_named_with_what_is(desk, monkeypatch):
-    monkeypatch.setattr("tests.browser.visitor.PATIENCE_S", 0.1)
-    desk.open(page("<button>Open</button>"))
-    with pytest.raises(AssertionError, match=r"button named 'Close'; there are \['Open'\]"):
-        desk.click("Close", "button")
-
-
-def test_the_browser_can_be_elsewhere_and_in_the_dark(browser):
-    browser.prefer("dark")
-    browser.live_in("America/St_Johns")
-    browser.resize(390, 844)
-    browser.open("/sign-in")
-    assert browser.run("return matchMedia('(prefers-color-scheme: dark)').matches")
-    assert browser.run("return new Date(0).getTimezoneOffset()") == 210
-    assert browser.run("return innerWidth") == 390
-
-
-def test_pictures_are_kept_where_asked_and_only_there(desk, tmp_path, monkeypatch):
-    monkeypatch.delenv("TAXIMETER_SCREENSHOTS", raising=False)
-    desk.open("/sign-in")
-    desk.screenshot("sign-in")
-    monkeypatch.setenv("TAXIMETER_SCREENSHOTS", str(tmp_path / "shots"))
-    desk.screenshot("sign-in")
-    assert (tmp_path / "shots" / "sign-in.png").read_bytes().startswith(b"\x89PNG")

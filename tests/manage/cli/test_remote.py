@@ -194,16 +194,6 @@ def test_whatever_is_answered_is_one_line_on_standard_error(service, script, mes
     assert KEY not in result.stderr
 
 
-@pytest.mark.parametrize(
-    "document", [{}, {"groups": [], "totals": None}, {"groups": [{"calls": "1"}], "totals": {}}]
-)
-def test_totals_that_are_none_are_refused(service, document):
-    service.otherwise = answer(200, json.dumps(document).encode())
-    result = run("usage", "--base-url", service.url)
-    assert result.exit_code == 1
-    assert "is not Taximeter's API (" in result.stderr
-
-
 def test_totals_of_a_remote_service_are_grouped_as_local_ones(service):
     sums = TOTALS
     names = dict.fromkeys(("day", "model", "proxy_endpoint_id", "slug"))
@@ -292,11 +282,6 @@ def test_what_does_not_fit_the_request_is_not_sent(service):
         backend.call(create_endpoint, name="N", colour="blue")
     assert (str(caught.value), caught.value.field) == ("there is no such field", "colour")
     assert service.requests == []
-
-
-def test_a_new_key_without_its_key_is_refused(service):
-    service.otherwise = answer(201, b'{"id": "1"}')
-    assert run("keys", "create", "x", "--base-url", service.url).exit_code == 1
 
 
 def test_an_address_where_nobody_answers():

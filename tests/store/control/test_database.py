@@ -6,11 +6,9 @@ import pytest
 from store.control import api_keys, people
 from store.control.database import (
     ControlDatabase,
-    ControlError,
     InvalidSlugError,
     NotFoundError,
     SlugDirectory,
-    SlugTakenError,
 )
 from tests.proxy_endpoints import create_endpoint, delete_endpoint
 
@@ -35,14 +33,6 @@ def control(path):
 @pytest.fixture
 def organization(control):
     return control.get_local_organization()
-
-
-@pytest.fixture
-def other_organization_id(control):
-    control._db.execute(
-        "insert into organizations (id, name, created_at) values ('other', 'Other', '2099')"
-    )
-    return "other"
 
 
 @pytest.fixture
@@ -82,11 +72,6 @@ def test_before_the_first_start_there_is_nothing_to_manage(path):
         control.get_local_organization()
 
 
-def test_opening_twice_migrates_once(path, control):
-    with ControlDatabase(path) as again:
-        assert again.get_local_organization() == control.get_local_organization()
-
-
 def test_many_processes_may_open_a_new_database_at_once(path):
     def open_and_close(_):
         with ControlDatabase(path) as control:
@@ -94,17 +79,6 @@ def test_many_processes_may_open_a_new_database_at_once(path):
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(open_and_close, range(8))) == [False] * 7 + [True]
-
-
-def test_what_is_kept_is_for_its_owner_only(path, control):
-    assert path.stat().st_mode & 0o077 == 0
-    assert path.parent.stat().st_mode & 0o077 == 0
-
-
-def test_endpoints_are_listed_newest_first(control, organization):
-    for name in ("One", "Two"):
-        create_endpoint(control, organization.id, name)
-    assert [e.slug for e in control.list_endpoints(organization.id)] == ["two", "one", "default"]
 
 
 def test_a_slug_is_made_from_the_name_and_gets_a_suffix_when_taken(control, organization):
@@ -118,36 +92,6 @@ def test_a_slug_is_made_from_the_name_and_gets_a_suffix_when_taken(control, orga
 def test_what_is_no_slug_is_refused(control, organization, slug):
     with pytest.raises(InvalidSlugError):
         create_endpoint(control, organization.id, "x", slug)
-
-
-def test_a_taken_slug_is_refused(control, organization, other_organization_id):
-    with pytest.raises(SlugTakenError):
-        create_endpoint(control, organization.id, "x", "default")
-    with pytest.raises(SlugTakenError):
-        create_endpoint(control, other_organization_id, "x", "default")
-
-
-def test_a_deleted_slug_stays_reserved_for_its_organisation(
-    control, organization, other_organization_id
-):
-    delete_endpoint(control, organization.id, "default")
-    with pytest.raises(SlugTakenError):
-        create_endpoint(control, other_organization_id, "x", "default")
-    assert create_endpoint(control, other_organization_id, "default").slug != "default"
-    assert create_endpoint(control, organization.id, "x", "default").slug == "default"
-
-
-def test_an_endpoint_without_a_name_is_refused(control, organization):
-    with pytest.raises(ControlError, match="name"):
-        create_endpoint(control, organization.id, "  ")
-
-
-def test_nobody_deletes_what_is_anothers(control, organization, other_organization_id):
-    (default,) = control.list_endpoints(organization.id)
-    for key in ("default", default.id, "nothing"):
-        with pytest.raises(NotFoundError):
-            delete_endpoint(control, other_organization_id, key)
-    assert delete_endpoint(control, organization.id, default.id) == default
 
 
 def test_a_secret_is_made_once_and_differs_by_name(control):

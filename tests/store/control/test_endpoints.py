@@ -1,6 +1,6 @@
 import pytest
 
-from runtime.errors import InvalidInputError, NotFoundError
+from runtime.errors import NotFoundError
 from store.control import endpoints
 from store.control.database import ControlDatabase
 from store.pagination import Position
@@ -24,33 +24,12 @@ def db(control):
         yield db
 
 
-def test_an_endpoint_is_found_by_id_and_by_slug(db, organization_id):
-    endpoint = endpoints.create(db, organization_id, "Mine")
-    assert endpoints.get(db, organization_id, endpoint.id) == endpoint
-    assert endpoints.get(db, organization_id, "mine") == endpoint
-
-
 def test_an_id_comes_before_a_slug_that_looks_like_it(db, organization_id):
     first = endpoints.create(db, organization_id, "First")
     second = endpoints.create(db, organization_id, "Second", first.id)
     assert endpoints.get(db, organization_id, first.id) == first
     endpoints.delete(db, organization_id, first.id)
     assert endpoints.get(db, organization_id, first.id) == second
-
-
-def test_only_what_is_given_changes(db, organization_id):
-    endpoint = endpoints.create(db, organization_id, "Mine", None, "live")
-    changed = endpoints.update(db, organization_id, endpoint.id, metadata_only=True)
-    assert (changed.name, changed.streaming, changed.metadata_only) == ("Mine", "live", True)
-    changed = endpoints.update(db, organization_id, "mine", name="Ours", streaming="service")
-    assert (changed.name, changed.streaming, changed.metadata_only) == ("Ours", None, True)
-    assert (changed.slug, changed.created_at) == (endpoint.slug, endpoint.created_at)
-    assert endpoints.get(db, organization_id, endpoint.id) == changed
-
-
-def test_a_change_to_a_bad_name_is_refused(db, organization_id):
-    with pytest.raises(InvalidInputError):
-        endpoints.update(db, organization_id, "default", name=" ")
 
 
 def test_what_is_deleted_can_neither_be_changed_nor_deleted_again(db, organization_id):

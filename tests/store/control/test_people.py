@@ -97,17 +97,6 @@ def test_a_name_that_two_have_names_neither(db):
     assert people.get_organization(db, first.id) == first
 
 
-def test_members_are_listed_with_their_organisation(db):
-    ours = people.create_organization(db, "Ours")
-    ann, bob = (people.create_user(db, f"{name}@example.org") for name in ("ann", "bob"))
-    people.join(db, ours.id, ann, "owner")
-    people.join(db, ours.id, bob, "member")
-    assert [(m.email, m.organization_name, m.role) for m in people.list_members(db)] == [
-        ("bob@example.org", "Ours", "member"),
-        ("ann@example.org", "Ours", "owner"),
-    ]
-
-
 def test_a_member_joined_when_they_joined_and_not_when_they_signed_up(db):
     organization = people.create_organization(db, "Ltd")
     user_id = people.create_user(db, "ann@example.org")
@@ -133,13 +122,3 @@ def test_who_is_deleted_leaves_no_way_in(control):
         assert api_keys.find_holder(db, raw) is None
     assert sign_in.find_visitor(session.token) is None
     assert sign_in.find_link(link) is None
-
-
-def test_an_organisation_would_be_orphaned_only_while_others_are_in_it(db):
-    ours = people.create_organization(db, "Ours")
-    ann, bob = (people.create_user(db, f"{name}@example.org") for name in ("ann", "bob"))
-    people.join(db, ours.id, ann, "owner")
-    assert people.find_orphaned(db, ann) is None
-    people.join(db, ours.id, bob, "member")
-    assert people.find_orphaned(db, ann) == ours
-    assert people.find_orphaned(db, bob) is None
