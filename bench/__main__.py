@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 from platformdirs import user_cache_path
 
-from bench import cluster, cpu, hostile, pages, programmes, searching, storage, streams, workers
+from bench import cluster, cpu, pages, programmes, searching, storage, streams, workers
 from bench.commits import find_commit
 from bench.figures import Figure, Results, Section, format_row, summarize
 from bench.load import BenchError, Neighbours
@@ -39,7 +39,6 @@ SECTIONS: Mapping[str, Callable[[Options], Iterator[Figure]]] = {
     "cluster": cluster.measure,
     "faults": programmes.measure_faults,
     "attacks": programmes.measure_attacks,
-    "hostile": hostile.measure,
 }
 PARTS: Mapping[str, Sequence[str]] = {
     "cpu": [case.name for case in cpu.CASES],

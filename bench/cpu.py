@@ -52,7 +52,6 @@ class Case:
     calls: int
     warm_up: int = 200
     query: str = ""
-    has_peers: bool = True
     targets: Mapping[Sequence[Part], float] = field(default_factory=dict)
     peer_targets: Mapping[str, float] = field(default_factory=dict)
 
@@ -81,14 +80,6 @@ CASES = (
         warm_up=2 * SESSIONS,
         targets={RECORDING: 1.2},
         peer_targets={"litellm": 13.0, "portkey": 4.0},
-    ),
-    Case(
-        name="300kb-unique",
-        title="300 KB call, nothing repeats",
-        kind="unique",
-        calls=200,
-        warm_up=50,
-        has_peers=False,
     ),
 )
 
@@ -161,7 +152,6 @@ def measure(options: Options) -> Iterator[Figure]:
 def measure_case(case: Case, options: Options) -> Iterator[Figure]:
     """Yield the figures of one case. Raises BenchError."""
     rounds = options.choose_rounds(ROUNDS, QUICK_ROUNDS)
-    peers = options.peers if case.has_peers else ()
     with ExitStack() as stack:
         folder = stack.enter_context(options.folder())
         direct = stack.enter_context(upstream())
@@ -170,10 +160,10 @@ def measure_case(case: Case, options: Options) -> Iterator[Figure]:
         calls = case.warm_up + rounds * case.calls
         ours, log = stack.enter_context(taximeter(folder, direct.port, calls))
         programs = Programs({"bare": bare, "ours": ours})
-        programs.start_peers(stack, peers, folder, direct, case.kind, case.query)
+        programs.start_peers(stack, options.peers, folder, direct, case.kind, case.query)
         results = Bench(case, client, programs, log).run(rounds)
     yield from make_figures(case, results)
-    for peer in peers:
+    for peer in options.peers:
         yield from make_peer_figures(case, peer, results, programs)
 
 

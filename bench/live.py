@@ -1,12 +1,10 @@
-"""The time from a stored call to the page that shows it, and the cost of streams that wait."""
+"""The time from a stored call to the page that shows it."""
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from statistics import median
-
-import psutil
 
 from bench.figures import Figure
 from bench.filling import fill
@@ -15,12 +13,10 @@ from bench.visitor import Visitor
 from store.traces.database import TraceDatabase
 
 TARGET_MS = 1000.0
-STREAMS = 8  # of one user, as many as there may be
-IDLE_S = 5.0
 
 
-def measure_live(visitor: Visitor, port: int, web_pid: int, rounds: int) -> Iterator[Figure]:
-    """Yield how long an open list takes to show a call, and what idle streams cost."""
+def measure_live(visitor: Visitor, port: int, rounds: int) -> Iterator[Figure]:
+    """Yield how long an open list takes to show a call."""
     with TraceDatabase(visitor.path) as traces:
         count = traces.count_entries()
     times_ms = []
@@ -39,20 +35,6 @@ def measure_live(visitor: Visitor, port: int, web_pid: int, rounds: int) -> Iter
         unit="ms",
         target=TARGET_MS,
         note=f"median {median(times_ms):.1f} ms",
-    )
-    web = psutil.Process(web_pid)
-    with ExitStack() as stack:
-        for _ in range(STREAMS):
-            stack.enter_context(_follow(visitor, port))
-        before_s, threads = sum(web.cpu_times()[:2]), web.num_threads()
-        time.sleep(IDLE_S)
-        share = (sum(web.cpu_times()[:2]) - before_s) / IDLE_S
-    yield Figure(
-        row="live/idle",
-        title=f"{STREAMS} open lists while nothing happens: share of a processor",
-        value=share * 100,
-        unit="%",
-        note=f"{threads} threads",
     )
 
 

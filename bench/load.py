@@ -258,11 +258,6 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
-def judge(value: float, target: float, unit: str = " ms") -> str:
-    """Return the end of a line: a target, and whether a value meets it."""
-    return f"   target <= {target:g}{unit}: {'met' if value <= target else 'NOT MET'}"
-
-
 def stop(process: subprocess.Popen[Any]) -> None:
     """End a process with SIGTERM, or with SIGKILL if it does not end in time."""
     process.terminate()

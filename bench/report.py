@@ -75,11 +75,6 @@ PLOTS = (
         ours=("streams/first-event/p50",),
     ),
     Plot(file="pages.svg", title="Pages with many calls, median", rows="pages/", limit=24),
-    Plot(
-        file="hostile.svg",
-        title="Slowest p99 of others' pages during hostile queries",
-        rows="hostile/",
-    ),
 )
 
 

@@ -135,10 +135,6 @@ class GitHub:
         assert not self._thread.is_alive(), "GitHub did not stop"
         self._socket.close()
 
-    def revoke_tokens(self) -> None:
-        """Make all tokens invalid, as somebody does who takes the application's access away."""
-        self._tokens.clear()
-
     def _make_app(self) -> Starlette:
         api = [
             Route("/user", self._user),

@@ -46,10 +46,6 @@ class OpenIdProvider:
     url: str
     """The issuer; its document is at `/.well-known/openid-configuration`."""
 
-    @property
-    def discovery_url(self) -> str:
-        return f"{self.url}/.well-known/openid-configuration"
-
     def change(self, account: Account) -> None:
         """Change what the provider says of this person from now on."""
         with httpx.Client(trust_env=False) as client:

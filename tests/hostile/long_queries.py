@@ -4,31 +4,74 @@ Meanwhile a person of another organisation visits pages and asks small queries, 
 that nobody attacks.
 """
 
+# ruff: noqa: S608 - SQL made of text is what is tried here
+
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from http.client import HTTPConnection, HTTPException
 from itertools import chain
 from pathlib import Path
-from urllib.parse import quote_plus
+from typing import Protocol
+from urllib.parse import quote, quote_plus
 
 import psutil
 import pytest
 
 from bench.background import background
 from bench.filling import fill
-from bench.hostile import ATTACKERS, ATTACKS, CALLS, Attack, leave_unread, repeat, request_others
+from bench.load import HOST, BenchError
 from bench.visitor import Visitor
 from store.control.database import ControlDatabase
 from tests.hostile.neighbours import AttackedUpstream, Neighbours
 from tests.live.service import Service
 
+ATTACKERS, UNREAD_EACH = 6, 16
+CALLS = 1_000
+OTHERS = {
+    "home": "/",
+    "sign-in": "/sign-in/link",
+    "health": "/healthz",
+    "API": "/api/proxy-endpoints",
+    "a call": "/traces/usage/500",
+    "own query": "/traces.json?sql=select+model,count(*)+from+usage+group+by+1",
+}
+WANTED = {"API": 401, "sign-in": 410}  # without a key, and without a token
+_LONG = (
+    "(select s from (with recursive d(s) as (select 'xxxxxxxxxxxxxxxx' union all select s || s from d"
+    " where length(s) < 3800000) select s from d order by length(s) desc limit 1))"
+)
+ATTACKS = {
+    "check of the text": "/**/" + " " * 30_000 + "x",
+    "many names": "with " + "a as(1)," * 3_600 + "b as (select 1) select * from b",
+    "many parentheses": "select " + "(a)" * 8_500,
+    "glob": f"select s glob '*{'[a-z]' * 39}1', s glob '*{'[^b]' * 49}1' from {_LONG}",
+    "union recursion": "with recursive n(i, t) as (select 1, hex('padding') union select i + 1,"
+    " hex(i || 'padding') || printf('%0500d', i) from n) select count(*) from n",
+    "memory": "select group_concat(s || 1), group_concat(s || 2), group_concat(s || 3), hex(s)"
+    f" from {_LONG}, json_each('[1, 2, 3, 4, 5, 6, 7, 8]')",
+    "endless": "with recursive n(i) as (select 1 union all select i + 1 from n)"
+    " select count(*) from n",
+}
+FIFTEEN_MB = (
+    "with recursive d(s) as (select 'xxxxxxxxxxxxxxxx' union all select s || s from d where"
+    " length(s) < 900000), n(i) as (select 1 union all select i + 1 from n where i < 15)"
+    " select i, (select s from d order by length(s) desc limit 1) as body from n"
+)
 MEBI = 1 << 20
 # Seven query processes at the most, each with a result and what making it took.
 MOST_MEMORY = 7 * 85 * MEBI
 MOST_DISK = 32 * MEBI
+
+
+class Attack(Protocol):
+    """Sends a query until the event is set, and counts the statuses of the responses."""
+
+    def __call__(self, is_over: threading.Event, /, *, statuses: Counter[object]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +175,58 @@ def attack(
     assert peaks["memory"] < MOST_MEMORY
     assert peaks["disk"] < MOST_DISK
     return statuses
+
+
+def repeat(port: int, visitor: Visitor, path: str) -> Attack:
+    """Return an attack that requests a page again and again."""
+
+    def attack(is_over: threading.Event, /, *, statuses: Counter[object]) -> None:
+        while not is_over.is_set():
+            with closing(HTTPConnection(HOST, port, timeout=60)) as connection:
+                try:
+                    connection.request("GET", path, headers=visitor.make_headers(port))
+                    response = connection.getresponse()
+                    response.read()
+                except (OSError, HTTPException):
+                    statuses["cut"] += 1
+                    continue
+                statuses[response.status] += 1
+                if response.status == 429:
+                    is_over.wait(0.05)
+
+    return attack
+
+
+def leave_unread(port: int, visitor: Visitor) -> Attack:
+    """Return an attack that requests large results and reads none of them."""
+    path = f"/traces.json?sql={quote(FIFTEEN_MB)}"
+
+    def attack(is_over: threading.Event, /, *, statuses: Counter[object]) -> None:
+        with ExitStack() as stack:
+            for _ in range(UNREAD_EACH):
+                connection = stack.enter_context(closing(HTTPConnection(HOST, port, timeout=60)))
+                connection.request("GET", path, headers=visitor.make_headers(port))
+            is_over.wait()
+
+    return attack
+
+
+def request_others(
+    victim: Visitor, port: int, until: Callable[[], bool]
+) -> tuple[Mapping[str, list[float]], list[str]]:
+    """Return the times of pages by their names, and what went wrong."""
+    times_ms: dict[str, list[float]] = {name: [] for name in OTHERS}
+    failures = []
+    while not until():
+        for name, path in OTHERS.items():
+            victim.connect(port)
+            with closing(victim):
+                try:
+                    times_ms[name].append(victim.time_page(path, WANTED.get(name, 200)))
+                except BenchError as error:
+                    failures.append(f"{name}: {error}")
+        time.sleep(0.02)
+    return times_ms, failures
 
 
 @contextmanager
