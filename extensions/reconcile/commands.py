@@ -95,7 +95,7 @@ def reconcile(
     Examples:
       taximeter reconcile                                  the 7 days before today
       taximeter reconcile --from 2026-01-01 --to 2026-01-31
-      taximeter reconcile --analytics                      with list prices and products
+      taximeter reconcile --analytics                      with list prices
       taximeter reconcile --days 30 --json | jq '.difference.cost_cents'
     """
     with explained():

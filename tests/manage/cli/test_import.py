@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from manage.cli import import_batches, import_commands
+from manage.cli import import_store, importing
 from manage.cli.main import cli
 from metering.rate_limits import RateLimits
 from recorder.imports import Imports
@@ -168,7 +168,7 @@ def test_a_second_import_changes_nothing(here, there, tmp_path):
     assert there.run("import", str(path)).exit_code == 0
     before = there.read_tables()
     result = there.run("import", str(path), "--json")
-    assert json.loads(result.stdout) == {"imported": 0, "known": calls}
+    assert json.loads(result.stdout) == {"new": 0, "already_there": calls, "left_out": {}}
     assert there.read_tables() == before
 
 
@@ -188,7 +188,7 @@ def test_calls_get_the_endpoint_that_has_their_slug_here(here, there):
 def test_what_is_before_a_wrong_line_is_imported_and_running_it_again_goes_on(
     here, there, monkeypatch
 ):
-    monkeypatch.setattr(import_commands, "BATCH_CALLS", 2)
+    monkeypatch.setattr(importing, "GROUP_CALLS", 2)
     here.insert(*(make_entry(entry_id=f"e{number}") for number in range(6)))
     lines = here.export().splitlines()
     broken = "\n".join([*lines[:3], "", lines[3][:-9], *lines[4:]])
@@ -210,7 +210,7 @@ def test_calls_of_several_organizations_are_not_mixed(here, there):
     assert result.exit_code == 1
     assert "line 2 cannot be imported: it is of another organisation (zzz)" in result.stderr
     result = there.run("import", "-", "--organization", "zzz", input=lines)
-    assert result.stdout == "Imported 1 call.\n"
+    assert result.stdout == "Imported 1 call; 1 was left out (other_organization).\n"
     assert there.read("select entry_id from usage order by 1") == [("ours",), ("theirs",)]
 
 
@@ -224,7 +224,7 @@ def test_an_export_without_bodies_is_refused(here, there):
 
 
 def test_a_running_recorder_stores_what_is_handed_over(here, there, monkeypatch):
-    monkeypatch.setattr(import_commands, "BATCH_CALLS", 3)
+    monkeypatch.setattr(importing, "GROUP_CALLS", 3)
     here.insert(*(make_entry() for _ in range(10)))
     lock = ProcessLock(there.data_dir / "recorder.lock")
     stored: list[str] = []
@@ -258,7 +258,7 @@ def test_where_the_recorder_ends_the_command_stores_what_it_had_handed_over(
 ):
     here.insert(make_entry())
     lock = ProcessLock(there.data_dir / "recorder.lock")
-    monkeypatch.setattr("manage.cli.import_batches.time.sleep", lambda _s: lock.release())
+    monkeypatch.setattr("manage.cli.import_store.time.sleep", lambda _s: lock.release())
     result = there.run("import", "-", input=here.export())
     assert result.stdout == "Imported 1 call.\n", result.output
     assert call_imports.list_organizations(there.data_dir) == []
@@ -267,7 +267,7 @@ def test_where_the_recorder_ends_the_command_stores_what_it_had_handed_over(
 def test_a_recorder_that_cannot_store_is_not_waited_for_without_end(here, there, monkeypatch):
     here.insert(make_entry())
     lock = ProcessLock(there.data_dir / "recorder.lock")
-    monkeypatch.setattr(import_batches, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(import_store, "PATIENCE_S", 0.0)
     result = there.run("import", "-", input=here.export())
     lock.release()
     assert result.exit_code == 1
@@ -281,13 +281,24 @@ def test_a_node_that_does_not_keep_the_calls_of_the_organization_imports_none(
     here.insert(make_entry())
     lines = here.export()
     elsewhere = SimpleNamespace(list_others=lambda: ["node:1 (a)"], is_elsewhere=lambda _: True)
-    for module in ("console", "import_commands"):
+    for module in ("console", "importing"):
         monkeypatch.setattr(f"manage.cli.{module}.find_copies", lambda _: elsewhere)
     result = there.run("import", "-", input=lines)
     assert result.exit_code == 1
     assert "node:1" in result.stderr
     assert "this node does not keep the calls" in result.stderr
     assert not there.path.exists()
+
+
+def test_the_command_for_a_file_need_not_be_named(here, there, tmp_path, monkeypatch):
+    here.insert(make_entry())
+    path = tmp_path / "calls"
+    path.write_text(here.export())
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["file", "calls"], ["calls"], ["--json", "calls"], ["./calls"]):
+        assert there.run("import", *arguments).exit_code == 0
+    result = there.run("import", "nothing")
+    assert (result.exit_code, "No such command 'nothing'" in result.stderr) == (2, True)
 
 
 class Terminal(io.StringIO):
@@ -298,11 +309,11 @@ class Terminal(io.StringIO):
 def test_progress_is_shown_on_a_terminal_alone(tmp_path, monkeypatch):
     path = tmp_path / "calls.jsonl"
     path.write_bytes(b"x" * 200)
-    monkeypatch.setattr(import_commands, "PROGRESS_S", 0.0)
+    monkeypatch.setattr(importing, "PROGRESS_S", 0.0)
     shown = {}
     for stderr in (Terminal(), io.StringIO()):
         monkeypatch.setattr(sys, "stderr", stderr)
-        with path.open("rb") as file, import_commands._Progress(file) as progress:
+        with path.open("rb") as file, importing.Progress(importing.find_size(file)) as progress:
             progress.show(50, 1_234)
         shown[stderr.isatty()] = stderr.getvalue()
     assert shown == {True: "\r\x1b[K1,234 calls, 25%\r\x1b[K", False: ""}

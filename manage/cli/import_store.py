@@ -1,4 +1,4 @@
-"""Storing batches of calls that are imported: here, or by the recorder that runs."""
+"""Storing calls that are imported: here, or by the recorder that runs."""
 
 import time
 from contextlib import suppress
@@ -17,8 +17,8 @@ POLL_S = 0.05
 PATIENCE_S = 120.0
 
 
-class BatchStore:
-    """The place that batches go to: the database if this process has the recorder's lock, else a recorder."""
+class ImportStore:
+    """The place that calls go to: the database if this process has the recorder's lock, else a recorder."""
 
     def __init__(self, data_dir: Path, organization_id: str) -> None:
         self._data_dir = data_dir

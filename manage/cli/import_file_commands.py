@@ -1,0 +1,139 @@
+"""``taximeter import file``: calls of an export, into the traces of this machine.
+
+Where a recorder runs, groups of lines are handed over to it; otherwise the command stores them in its
+place. Either way a group is one transaction, and calls that are there already are left as they are.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+import orjson
+
+from manage.cli.console import (
+    BackendError,
+    data_dir_option,
+    explained,
+    json_option,
+    print_json,
+    read_settings,
+    user_option,
+)
+from manage.cli.import_store import ImportStore
+from manage.cli.importing import Progress, Result, Target, Writer, find_size
+from metering.formats import format_calls, format_count
+from store.traces.calls.exported_call import ExportedCall, LineError, parse_line
+
+OTHER_ORGANIZATION = "other_organization"
+
+
+@click.command()
+@click.argument("source", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--organization", metavar="ID",
+    help="Import the calls of this organisation alone; needed if the file has several.",
+)  # fmt: skip
+@user_option
+@data_dir_option
+@json_option
+def file(
+    source: Path, organization: str | None, user: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Import calls that `export --bodies` has written as JSON lines.
+
+    They become calls of your organisation on this machine, as they were recorded: with bodies, costs
+    and sessions, and they count in all sums. A call that is there already is left as it is, so an
+    import that was interrupted is finished by running it again. FILE is - for standard input. The
+    service may run meanwhile. Of several nodes, run it on each that keeps calls.
+
+    \b
+    Examples:
+      taximeter export --bodies -o calls.jsonl
+      taximeter import file calls.jsonl --data-dir /srv/taximeter
+      ssh old taximeter export --bodies | taximeter import -
+    """
+    with explained(), ExitStack() as stack:
+        settings = read_settings(data_dir=data_dir)
+        target = Target.find(settings, user)
+        stream = stack.enter_context(_open(source))
+        store = ImportStore(settings.data_dir, target.organization_id)
+        importing = _Import.start(target, stack.enter_context(closing(store)), organization)
+        importing.run(stream)
+    if as_json:
+        print_json(importing.result.make_document())
+    else:
+        importing.result.print_sentence()
+
+
+@dataclass(slots=True)
+class _Import:
+    """An import as far as it is. ``source`` is the organisation that the calls are of."""
+
+    target: Target
+    writer: Writer
+    result: Result
+    only: str | None
+    source: str | None = field(default=None, init=False)
+
+    @classmethod
+    def start(cls, target: Target, store: ImportStore, only: str | None) -> "_Import":
+        result = Result()
+        return cls(target, Writer(target, store, result), result, only)
+
+    def run(self, stream: BinaryIO) -> None:
+        """Import the calls of a stream. What comes before a line that is wrong is imported.
+
+        Raises BackendError, sqlite3.Error, OSError."""
+        with Progress(find_size(stream)) as progress:
+            for number, line in enumerate(stream, 1):
+                try:
+                    self._add(line)
+                except LineError as error:
+                    self.writer.flush()
+                    raise BackendError(self._explain(number, error)) from error
+                progress.show(len(line), self.result.new + self.result.already_there)
+            self.writer.flush()
+
+    def _add(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        call = parse_line(line)
+        if self.only is not None and call.organization_id != self.only:
+            self.result.left_out[OTHER_ORGANIZATION] += 1
+            return
+        self.source = self.source or call.organization_id
+        if call.organization_id != self.source:
+            raise LineError(
+                f"it is of another organisation ({call.organization_id}) than the lines before"
+                f" ({self.source}): choose one with --organization"
+            )
+        self.writer.add(call.entry.entry_id, self._translate(line, call))
+
+    def _translate(self, line: bytes, call: ExportedCall) -> bytes:
+        """Return the line with the endpoint that has the call's slug here, if there is one."""
+        entry = call.entry
+        here = self.target.endpoints.get(entry.slug)
+        if here is None or here.id == entry.proxy_endpoint_id:
+            return line.strip()
+        return orjson.dumps(orjson.loads(line) | {"proxy_endpoint_id": here.id})
+
+    def _explain(self, number: int, error: LineError) -> str:
+        done = format_calls(self.result.new)
+        return (
+            f"line {format_count(number)} cannot be imported: {error}. Of the lines before it {done}"
+            f" {'was' if self.result.new == 1 else 'were'} imported{self.result.describe_others()};"
+            " mend the line or remove it, and run this again"
+        )
+
+
+@contextmanager
+def _open(source: Path) -> Iterator[BinaryIO]:
+    if str(source) == "-":
+        yield sys.stdin.buffer
+    else:
+        with source.open("rb") as file:
+            yield file

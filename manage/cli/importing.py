@@ -1,0 +1,155 @@
+"""The parts that all kinds of import share: whose calls they become, what is new, progress."""
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import click
+
+from manage.cli.backend_choice import find_caller
+from manage.cli.console import BackendError, open_control, tell_of_other_nodes
+from manage.cli.import_store import ImportStore
+from metering.formats import format_calls, format_count
+from runtime.settings import Settings
+from store import call_imports
+from store.control.endpoints import ProxyEndpoint, make_not_found
+from store.copies import find_copies
+from store.traces.paths import trace_path
+
+GROUP_CALLS = 200
+GROUP_BYTES = 4 << 20
+PROGRESS_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The organisation that calls are imported into, with its endpoints by their slugs."""
+
+    data_dir: Path
+    organization_id: str
+    endpoints: Mapping[str, ProxyEndpoint]
+
+    @classmethod
+    def find(cls, settings: Settings, user: str | None) -> Self:
+        """Return the organisation of a user, or of the local one.
+
+        Raises NotFoundError, and BackendError where other nodes keep its calls."""
+        with open_control(settings) as control:
+            organization_id = find_caller(settings, control, user).organization_id
+            endpoints = control.list_endpoints(organization_id)
+        tell_of_other_nodes(settings)
+        copies = find_copies(settings.data_dir)
+        if copies is not None and copies.is_elsewhere(organization_id):
+            raise BackendError("this node does not keep the calls of your organisation")
+        return cls(
+            data_dir=settings.data_dir,
+            organization_id=organization_id,
+            endpoints={each.slug: each for each in endpoints},
+        )
+
+    def get_endpoint(self, slug: str) -> ProxyEndpoint:
+        """Return the endpoint with a slug. Raises NotFoundError."""
+        if slug not in self.endpoints:
+            raise make_not_found(slug, sorted(self.endpoints))
+        return self.endpoints[slug]
+
+
+@dataclass(slots=True)
+class Result:
+    """The calls of an import by what became of them. ``left_out`` counts by reason."""
+
+    new: int = 0
+    already_there: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def make_document(self) -> dict[str, Any]:
+        """Return the document as JSON has it."""
+        return {
+            "new": self.new,
+            "already_there": self.already_there,
+            "left_out": dict(self.left_out),
+        }
+
+    def describe_others(self) -> str:
+        """Return what is said of calls that were there already or are left out, after the new ones."""
+        others = [(self.already_there, "there already")]
+        others += [(count, f"left out ({why})") for why, count in sorted(self.left_out.items())]
+        return "".join(
+            f"; {format_count(count)} {'was' if count == 1 else 'were'} {what}"
+            for count, what in others
+            if count
+        )
+
+    def print_sentence(self) -> None:
+        click.echo(f"Imported {format_calls(self.new)}{self.describe_others()}.")
+
+
+class Writer:
+    """Stores calls in groups, and leaves out those that are there already."""
+
+    def __init__(self, target: Target, store: ImportStore, result: Result) -> None:
+        self._path = trace_path(target.data_dir, target.organization_id)
+        self._store = store
+        self._result = result
+        self._group: dict[str, bytes] = {}  # lines of an export by entry id
+        self._bytes = 0
+
+    def add(self, entry_id: str, line: bytes) -> None:
+        """Take a call to be stored. Raises BackendError, sqlite3.Error, OSError."""
+        if entry_id in self._group:
+            self._result.already_there += 1
+            return
+        self._group[entry_id] = line
+        self._bytes += len(line)
+        if len(self._group) >= GROUP_CALLS or self._bytes >= GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Store what was taken and is not there yet. Raises as ``add`` does."""
+        known = call_imports.find_known(self._path, list(self._group))
+        new = [line for entry_id, line in self._group.items() if entry_id not in known]
+        if new:
+            self._store.store(new)
+        self._result.new += len(new)
+        self._result.already_there += len(known)
+        self._group.clear()
+        self._bytes = 0
+
+
+def find_size(stream: BinaryIO) -> int:
+    """Return the size of a file, 0 for a stream that has none."""
+    with suppress(OSError, ValueError):
+        return os.fstat(stream.fileno()).st_size
+    return 0
+
+
+class Progress:
+    """A line on a terminal that says how far an import is. ``size`` 0 is not known."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._is_shown = sys.stderr.isatty()
+        self._read = 0
+        self._next_s = 0.0
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def show(self, size: int, calls: int) -> None:
+        """Note that so many more bytes are read, and say it now and then."""
+        self._read += size
+        if not self._is_shown or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + PROGRESS_S
+        share = f", {self._read / self._size:.0%}" if self._size else ""
+        click.echo(f"\r\x1b[K{format_calls(calls)}{share}", nl=False, err=True)
