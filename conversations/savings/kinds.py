@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 
 MIN_CENTS, MIN_TOKENS = 1.0, 2_000  # a smaller finding is only counted: "and 14 smaller, $0.02"
@@ -19,6 +19,7 @@ class Kind:
     is_saving: bool
     is_measured: bool
     subject: str = ""
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
 
 def _read_kinds() -> Mapping[str, Kind]:

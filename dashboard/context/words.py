@@ -47,7 +47,7 @@ PARTS: Mapping[Part, str] = {
     "read": "Cache read",
     "written_1h": "Cache write, 1 hour",
     "written_5m": "Cache write, 5 minutes",
-    "uncached": "Uncached",
+    "uncached": "Uncached input",
 }
 
 

@@ -34,6 +34,11 @@ class Shown:
         """Return what the finding is about, in words."""
         return SUBJECTS.get(self.kind.name, {}).get(self.group.subject, self.group.subject)
 
+    @property
+    def remedy(self) -> str:
+        """Return what would have avoided it."""
+        return self.kind.remedies.get(self.group.subject, self.kind.remedy)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
@@ -107,7 +112,7 @@ def _describe(shown: Shown) -> dict[str, Any]:
         "tokens": group.tokens,
         "cost_cents": round(group.cents, 6),
         "unpriced_tokens": group.unpriced_tokens,
-        "remedy": shown.kind.remedy,
+        "remedy": shown.remedy,
         "formula": shown.kind.formula,
         "largest": {
             "session_id": group.largest_session,

@@ -240,7 +240,7 @@ def _name(budget: Budget) -> str:
 
 
 def _describe(budget: Budget) -> str:
-    at_100 = "calls are refused" if budget.action == "refuse" else "owners are warned"
+    at_100 = "calls are refused" if budget.action == "refuse" else "calls go on"
     return (
         f"{format_amount(budget.limit_usd * 100)} a {budget.period}, at 100 % {at_100};"
         f" {format_amount(budget.spent_usd * 100)} spent since {format_time(budget.starts_at)} UTC"

@@ -66,6 +66,15 @@ def test_findings_are_listed_in_order_of_dollars(ann):
     assert 'href="/sessions/s1/savings"' in page
 
 
+def test_a_cause_with_a_remedy_of_its_own_has_that_one(ann):
+    store(ann, row("cache_break", 150.0, subject="model"))
+    (item,) = ann.get("/savings.json").json()["items"]
+    assert item["remedy"].startswith("Each model has a cache of its own")
+    page = ann.get("/savings").text
+    assert "Each model has a cache of its own" in page
+    assert KINDS["cache_break"].remedy not in page
+
+
 def test_the_total_is_that_of_the_table_and_leaves_out_what_is_no_saving(ann):
     store(ann, row("never_cached", 40.25), row("long_gap", 90.0), row("never_read", 0.5))
     store(ann, row("failed_call", 3.5, subject="upstream_timeout"), session="s2")

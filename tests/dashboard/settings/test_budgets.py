@@ -81,6 +81,7 @@ def test_a_budget_that_is_used_up_says_what_that_means(ann, endpoint, spend):
     ann.post(f"{here}/budget", limit_usd="40", period="day", action="warn")
     page = ann.get(here)
     assert "(125%) used up" in text_of(page)
+    assert "at 100% calls go on" in text_of(page)
     assert Page(page.text).find("meter")[0].attributes["value"] == "100.0"
 
 

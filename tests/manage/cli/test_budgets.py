@@ -13,7 +13,8 @@ def test_budgets_are_set_listed_and_deleted(run, traces):
     created = run("budgets", "set", "default", "--day", "50", "--refuse")
     assert created.exit_code == 0, created.output
     assert "Set the budget of default: $50.00 a day, at 100 % calls are refused;" in created.stdout
-    run("budgets", "set", "--organization", "--month", "25")
+    created = run("budgets", "set", "--organization", "--month", "25")
+    assert "$25.00 a month, at 100 % calls go on;" in created.stdout
     lines = run("budgets", "list").stdout.splitlines()
     assert lines[1].split()[:7] == [
         "(organisation)",
