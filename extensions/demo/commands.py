@@ -29,6 +29,7 @@ from manage.supervision.supervisor import Supervisor
 from runtime import clock
 from runtime.errors import StartError
 from runtime.safe_text import terminal_line
+from runtime.setting_values import parse_listen
 from runtime.settings import Settings, list_settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
@@ -54,9 +55,22 @@ class Addresses:
     data_dir: str
 
 
+def _check_listen(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> str | None:
+    """Return the address. Raises BadParameter: the settings would name the variable."""
+    try:
+        if text is not None:
+            parse_listen(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: {error}", context, parameter) from error
+    return text
+
+
 @click.command()
 @click.option(
     "--listen",
+    callback=_check_listen,
     metavar="HOST:PORT",
     help="The address to listen on.  [default: 127.0.0.1:8080, or any free port]",
 )

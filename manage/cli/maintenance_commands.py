@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from manage.cli.console import (
+    check_there_is_data,
     data_dir_option,
     explained,
     json_option,
@@ -43,6 +44,7 @@ def trace_files(settings: Settings) -> list[Path]:
     found = find_trace_files(settings.data_dir)
     if not found:
         raise ControlError(f"nothing has been recorded in {settings.data_dir} yet")
+        check_there_is_data(settings)
     return found
 
 

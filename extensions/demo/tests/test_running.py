@@ -127,6 +127,12 @@ def press_button(base_url: str) -> None:
         assert browser.get("/sessions").status_code == 200
 
 
+def test_an_address_that_is_none_is_an_error_of_its_option(tmp_path: Path) -> None:
+    done = call_here(("demo", "--listen", "x"), environ_of(tmp_path))
+    assert done.returncode == 2
+    assert "Invalid value for '--listen': 'x': write HOST:PORT, for example" in done.stderr
+
+
 def test_the_demo_leaves_a_directory_alone_that_is_in_use(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")

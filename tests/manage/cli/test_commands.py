@@ -109,6 +109,14 @@ def test_what_cannot_be_done_is_one_line_on_standard_error(run, arguments, statu
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize("command", ["verify", "reprice"])
+def test_a_data_directory_that_is_missing_is_not_one_without_calls(command, tmp_path):
+    missing = str(tmp_path / "missing")
+    result = CliRunner().invoke(cli, [command, "--data-dir", missing])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"there is no Taximeter data in {missing};" in result.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
