@@ -39,9 +39,9 @@ find_python() {
   done
   if [ -n "$found" ]; then echo "$found"; return; fi
   if command -v uv >/dev/null 2>&1; then
-    uv python find '>=3.12' 2>/dev/null || { uv python install 3.13 >&2 && uv python find 3.13; } || say_what_to_do
+    uv python find '>=3.12' 2>/dev/null || { uv python install 3.13 >&2 && uv python find 3.13; } || say_what_to_do downloading
   else
-    bring_python || say_what_to_do
+    bring_python
   fi
 }
 
@@ -56,25 +56,32 @@ bring_python() { # by uv, which any older Python installs; all of it stays in .v
       for candidate in "$PWD"/"$BROUGHT"/*/bin/python3.13; do
         if fits "$candidate"; then echo "$candidate"; return; fi
       done
-    echo "UV_PYTHON_INSTALL_MIRROR names another place than GitHub to download Python from." >&2
+    say_what_to_do downloading
     return 1
   done
-  return 1
+  say_what_to_do
 }
 
-say_what_to_do() {
-  echo "Taximeter needs Python 3.12 or newer, with venv. This command installs one:" >&2
+say_what_to_do() { # `downloading` failed: then no command that leads to it again
+  local command="" failed=${1:-}
   if command -v brew >/dev/null 2>&1; then
-    echo "    brew install python@3.13" >&2
+    command="brew install python@3.13"
   elif command -v dnf >/dev/null 2>&1; then
-    echo "    sudo dnf install python3.12" >&2
+    command="sudo dnf install python3.12"
+  elif [ -n "$failed" ]; then
+    command=""
   elif command -v apt-get >/dev/null 2>&1; then
-    echo "    sudo apt-get install python3 python3-venv" >&2
-    echo "(On Debian 12 and Ubuntu 22.04 that is an older one, which ./run.sh then uses to download Python 3.13.)" >&2
+    command="sudo apt-get install python3 python3-venv
+(On Debian 12 and Ubuntu 22.04 that is an older one, which ./run.sh then uses to download Python 3.13.)"
   else
-    echo "    curl -LsSf https://astral.sh/uv/install.sh | sh && uv python install 3.13" >&2
+    command="curl -LsSf https://astral.sh/uv/install.sh | sh && uv python install 3.13"
   fi
-  echo "Then call ./run.sh again. TAXIMETER_PYTHON names a Python that is somewhere else." >&2
+  if [ -n "$failed" ]; then
+    echo "Python 3.13 could not be downloaded. UV_PYTHON_INSTALL_MIRROR names another place than GitHub for it." >&2
+  fi
+  echo "Taximeter needs Python 3.12 or newer, with venv.${command:+ This command installs one:}" >&2
+  if [ -n "$command" ]; then echo "    $command" >&2; fi
+  echo "Call ./run.sh again when it is there. TAXIMETER_PYTHON names a Python that is somewhere else." >&2
   return 1
 }
 

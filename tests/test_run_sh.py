@@ -220,14 +220,6 @@ def test_an_older_python_installs_uv_which_brings_one_that_stays_in_the_checkout
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
-    [
-        ({"NO_VENV": "1"}, "Taximeter needs Python 3.12 or newer"),
-        ({"NO_INDEX": "1"}, "Installing failed"),
-        ({"NO_DOWNLOAD": "1"}, "uv: cannot connect"),
-    ],
-)
-@pytest.mark.parametrize(
     ("manager", "command"),
     [
         ("apt-get", "sudo apt-get install python3 python3-venv"),
@@ -236,16 +228,37 @@ def test_an_older_python_installs_uv_which_brings_one_that_stays_in_the_checkout
         (None, "uv python install 3.13"),
     ],
 )
-def test_where_that_fails_too_the_command_of_the_distribution_is_named(
+def test_where_no_python_can_bring_one_the_command_of_the_distribution_is_named(
+    clone, older, manager, command
+):
+    if manager:
+        (clone / "bare" / manager).touch(mode=0o755)
+    done = run(clone, "doctor", **older, NO_VENV="1")
+    assert done.returncode == 1
+    assert "Taximeter needs Python 3.12 or newer" in done.stderr
+    assert command in done.stderr
+    assert "UV_PYTHON_INSTALL_MIRROR" not in done.stderr
+    assert "taximeter" not in (clone / "calls").read_text()
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"), [("NO_INDEX", "Installing failed"), ("NO_DOWNLOAD", "uv: cannot connect")]
+)
+@pytest.mark.parametrize(
+    ("manager", "command"),
+    [("apt-get", ""), ("dnf", "sudo dnf install python3.12"), (None, "")],
+)
+def test_a_download_that_failed_is_not_what_the_hint_leads_to_again(
     clone, older, failure, said, manager, command
 ):
     if manager:
         (clone / "bare" / manager).touch(mode=0o755)
-    done = run(clone, "doctor", **older, **failure)
+    done = run(clone, "doctor", **older, **{failure: "1"})
     assert done.returncode == 1
     assert said in done.stderr
-    assert command in done.stderr
-    assert ("UV_PYTHON_INSTALL_MIRROR" in done.stderr) == ("NO_VENV" not in failure)
+    assert "Python 3.13 could not be downloaded. UV_PYTHON_INSTALL_MIRROR names" in done.stderr
+    assert "TAXIMETER_PYTHON names a Python" in done.stderr
+    assert re.findall("^    (.*install.*)$", done.stderr, re.M) == ([command] if command else [])
     assert "taximeter" not in (clone / "calls").read_text()
 
 
