@@ -143,6 +143,7 @@ add_tools() {
 }
 
 make_venv
+case "$0" in */*) TAXIMETER_CALLED_AS=$0 ;; *) TAXIMETER_CALLED_AS=./$0 ;; esac # what hints of the program say
 case "${1:-up}" in test | check | generate | bench) add_tools ;; esac
 case "${1:-up}" in
   test)
@@ -179,7 +180,11 @@ case "${1:-up}" in
     root=$PWD data=${TAXIMETER_DATA_DIR:-data}
     case "$data" in /*) ;; *) data=$root/$data ;; esac
     cd "$caller"
-    TAXIMETER_DATA_DIR=$data exec "$root/.venv/bin/taximeter" "$@"
+    export TAXIMETER_CALLED_AS TAXIMETER_DATA_DIR=$data
+    exec "$root/.venv/bin/taximeter" "$@"
     ;;
-  *) exec .venv/bin/taximeter "${@:-up}" ;;
+  *)
+    export TAXIMETER_CALLED_AS
+    exec .venv/bin/taximeter "${@:-up}"
+    ;;
 esac

@@ -23,6 +23,7 @@ case "$*" in
   *"-m pip install"*)
     echo "WARNING: the talk of pip"
     test -z "$FAILS" ;;
+  "keys "*) echo "$TAXIMETER_CALLED_AS" ;;
   "run "*) echo "$PWD $TAXIMETER_DATA_DIR" ;;
   *"-m bench"*) echo "$PWD $PYTHONPATH" ;;
 esac
@@ -73,13 +74,13 @@ def older(clone):
     return {"PATH": str(bare), "NEW": str(clone / "bin" / "python3.13")}
 
 
-def run(clone, *arguments, **variables):
+def run(clone, *arguments, script=None, **variables):
     """Call `run.sh`; the stand-in writes its own calls to a file."""
     calls = clone / "calls"
     calls.write_text("")
     environ = {"PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "CALLS": str(calls), "HOME": "/"}
     return subprocess.run(  # noqa: S603 - ours
-        [clone / "run.sh", *arguments],
+        [script or clone / "run.sh", *arguments],
         env=environ | variables, check=False, capture_output=True, text=True,
     )  # fmt: skip
 
@@ -169,6 +170,12 @@ def test_a_client_runs_where_the_caller_is_on_the_data_of_the_checkout(
     done = run(clone, "run", "claude", "-p", "two words", TAXIMETER_DATA_DIR=setting)
     assert done.stdout == f"{project} {data_dir.format(clone=clone)}\n"
     assert "taximeter run claude -p two words" in (clone / "calls").read_text()
+
+
+def test_the_program_learns_by_which_command_it_was_called(clone, monkeypatch):
+    assert run(clone, "keys", "list").stdout == f"{clone}/run.sh\n"
+    monkeypatch.chdir(clone)
+    assert run(clone, "keys", "list", script="./run.sh").stdout == "./run.sh\n"
 
 
 def test_benchmarks_write_their_files_where_the_caller_is(clone, tmp_path_factory, monkeypatch):

@@ -13,6 +13,7 @@ from manage.cli.console import (
     print_json,
     read_settings,
 )
+from manage.cli.program import name_commands
 from manage.data_dir import prepare_data_dir
 from metering.formats import format_bytes, format_calls, format_number
 from runtime.safe_text import terminal_line
@@ -110,5 +111,5 @@ def restore(source: Path, data_dir: str | None, as_json: bool) -> None:
     click.echo(
         f"Restored the backup of {restored.as_of} into {terminal_line(str(settings.data_dir.absolute()))}"
         f" ({format_number(restored.databases, 'database')}, {format_bytes(restored.bytes)})."
-        f" `taximeter up` starts the service on it.{waiting}"
+        f" {name_commands('`taximeter up`')} starts the service on it.{waiting}"
     )

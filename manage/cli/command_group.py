@@ -14,6 +14,8 @@ from typing import Any
 
 import click
 
+from manage.cli.program import CALLED_AS, find_name
+
 
 class CommandGroup(click.Group):
     """A group whose commands end quietly on a broken pipe, and with one line on a full disk.
@@ -56,6 +58,8 @@ class CommandGroup(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command to the end of its output. Raises SystemExit."""
+        if CALLED_AS in os.environ:
+            kwargs["prog_name"] = find_name()
         try:
             try:
                 return super().main(*args, **kwargs)

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from manage.cli.program import name_commands
 from manage.cli.terminal import can_print
 from manage.supervision.announcement import Announcement, is_running
 from manage.supervision.children import ChildError
@@ -83,7 +84,7 @@ def explained() -> Iterator[None]:
         ChildError,
         BackendError,
     ) as error:
-        raise click.ClickException(terminal_lines(str(error))) from error
+        raise click.ClickException(terminal_lines(name_commands(str(error)))) from error
     except sqlite3.Error as error:
         raise click.ClickException(
             f"the database cannot be used: {terminal_line(str(error))}"

@@ -19,6 +19,7 @@ import click
 
 from manage.cli.command_group import CommandGroup
 from manage.cli.console import explained, json_option, make_environ, print_json, settings_options
+from manage.cli.program import name_commands
 from manage.cli.user_commands import make_link
 from manage.data_dir import prepare_data_dir
 from manage.supervision import run_lock
@@ -220,7 +221,7 @@ def _greet(settings: Settings, endpoint_url: str | None, link: str | None) -> No
     else:
         click.echo(f"See what calls cost: {settings.base_url}")
     another = "another link" if link is not None else "a link that signs you in"
-    click.echo(f"`taximeter users link` prints {another}. Ctrl-C stops Taximeter.")
+    click.echo(name_commands(f"`taximeter users link` prints {another}. Ctrl-C stops Taximeter."))
     click.echo("Each call is printed here when it has ended.\n")
 
 

@@ -19,6 +19,7 @@ from manage.cli.console import (
     tell_of_other_nodes,
 )
 from manage.cli.parameters import Age, Size
+from manage.cli.program import name_commands
 from manage.cli.terminal import format_text
 from manage.doctor.checks import examine
 from manage.doctor.findings import Finding
@@ -43,8 +44,8 @@ def trace_files(settings: Settings) -> list[Path]:
     tell_of_other_nodes(settings)
     found = find_trace_files(settings.data_dir)
     if not found:
-        raise ControlError(f"nothing has been recorded in {settings.data_dir} yet")
         check_there_is_data(settings)
+        raise ControlError(f"nothing has been recorded in {settings.data_dir} yet")
     return found
 
 
@@ -126,7 +127,7 @@ def _format_finding(finding: Finding) -> str:
     verdict = finding.verdict.ljust(_VERDICT_WIDTH)
     advice = f". {finding.advice[:1].upper()}{finding.advice[1:]}." if finding.advice else ""
     check = finding.check.ljust(_CHECK_WIDTH)
-    return terminal_line(f"{verdict}  {check}  {finding.message}{advice}")
+    return terminal_line(name_commands(f"{verdict}  {check}  {finding.message}{advice}"))
 
 
 @click.command()

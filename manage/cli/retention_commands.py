@@ -24,6 +24,7 @@ from manage.cli.console import (
 from manage.cli.endpoint_slugs import check_endpoint, suggesting_endpoints
 from manage.cli.parameters import OFF, DaysOrOff, Size
 from manage.cli.periods import Instant
+from manage.cli.program import name_commands
 from manage.cli.terminal import format_time
 from metering.formats import format_bytes, format_calls, format_count
 from runtime import clock
@@ -343,7 +344,7 @@ def _report(state: ErasureState, text: str, *, as_json: bool) -> None:
 def _describe(state: ErasureState) -> str:
     if state.copies:
         sentences = [*_describe_copies(state), f"`taximeter erase --status` follows {state.id}."]
-        return terminal_line(" ".join(sentences))
+        return terminal_line(name_commands(" ".join(sentences)))
     if state.erased_at is None:
         return terminal_line(f"The service goes on to erase these calls (erasure {state.id}).")
     text = f"Erased {format_calls(state.entries)}."

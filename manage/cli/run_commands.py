@@ -17,6 +17,7 @@ from manage.cli.backend_choice import find_remote, open_backend
 from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, read_settings, service_options
 from manage.cli.endpoint_slugs import list_slugs
+from manage.cli.program import CALLED_AS, name_commands
 from manage.cli.remote import is_loopback
 from manage.cli.terminal import format_amount, make_table
 from manage.cli.usage_cells import describe_open_costs, make_cells, name_group
@@ -133,7 +134,9 @@ def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
         return DEFAULT_SLUG
     if not slugs:
         raise click.ClickException(
-            "there is no proxy endpoint; `taximeter endpoints create NAME` creates one"
+            name_commands(
+                "there is no proxy endpoint; `taximeter endpoints create NAME` creates one"
+            )
         )
     if len(slugs) > 1:
         raise click.UsageError(f"choose a proxy endpoint with --endpoint: {', '.join(slugs)}")
@@ -142,7 +145,8 @@ def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
 
 def make_client_environ(environ: Mapping[str, str], url: str) -> dict[str, str]:
     """Return the environment of a client; what it says about hint headers itself stays."""
-    return {HINTS_VARIABLE: "1", **environ, CLIENT_VARIABLE: url}
+    kept = {name: text for name, text in environ.items() if name != CALLED_AS}
+    return {HINTS_VARIABLE: "1", **kept, CLIENT_VARIABLE: url}
 
 
 def _open_place(base_url: str | None, data_dir: str | None) -> Place:
@@ -232,7 +236,8 @@ def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
     if run.pending:
         lines.append(f"{format_calls(run.pending)} not recorded yet, not in the totals.")
     page = f"{base_url}/traces/usage?run_id={run.run_id}"
-    lines.append(f"Each call: {page}" if is_running else f"Each call: `taximeter up`, then {page}")
+    start = "" if is_running else name_commands("`taximeter up`, then ")
+    lines.append(f"Each call: {start}{page}")
     return lines
 
 

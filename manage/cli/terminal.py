@@ -13,6 +13,7 @@ from enum import StrEnum
 import click
 from wcwidth import wcswidth
 
+from manage.cli.program import name_commands
 from metering import formats
 from runtime import clock
 from runtime.safe_text import terminal_line
@@ -54,7 +55,7 @@ def print_table(
     ``empty`` is printed in place of a table without rows."""
     rows = list(rows)
     if not rows and empty is not None:
-        click.echo(empty)
+        click.echo(name_commands(empty))
         return
     for line in make_table(header, rows, right=right):
         click.echo(line)

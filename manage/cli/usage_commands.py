@@ -11,6 +11,7 @@ from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
 from manage.cli.parameters import Choice
 from manage.cli.periods import Day, find_days, period_options
+from manage.cli.program import name_commands
 from manage.cli.terminal import format_amount, make_bar, print_table
 from manage.cli.usage_cells import describe_open_costs, make_cells, name_group
 from metering.formats import format_number
@@ -129,7 +130,8 @@ def _print_report(report: Usage) -> None:
     for line in describe_open_costs(totals):
         click.echo(f"\n{line}")
     if totals.unpriced:
-        click.echo("Add a price to the price file (TAXIMETER_PRICES) and run `taximeter reprice`.")
+        hint = "Add a price to the price file (TAXIMETER_PRICES) and run `taximeter reprice`."
+        click.echo(name_commands(hint))
     if totals.rejected:
         click.echo(
             "\nRefused over the rate limit or a budget:"

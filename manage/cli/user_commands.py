@@ -13,6 +13,7 @@ from manage.cli.console import (
     print_json,
     read_settings,
 )
+from manage.cli.program import name_commands
 from manage.cli.terminal import format_text, format_time, print_table
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
@@ -94,9 +95,10 @@ def create_user(email: str, org: str | None, data_dir: str | None, as_json: bool
     if as_json:
         print_json(user_json(member))
         return
+    link = name_commands(f"`taximeter users link {format_text(member.email)}`")
     click.echo(
         f"Created {format_text(member.email)} in the organisation {terminal_line(member.organization_name)}.\n"
-        f"`taximeter users link {format_text(member.email)}` prints a link that signs them in."
+        f"{link} prints a link that signs them in."
     )
 
 
