@@ -11,7 +11,7 @@ from tests.sources import find_tests
     ("folder", "use"),
     [
         ("tests/live", r"\b(shared_service: Service|live: Endpoint|: EndpointFactory)\b"),
-        ("", r"(import|from|import_lazily\(\") ?anthropic\b|sdk_fields import"),
+        ("", r"(import|from|import_lazily\(\") ?anthropic\b|sdk_\w+ import|tests\.wire\.sdk_"),
     ],
 )
 def test_files_that_use_the_shared_service_or_the_sdk_are_for_one_worker(folder, use):
