@@ -2,7 +2,8 @@
 # Starts Taximeter:   ./run.sh            the same as ./run.sh up
 #                     ./run.sh test       the whole test suite (arguments go to pytest)
 #                     ./run.sh test --quick  without a browser, running services, pages and slow tests, with fewer examples
-#                     ./run.sh check      lint, format, types, generated files, known vulnerabilities
+#                     ./run.sh check      lint, format, types, generated files, known vulnerabilities;
+#                                         with --newest instead: what is new in the vendor's newest SDK
 #                     ./run.sh generate   generate those files anew; with --pictures those of the documents too
 #                     ./run.sh bench      measurements, beside other proxies with --peers (bench/README.md)
 #                     ./run.sh COMMAND …  any command of taximeter
@@ -158,6 +159,7 @@ case "${1:-up}" in
     exec .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder "$@"
     ;;
   check)
+    if [ "${2:-}" = --newest ]; then exec .venv/bin/python -m tests.newest_sdk; fi
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
     .venv/bin/mypy

@@ -130,6 +130,13 @@ def test_a_quick_test_leaves_out_what_is_live_and_the_browser(clone):
     assert "quick" not in call
 
 
+def test_the_newest_sdk_is_checked_alone_and_only_when_it_is_asked_for(clone):
+    assert calls_of(clone, "check", "--newest")[-1] == "python -m tests.newest_sdk"
+    others = calls_of(clone, "check")
+    assert len(others) > 4
+    assert "newest" not in "".join(others)
+
+
 def test_files_are_generated_in_the_order_in_which_they_are_made_of_each_other(clone):
     calls_of(clone, "generate")
     metadata, docs = calls_of(clone, "generate")

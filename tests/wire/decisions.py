@@ -78,13 +78,13 @@ def find_differences(kind: Kind, found: Set[str], version: str) -> Iterator[str]
         )
     if gone := expected - found:
         yield (
-            f"anthropic {version} has no longer: {_join(gone)}. Remove it from a {place}, or give its"
-            f' row until = "{version}" if the locked version still has it.'
+            f"anthropic {version} no longer has: {_join(gone)}. Remove it from its {place}, or give that"
+            f' until = "{version}" if the locked version still has it.'
         )
     if early := found & {*times} - expected:
         yield (
             f"anthropic {version} has: {_join(early)}. Correct `since`, `until` or `by_hand` of its"
-            f" row, a {place}."
+            f" {place}."
         )
     if double := {name for name, count in times.items() if count > 1}:
         yield f"There are several decisions about: {_join(double)}. Leave one {place}."

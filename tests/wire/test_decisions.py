@@ -114,7 +114,7 @@ def test_a_name_that_is_new_is_told_with_what_to_do():
 
 def test_a_name_that_has_gone_or_came_early_is_told():
     (said,) = compare({"a"})
-    assert said.startswith("anthropic 2.1.0 has no longer: b. Remove it from a [[beta.rows]]")
+    assert said.startswith("anthropic 2.1.0 no longer has: b. Remove it from its [[beta.rows]]")
     assert 'until = "2.1.0"' in said
     for row in ({"since": "2.2.0"}, {"until": "2.0.0"}, {"by_hand": True}):
         assert "anthropic 2.1.0 has: b. Correct `since`" in compare({"b"}, **row)[0]
