@@ -22,7 +22,15 @@ from typing import NamedTuple
 
 from metering import refusals
 from metering.components import INPUT, OUTPUT, TOKEN_COMPONENTS, WEB_SEARCH
-from metering.entry import COUNT_MISSING, CostItem, CostNote, Outcome, UnbilledReason, UsageSource
+from metering.entry import (
+    COUNT_MISSING,
+    CostItem,
+    CostNote,
+    Outcome,
+    Product,
+    UnbilledReason,
+    UsageSource,
+)
 from metering.model_names import is_same_model
 from metering.usage import Hop, Pass, Usage
 
@@ -51,6 +59,7 @@ class Call:
     speed: str | None
     inference_geo: str | None
     items: Sequence[CostItem]
+    product: Product = "messages"
 
     @property
     def is_unbilled(self) -> bool:
@@ -101,7 +110,12 @@ def may_be_billed(outcome: Outcome, status_code: int | None, usage_source: Usage
 
 
 def make_call(
-    usage: Usage, *, created_at: datetime, outcome: Outcome, status_code: int | None
+    usage: Usage,
+    *,
+    created_at: datetime,
+    outcome: Outcome,
+    status_code: int | None,
+    product: Product = "messages",
 ) -> Call:
     """Return what the cost of a call depends on.
 
@@ -116,6 +130,7 @@ def make_call(
         speed=usage.speed,
         inference_geo=usage.inference_geo,
         items=_list_items(usage, created_at, status_code),
+        product=product,
     )
 
 

@@ -82,7 +82,7 @@ def _price_pass(items: Sequence[CostItem], call: Call, prices: PriceTable) -> li
     model = items[0].model
     # Items of before speeds were stored have none, which comes to the same.
     speed = items[0].speed or (call.speed if model == call.model else None)
-    is_batch = call.service_tier == "batch"
+    is_batch = "batch" in (call.product, call.service_tier)
     rates = None
     if model is not None:
         rates = prices.find_rates(

@@ -22,6 +22,7 @@ import orjson
 
 from metering.billed_passes import make_call
 from metering.billing import find_billing
+from metering.body_fields import calculate_speed, make_request_fields, make_response_fields
 from metering.body_notes import Reason, Side, format_note, join_notes
 from metering.client_hints import (
     COLUMNS,
@@ -38,7 +39,6 @@ from metering.pricing import price_call
 from metering.rate_limits import RateLimits, parse_limits
 from metering.request_facts import RequestFacts, keep_plain_list, keep_plain_name, make_facts
 from metering.usage import Usage, clean_text, read_usage
-from recorder.body_fields import calculate_speed, make_request_fields, make_response_fields
 from recorder.output_sizes import ConstantSizes, SizeSource
 from recorder.recorded_calls import RecordedCall
 from recorder.requests import RequestReader

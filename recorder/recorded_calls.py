@@ -101,6 +101,7 @@ def _make(connection: sqlite3.Connection, values: Sequence[object]) -> RecordedC
             created_at=clock.parse_instant(entry.created_at),
             outcome=entry.outcome,
             status_code=entry.status_code,
+            product=entry.product,
         )
     return RecordedCall(
         entry=entry,
@@ -142,4 +143,5 @@ def _make_bill(entry: UsageLogEntry, items: Sequence[CostItem]) -> Call:
         speed=entry.speed,
         inference_geo=entry.inference_geo,
         items=items,
+        product=entry.product,
     )

@@ -78,7 +78,7 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
     wanted = "cost_cents is null" if only_unpriced else "true"
     page = (
         "select id, entry_id, created_at, outcome, status_code, usage_source, model, service_tier,"  # noqa: S608 - our own text
-        " speed, inference_geo, cost_cents, tokens, extra_cost_cents from usage"
+        " speed, inference_geo, product, cost_cents, tokens, extra_cost_cents from usage"
         " left join cache_breaks as b on b.usage_id = id"
         f" where id > ? and {wanted} order by id limit ?"
     )
@@ -97,7 +97,7 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
             broken,
             extra,
         ) in rows:
-            model, service_tier, speed, inference_geo = names
+            model, service_tier, speed, inference_geo, product = names
             yield StoredCost(
                 usage_id=usage_id,
                 entry_id=entry_id,
@@ -111,6 +111,7 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
                     speed=speed,
                     inference_geo=inference_geo,
                     items=tuple(items.get(usage_id, ())),
+                    product=product,
                 ),
                 cost_cents=from_real(cents),
                 broken_tokens=broken,

@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 import pytest
 
 from dashboard.overview import reading
+from metering.body_fields import calculate_speed
 from metering.entry import UsageSource
 from metering.rate_limits import RateLimits
-from recorder.body_fields import calculate_speed
 from store.spool.format import Rejection
 from store.traces.database import TraceDatabase
 from store.traces.sums.histograms import RESOLUTION

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from recorder.body_fields import calculate_speed
+from metering.body_fields import calculate_speed
 from store.traces.calls.costs import NewCost
 from store.traces.database import TraceDatabase
 from store.traces.sums.histograms import RESOLUTION, count, find_percentile

@@ -1,0 +1,117 @@
+"""The results of message batches: lines of JSON, each of which becomes an entry of its own.
+
+    {"custom_id": "…", "result": {"type": "succeeded", "message": {…}}}
+
+A batch runs at half of all prices, whatever service tier the message names. What errored is not billed, and
+what was canceled or expired has never run, so that it is no call. The results of a batch come in any order,
+and as often as they are requested: an entry is known by the batch and the ``custom_id``, unique in it.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import orjson
+
+from metering.billed_passes import make_call
+from metering.body_fields import make_response_fields
+from metering.entry import UsageLogEntry
+from metering.prices import PriceTable
+from metering.pricing import price_call
+from metering.usage import clean_text, read_usage
+from wire.json_reading import as_object, as_text, parse_object
+
+type ResultType = Literal["succeeded", "errored", "canceled", "expired"]
+
+_TYPES: dict[str, ResultType] = {
+    name: name for name in ("succeeded", "errored", "canceled", "expired")
+}
+_BODIES: dict[ResultType, str] = {"succeeded": "message", "errored": "error"}
+_ENTRY_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchResult:
+    """A line of results. ``body`` is the JSON of the message or error, empty where the request never ran."""
+
+    custom_id: str
+    type: ResultType
+    body: bytes
+
+    @property
+    def has_run(self) -> bool:
+        """Return whether the upstream has tried the request, which makes it a call."""
+        return bool(self.body)
+
+
+def parse_result(line: bytes) -> BatchResult | None:
+    """Return the result in a line, None for what is none."""
+    document = parse_object(line) or {}
+    custom_id, result = document.get("custom_id"), as_object(document.get("result"))
+    kind = _TYPES.get(as_text(result.get("type")))
+    if not isinstance(custom_id, str) or kind is None:
+        return None
+    if kind not in _BODIES:
+        return BatchResult(custom_id=custom_id, type=kind, body=b"")
+    body = result.get(_BODIES[kind])
+    if not isinstance(body, dict):
+        return None
+    return BatchResult(custom_id=custom_id, type=kind, body=orjson.dumps(body))
+
+
+def make_entry_id(batch_id: str, custom_id: str) -> str:
+    """Return the id of the entry of a result, the same each time that it is read."""
+    name = f"{batch_id}:{custom_id}"
+    if _ENTRY_ID.fullmatch(name):
+        return name
+    return f"batch:{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:32]}"
+
+
+def make_result_entry(
+    result: BatchResult,
+    batch_id: str,
+    prices: PriceTable,
+    *,
+    created_at: str,
+    proxy_endpoint_id: str,
+    slug: str,
+) -> UsageLogEntry:
+    """Return the entry of a result that has run.
+
+    ``created_at`` is the instant that the entry is booked to, since a result does not say when it ran.
+    Raises ValueError if that is not an instant."""
+    is_success = result.type == "succeeded"
+    status_code = 200 if is_success else None
+    usage = read_usage(status_code, "application/json", result.body, is_complete=True)
+    call = make_call(
+        usage,
+        created_at=datetime.fromisoformat(created_at),
+        outcome="complete" if is_success else "upstream_error",
+        status_code=status_code,
+        product="batch",
+    )
+    items, cost_cents = price_call(call, prices)
+    return UsageLogEntry(
+        entry_id=make_entry_id(batch_id, result.custom_id),
+        created_at=created_at,
+        proxy_endpoint_id=proxy_endpoint_id,
+        slug=slug,
+        outcome=call.outcome,
+        usage_source=usage.source,
+        streamed=False,
+        product=call.product,
+        model=usage.model,
+        tokens=usage.tokens,
+        cost_cents=cost_cents,
+        cost_items=items,
+        status_code=status_code,
+        response_body=result.body,
+        service_tier=usage.service_tier,
+        speed=usage.speed,
+        inference_geo=usage.inference_geo,
+        error_type=usage.error_type,
+        upstream_request_id=clean_text((parse_object(result.body) or {}).get("request_id")),
+        **make_response_fields(usage),
+    )
