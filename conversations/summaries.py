@@ -12,7 +12,7 @@ from typing import NamedTuple
 from conversations.diagnosis import NO_REPORT, CacheReport
 from conversations.parameters import Parameters
 from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, CachedTo, UnitRun
-from conversations.units import Prompt
+from conversations.units import COMPACTION, Prompt
 from metering.billed_passes import ATTEMPTS
 from metering.entry import UsageLogEntry
 from metering.model_names import is_same_model
@@ -234,7 +234,9 @@ def summarize_call(
 
 
 def _is_rebuild(entry: UsageLogEntry, usage: Usage, report: CacheReport) -> bool:
-    if report.has_edits or any(each.type == "compaction" for each in usage.passes):
+    if report.has_edits or usage.stop_reason == COMPACTION:
+        return True
+    if any(each.type == COMPACTION for each in usage.passes):
         return True
     if entry.client_hints is None:
         return False

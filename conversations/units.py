@@ -35,6 +35,7 @@ MAX_PROMPT_UNITS = 10_000  # take some 0.2 s
 IMAGE_BYTES = 6_000  # an image is some 1,500 tokens, whatever its encoded size
 ATTRIBUTION = "x-anthropic-billing-header:"
 CONTINUATION = "This session is being continued from a previous conversation"
+COMPACTION = "compaction"  # the type of the block that stands for what upstream has summed up
 # Kinds of units that are no types of blocks.
 TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
     "tool",
@@ -215,6 +216,8 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
     bare, marker, images, surplus, cites = _strip(block)
     content = _write(bare)
     digest = _digest(_begin_digest(role, kind), content)
+    if kind == COMPACTION and number == place == 0:
+        kind = CONTINUED
     size = len(content) - surplus
     if kind in THINKING_KINDS:
         size = len(as_text(as_object(block).get("thinking")))

@@ -1,8 +1,11 @@
-"""Deciding who pays for a call, by the kind of its credential and the limits that upstream states.
+"""Deciding who pays for a call, by its request, its credential, and the limits that upstream states.
 
 A token (``sk-ant-oat…``) is that of a subscription or a short-lived one of an organisation that pays by
 token (workload identity federation). The response tells them apart, because a subscription has limits
 of its own kind.
+
+A request may ask that a customer pays, whose organisation is linked to the user profile that it names. The
+response does not say who paid: where that fails the call is refused, so that one that succeeded was paid so.
 """
 
 from typing import Literal
@@ -10,7 +13,9 @@ from typing import Literal
 from metering.rate_limits import RateLimits
 
 type CredentialKind = Literal["api_key", "token", "other"]
-type Billing = Literal["api_key", "subscription"]
+type Billing = Literal["api_key", "subscription", "customer"]
+
+BILL_TO_CUSTOMER = "user_profile"
 
 _KINDS: tuple[tuple[bytes, CredentialKind], ...] = (
     (b"sk-ant-oat", "token"),
@@ -26,8 +31,16 @@ def classify_credential(credential: bytes) -> CredentialKind:
     return "other"
 
 
-def find_billing(kind: str | None, limits: RateLimits | None) -> Billing | None:
-    """Return who pays for a call, None where nothing tells."""
+def find_billing(
+    kind: str | None,
+    limits: RateLimits | None,
+    *,
+    bill_to: str | None = None,
+    status_code: int | None = None,
+) -> Billing | None:
+    """Return who pays for a call, None where nothing tells. ``bill_to`` is what the request asks for."""
+    if bill_to == BILL_TO_CUSTOMER and status_code == 200:
+        return "customer"
     if kind == "api_key":
         return "api_key"
     if limits is not None and limits.is_unified:

@@ -31,6 +31,7 @@ def make_response_fields(usage: Usage) -> dict[str, Any]:
     return {
         "message_id": clean_text(usage.message.get("id")),
         "stop_reason": usage.stop_reason,
+        "container_id": usage.container_id,
         "refusal_category": usage.refusal_category,
         "thinking_tokens": usage.thinking_tokens,
         "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage.tokens.are_known else None,

@@ -154,5 +154,6 @@ class UsageLogEntry:
     thread_previous_id: str | None = None
     user_profile_id: str | None = None
     product: Product = "messages"
+    container_id: str | None = None
     rate_limits: RateLimits | None = None
     output_size: OutputSize | None = None

@@ -24,7 +24,7 @@ MAX_NUMBER = 10**12
 VALUES = ("model", "metadata", "max_tokens", "thread")
 LISTS = ("messages", "tools")
 # Of these objects one value each.
-PARTS = {"output_config": "effort", "thinking": "budget_tokens"}
+PARTS = {"output_config": "effort", "thinking": "budget_tokens", "billing_policy": "bill_to"}
 # No fields of a request: found in its messages, and in its bytes.
 TITLE, CACHE_TTL = "title_text", "cache_ttl"
 ADVISOR_TOOL = "advisor_"
@@ -60,6 +60,7 @@ class RequestFacts:
     title_text: str | None = None
     thread: ThreadStep | None = None
     thread_previous_id: str | None = None
+    bill_to: str | None = None
 
 
 NO_FACTS = RequestFacts()
@@ -133,6 +134,7 @@ def keep_plain_names(facts: RequestFacts) -> RequestFacts:
         effort=keep_plain_name(facts.effort),
         title_text=None,
         thread_previous_id=keep_plain_name(facts.thread_previous_id),
+        bill_to=keep_plain_name(facts.bill_to),
     )
 
 
@@ -173,6 +175,7 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
         title_text=_as_name(fields.get(TITLE)),
         thread=thread,
         thread_previous_id=thread_previous_id,
+        bill_to=_as_name(fields.get("billing_policy")),
     )
 
 

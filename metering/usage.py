@@ -106,6 +106,7 @@ class Usage:
     speed: str | None = None
     inference_geo: str | None = None
     stop_reason: str | None = None
+    container_id: str | None = None
     has_message_stop: bool = False
     has_error: bool = False
     error_type: str | None = None
@@ -162,6 +163,7 @@ class _Reading:
     is_document: bool = False
     model: str | None = None
     stop_reason: str | None = None
+    container_id: str | None = None
     refusal_category: str | None = None
     has_message_stop: bool = False
     has_error: bool = False
@@ -202,6 +204,7 @@ class _Reading:
             speed=clean_text(raw.get("speed")),
             inference_geo=clean_text(raw.get("inference_geo")),
             stop_reason=self.stop_reason,
+            container_id=self.container_id,
             has_message_stop=self.has_message_stop,
             has_error=self.has_error,
             error_type=self.error_type,
@@ -241,6 +244,8 @@ class _Reading:
 
     def read_stop(self, message: Mapping[str, object]) -> None:
         self.stop_reason = clean_text(message.get("stop_reason")) or self.stop_reason
+        container = as_object(message.get("container"))
+        self.container_id = clean_text(container.get("id")) or self.container_id
         if self.stop_reason == refusals.STOP_REASON:
             details = as_object(message.get("stop_details"))
             self.refusal_category = clean_text(details.get("category")) or self.refusal_category

@@ -21,7 +21,7 @@ from runtime import clock
 from store.control.budgets import Budget
 from store.spool import reader
 from store.spool.reader import Waiting
-from store.traces.sums.rollup import SUBSCRIPTION, BookedCall, make_key
+from store.traces.sums.rollup import PAID_BY_OTHERS, BookedCall, make_key
 
 _PROMPT = frozenset(each.name for each in PROMPT_CLASSES)
 RESPONSE_BYTES = 16 * 1024  # the first event is within them
@@ -80,7 +80,7 @@ class CallsInFlight:
             return None
         if entry.usage_source == "none":
             return None
-        is_spend = make_key(BookedCall.of(entry)).billing != SUBSCRIPTION
+        is_spend = make_key(BookedCall.of(entry)).billing not in PAID_BY_OTHERS
         return InputCost(
             organization_id=exchange.head.organization_id,
             proxy_endpoint_id=exchange.head.proxy_endpoint_id,

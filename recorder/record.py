@@ -76,6 +76,7 @@ _NAMES = (
     "message_id",
     "thread_previous_id",
     "user_profile_id",
+    "container_id",
 )
 CONSTANT_SIZES = ConstantSizes()
 NO_BODY = DecodedBody(body=b"", text=b"")
@@ -184,7 +185,9 @@ def make_recorded(
         request_class=clean_text(hints.get(REQUEST_CLASS)),
         prompt_id=clean_text(hints.get(PROMPT_ID)),
         client_hints=_format_hints(hints),
-        billing=find_billing(head.credential_kind, limits),
+        billing=find_billing(
+            head.credential_kind, limits, bill_to=facts.bill_to, status_code=status_code
+        ),
         overage=limits.is_overage if limits else None,
         upstream_organization_id=clean_text(response.upstream_organization_id)
         if response

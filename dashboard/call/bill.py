@@ -71,14 +71,15 @@ class Pass:
 class Bill:
     """All line items of a call. ``unpriced_models`` are the models that have no known price.
     ``estimated`` is the part of the total that is estimated, empty where nothing is, and
-    ``estimated_cents`` the same as a number. ``is_covered``: a subscription covers the call, so that the
-    total is a value and no bill."""
+    ``estimated_cents`` the same as a number. ``paid_by``: who else pays for the call, so that the total is a
+    value and no bill; empty where nobody does. ``has_container``: hours of a container are not in it."""
 
     passes: tuple[Pass, ...]
     total: str
     estimated: str
     estimated_cents: float | None
-    is_covered: bool
+    paid_by: str
+    has_container: bool
     explanation: Explanation
     pass_count: int
     has_multipliers: bool
@@ -106,13 +107,20 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         if entry.estimated_cents is None
         else _format_cents(entry.estimated_cents, digits),
         estimated_cents=None if entry.estimated_cents is None else float(entry.estimated_cents),
-        is_covered=entry.billing == "subscription" and not entry.overage,
+        paid_by=_find_payer(entry),
+        has_container=entry.container_id is not None,
         explanation=_explain(entry),
         pass_count=len({item.pass_index for item in items}),
         has_multipliers=any(map(_format_multiplier, items)),
         unpriced_models=_list_texts(item.model for item in items if _has_no_price(item)),
         price_versions=_list_texts(item.price_version for item in items),
     )
+
+
+def _find_payer(entry: UsageLogEntry) -> str:
+    if entry.billing == "customer":
+        return "a customer"
+    return "a subscription" if entry.billing == "subscription" and not entry.overage else ""
 
 
 def _explain(entry: UsageLogEntry) -> Explanation:

@@ -33,6 +33,7 @@ _SOURCES = {
 _BILLING = {
     "api_key": "by token (API key)",
     "subscription": "subscription, which covers the call",
+    "customer": "a customer, whose organization is linked to the user profile",
 }
 _OVERAGE = "subscription, as paid extra usage"
 
@@ -137,6 +138,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 fact.linked("Workspace", entry.workspace_id, "workspace_id"),
                 fact.linked("User profile", entry.user_profile_id, "user_profile_id"),
                 fact.linked("Product", entry.product, "product"),
+                fact.linked("Container", entry.container_id, "container_id"),
                 fact.linked("API version", entry.api_version, "api_version"),
                 fact.linked("Betas", entry.betas, "betas"),
             ),
@@ -194,7 +196,7 @@ def _share(tokens: TokenCounts) -> str:
 
 
 def _billing(entry: UsageLogEntry) -> str:
-    if entry.overage:
+    if entry.overage and entry.billing != "customer":
         return _OVERAGE
     return _BILLING.get(entry.billing or "", UNKNOWN)
 

@@ -18,6 +18,7 @@ from metering.formats import (
 )
 from metering.token_counts import PROMPT_CLASSES
 from store.traces.sums.forecast import Month
+from store.traces.sums.rollup import PAID_BY_OTHERS
 from store.traces.sums.usage_report import Totals
 
 _NOT_FAILED = "complete,client_disconnected"
@@ -177,10 +178,14 @@ def _describe_cost(
         notes.append((f"of which {format_cents(now.estimated_cents)} estimated", estimated))
     if now.value_cents:
         covered = (
-            calls(billing="subscription") if "billing" not in overview.filters.values else None
+            calls(billing__in=",".join(PAID_BY_OTHERS))
+            if "billing" not in overview.filters.values
+            else None
         )
         notes.append((f"{format_cents(now.spend_cents)} spend", None))
-        notes.append((f"{format_cents(now.value_cents)} covered by a subscription", covered))
+        notes.append(
+            (f"{format_cents(now.value_cents)} covered by a subscription or customer", covered)
+        )
     if now.unpriced:
         words = "call" if now.unpriced == 1 else "calls"
         notes.append(

@@ -19,17 +19,19 @@ from dashboard.tables.lean_datasette import (
 from dashboard.tables.paging import PagedFile
 from metering.token_counts import NAMES, TokenCounts
 from store.traces.sums.booking_sql import BILLED_TOKENS
+from store.traces.sums.rollup import CUSTOMER, SUBSCRIPTION
 
 ARGUMENT = "_sum_by"
 TABLE = "usage"
 MAX_ROWS = 10_000  # for the totals: some 30 ms
 TOTALS_TIME_MS, GROUPS_TIME_MS = 100, 1000
 MAX_GROUPS = 30
+VALUE = f"billing = '{CUSTOMER}' or billing = '{SUBSCRIPTION}' and overage is not 1"
 _SUMS = {
     "calls": "count(*)",
     "cost_cents": "total(cost_cents)",
     "estimated_cents": "total(estimated_cents)",
-    "value_cents": "total(case when billing = 'subscription' and overage is not 1 then cost_cents end)",
+    "value_cents": f"total(case when {VALUE} then cost_cents end)",
     "unpriced": "sum(cost_cents is null and usage_source <> 'none')",
     **{name: f"cast(total({sql}) as integer)" for name, sql in BILLED_TOKENS.items()},
 }

@@ -89,6 +89,11 @@ CAUSES: dict[str, tuple[str, str]] = {
         "These recorded calls were covered by a subscription. The reports do not have them, and they"
         " are left out. Their cost here is their value at list prices.",
     ),
+    "customer": (
+        "paid by customers",
+        "Customers paid for these recorded calls (linked billing). They are in the reports of their"
+        " organisations and are left out. Their cost here is their value at list prices.",
+    ),
     "other_organization": (
         "other upstream organisation",
         "These recorded calls went to another upstream organisation than that of the Admin API key."

@@ -29,7 +29,7 @@ from metering.token_counts import TokenCounts
 from store.database import list_columns, open_readonly, snapshot
 from store.traces.calls.costs import from_real
 from store.traces.sums.booking_sql import IS_OF_CLASS, IS_SEARCH, MAY_BE_BILLED
-from store.traces.sums.rollup import OVERAGE, SUBSCRIPTION
+from store.traces.sums.rollup import OVERAGE, PAID_BY_OTHERS, SUBSCRIPTION
 
 READ_TIMEOUT_S = 5.0
 _COUNTS = tuple(each.name for each in fields(CallCounts))
@@ -45,8 +45,8 @@ def read_recorded_usage(
     """Return the usage of the calls that arrived on these UTC days, both included.
 
     ``prices`` tell web searches apart on days of which retention has removed entries. Calls that a
-    subscription covers are left out, and so are calls to another upstream organisation than this one;
-    there are notes about them. Raises sqlite3.Error when the database cannot be read."""
+    subscription or a customer covers are left out, and so are calls to another upstream organisation than
+    this one; there are notes about them. Raises sqlite3.Error when the database cannot be read."""
     if not path.exists():
         return RecordedUsage()
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
@@ -93,7 +93,7 @@ def _find_pruned(db: sqlite3.Connection, period: tuple[str, str]) -> dict[str, i
 
 # The note about a call that is left out, null for one that is compared.
 _LEFT_OUT = (
-    f"case when u.billing = '{SUBSCRIPTION}' then 'subscription'"
+    f"case when u.billing in {PAID_BY_OTHERS} then u.billing"
     " when ? is not null and u.upstream_organization_id <> ? then 'other_organization' end"
 )
 
@@ -140,7 +140,8 @@ def _make_hourly_query() -> str:
     """Return SQL for the hourly sums by day and model, web searches in the row of the model."""
     tokens = ", ".join(f"sum(h.{name}) as {name}" for name in token_counts.NAMES)
     return f"""
-        select case when h.billing in ('{SUBSCRIPTION}', '{OVERAGE}') then 'subscription' end as left_out,
+        select case when h.billing = '{OVERAGE}' then '{SUBSCRIPTION}'
+                when h.billing in {PAID_BY_OTHERS} then h.billing end as left_out,
             substr(h.hour, 1, 10) as day, 0 as is_search, nullif(h.model, '') as model,
             null as workspace_id, {tokens}, sum(h.web_search_requests) as searches,
             sum(h.cost_cents) as cents, sum(h.entries) as calls, sum(h.unpriced) as unpriced,

@@ -45,7 +45,7 @@ class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made fr
     value_cents: Annotated[
         float,
         Field(
-            description="The part of the cost that a subscription covers: list price, and no bill."
+            description="The part of the cost that a subscription or a customer covers: list price, and no bill."
         ),
     ] = 0.0
     spend_cents: Annotated[float, Field(description="The rest of the cost.")] = 0.0
@@ -105,7 +105,7 @@ class UsageGroup(UsageTotals):
     billing: Annotated[
         str | None,
         Field(
-            description="By billing: `api_key`, `subscription`, or `overage` for calls of a subscription that paid extra usage covers."
+            description="By billing: `api_key`, `subscription`, `customer` (linked billing), or `overage` for calls of a subscription that paid extra usage covers."
         ),
     ] = None
 
@@ -119,7 +119,9 @@ class UsageGroup(UsageTotals):
 class UsageMonth(ResponseModel):
     today_cents: Annotated[float, Field(description="Cost of today, as the others UTC.")]
     cost_cents: Annotated[float, Field(description="Cost of the current month so far.")]
-    spend_cents: Annotated[float, Field(description="The part of it that no subscription covers.")]
+    spend_cents: Annotated[
+        float, Field(description="The part of it that no subscription and no customer covers.")
+    ]
     expected_cost_cents: Annotated[
         float | None,
         Field(

@@ -63,8 +63,9 @@ def usage(
     today.
 
     A client is the product of the user-agent, a credential the fingerprint of the key or token that
-    was sent upstream. Billing says who pays: api_key by the token, subscription nothing more (the
-    cost is then a value, and no spend), overage the paid extra usage of a subscription.
+    was sent upstream. Billing says who pays: api_key by the token, subscription nothing more and
+    customer another organisation (the cost is then a value, and no spend), overage the paid extra
+    usage of a subscription.
 
     \b
     Examples:

@@ -103,6 +103,7 @@ class RequestHead:
     thread: ThreadStep | None = None
     thread_previous_id: str | None = None
     user_profile_id: str | None = None
+    bill_to: str | None = None
 
     @property
     def facts(self) -> RequestFacts:
@@ -117,6 +118,7 @@ class RequestHead:
             cache_ttl=self.cache_ttl,
             thread=self.thread,
             thread_previous_id=self.thread_previous_id,
+            bill_to=self.bill_to,
         )
 
 

@@ -594,7 +594,8 @@ def m002_threads_products_and_upstream_objects(db: Database) -> None:
     that it continues: ``message_id`` of another call, which may be stored later. ``thread`` is NULL for
     calls without one, and of calls before this migration all that is not known.
 
-    ``product`` is the interface that a call was made by. All calls until now were messages.
+    ``product`` is the interface that a call was made by. All calls until now were messages. The hours of a
+    container, in which code of a call has run, are billed and in no count.
 
     A managed session or a dream counts what it has used in all, each time that anybody reads it. So it is
     one row, which the next reading replaces, and never an entry.
@@ -607,6 +608,7 @@ def m002_threads_products_and_upstream_objects(db: Database) -> None:
             "thread_previous_id": "text",
             "user_profile_id": "text",
             "product": "text not null default 'messages'",
+            "container_id": "text",
         },
     )
     for name in ("message_id", "thread_previous_id"):

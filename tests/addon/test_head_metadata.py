@@ -189,6 +189,7 @@ TEXT_AND_NUMBERS = {
     "system": "private text",
     "metadata": {"user_id": "user_ab_account__session_5f3c"},
     "thread": {"type": "continue", "previous_message_id": "msg_1"},
+    "billing_policy": {"type": "billing_policy", "bill_to": "user_profile"},
     "tools": [{"name": "private_tool"}],
     "messages": [{"role": "user", "content": "private text"}] * 3,
 }
@@ -214,6 +215,7 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, open_capture, 
         cache_ttl="5m",
         thread="continue",
         thread_previous_id="msg_1",
+        bill_to="user_profile",
     )
 
 
@@ -223,6 +225,7 @@ def test_where_bodies_are_not_kept_text_is_no_name(spooler, open_capture, tmp_pa
     user_id = json.dumps({"session_id": text})
     request = {"model": text, "max_tokens": 5, "metadata": {"user_id": user_id}}
     request["thread"] = {"type": text, "previous_message_id": text}
+    request["billing_policy"] = {"bill_to": text}
     body = json.dumps(request | {"output_config": {"effort": text}}).encode()
     open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
     (waiting,) = reader.find_waiting(tmp_path / "spool")

@@ -283,6 +283,16 @@ def test_the_first_call_after_a_compaction_is_no_break():
     assert broken.cause == "tools"
 
 
+def test_a_conversation_that_goes_on_from_a_compaction_block_is_no_break():
+    session = Session()
+    for turns in range(1, 5):
+        session.send(request(*conversation(turns)))
+    block = {"type": "compaction", "content": "It is so. " * 500, "signature": "s"}
+    short = [assistant(block), user(text("Go on."))]
+    assert session.send(request(*short)) is None
+    assert session.send(request(*short, assistant(text("Yes.")), user(text("Go on.")))) is None
+
+
 def test_a_header_says_that_the_history_was_shortened_also_where_its_call_failed():
     hint = '{"x-claude-code-context-compacted":"auto"}'
     kept = conversation(6)[4:]

@@ -56,6 +56,18 @@ def test_units_are_in_the_order_of_the_prefix_and_not_of_the_body():
             {"system": [text("x-anthropic-billing-header: c"), text("b")]},
         ),
         (
+            {"messages": [{"role": "system", "content": "a", "clear_at": "next_user_message"}]},
+            {"messages": [{"role": "system", "content": "a"}]},
+        ),
+        (
+            {"messages": [user(), {"role": "system", "output_config": {"effort": "low"}}]},
+            {"messages": [user()]},
+        ),
+        (
+            {"messages": [], "compaction": {"type": "summarize"}},
+            {"messages": []},
+        ),
+        (
             {"mcp_servers": [{"name": "a", "authorization_token": "one"}]},
             {"mcp_servers": [{"name": "a", "authorization_token": "two"}]},
         ),

@@ -41,3 +41,19 @@ def test_the_kind_of_a_credential_is_how_it_begins(credential, kind):
 )
 def test_limits_tell_what_the_credential_does_not(kind, limits, billing):
     assert find_billing(kind, limits) == billing
+
+
+@pytest.mark.parametrize(
+    ("bill_to", "status_code", "billing"),
+    [
+        ("user_profile", 200, "customer"),
+        ("user_profile", 403, "api_key"),
+        ("user_profile", None, "api_key"),
+        ("self", 200, "api_key"),
+        (None, 200, "api_key"),
+    ],
+)
+def test_a_customer_pays_for_what_succeeded_alone(bill_to, status_code, billing):
+    assert find_billing("api_key", None, bill_to=bill_to, status_code=status_code) == billing
+    if billing == "customer":
+        assert find_billing("token", UNIFIED, bill_to=bill_to, status_code=200) == billing

@@ -304,6 +304,7 @@ def test_an_entry_of_which_nothing_more_is_known_has_no_more_fields():
         "thread",
         "thread_previous_id",
         "user_profile_id",
+        "container_id",
     ):
         assert getattr(entry, name) is None, name
     assert entry.cache_write_1h_tokens == 0
@@ -352,8 +353,42 @@ def test_an_entry_has_the_id_of_its_message_and_the_profile_that_it_is_for(body,
 
 def test_where_no_text_is_kept_an_id_that_is_text_is_none():
     head = {"metadata_only": True, "thread_previous_id": "private text", "user_profile_id": "a b"}
-    entry = make(b'{"type":"message","id":"private text"}', DOCUMENT, request=None, head=head)
+    body = b'{"type":"message","id":"private text","container":{"id":"private text"}}'
+    entry = make(body, DOCUMENT, request=None, head=head)
     assert (entry.message_id, entry.thread_previous_id, entry.user_profile_id) == (None,) * 3
+    assert entry.container_id is None
+
+
+BILL_CUSTOMER = {"type": "billing_policy", "bill_to": "user_profile"}
+
+
+@pytest.mark.parametrize(
+    ("status_code", "billing"), [(200, "customer"), (402, "api_key"), (403, "api_key")]
+)
+def test_a_customer_pays_where_the_request_asks_for_it(status_code, billing):
+    request = json.dumps({"model": "m", "billing_policy": BILL_CUSTOMER}).encode()
+    response = replace(DOCUMENT, status_code=status_code)
+    head: dict[str, object] = {"credential_kind": "api_key"}
+    assert make(b"{}", response, request=request, head=head).billing == billing
+    head |= {"metadata_only": True, "bill_to": "user_profile"}
+    assert make(b"{}", response, request=None, head=head).billing == billing
+
+
+@pytest.mark.parametrize(
+    ("body", "response"),
+    [
+        (
+            START
+            + event("message_delta", delta={"container": {"id": "container_1"}}, usage={})
+            + event("message_delta", delta={"stop_reason": "end_turn", "container": None}, usage={})
+            + STOP,
+            STREAM,
+        ),
+        (b'{"type":"message","container":{"id":"container_1"}}', DOCUMENT),
+    ],
+)
+def test_an_entry_has_the_container_that_its_code_ran_in(body, response):
+    assert make(body, response).container_id == "container_1"
 
 
 def test_a_pause_until_a_date_begins_when_the_response_does():

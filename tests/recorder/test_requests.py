@@ -30,6 +30,8 @@ KEYS = ["model", "metadata", "messages", "role", "content", "tools", "max_tokens
 KEYS += [
     "thread",
     "previous_message_id",
+    "billing_policy",
+    "bill_to",
     "output_config",
     "effort",
     "budget_tokens",

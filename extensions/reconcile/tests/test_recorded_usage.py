@@ -188,6 +188,16 @@ def test_calls_that_a_subscription_covers_are_left_out_and_said(path, record):
     assert found.notes == (Cause(name="subscription", calls=1, cost_cents=Decimal(5)),)
 
 
+def test_calls_that_customers_pay_are_left_out_and_said(path, record):
+    record({"cost_items": make_items(), "billing": "customer"})
+    found = read(path)
+    assert found.items == ()
+    assert found.notes == (Cause(name="customer", calls=1, cost_cents=Decimal(5)),)
+    prune(path)
+    assert read(path).items == ()
+    assert read(path).notes == (*found.notes, Cause(name="pruned", calls=1))
+
+
 def prune(path):
     with TraceDatabase(path) as traces:
         traces.prune(before="2026-01-03T00:00:00.000Z", max_bytes=None)

@@ -12,7 +12,7 @@ import orjson
 
 from metering import token_counts
 from store.traces.sums import booking_sql
-from store.traces.sums.rollup import SUBSCRIPTION
+from store.traces.sums.rollup import PAID_BY_OTHERS
 
 KEYS = ("day", "session_id", "agent_id")
 _OF_KEY = ("substr(created_at, 1, 10)", "coalesce(session_id, '')", "coalesce(agent_id, '')")
@@ -21,7 +21,7 @@ SUMS = {
     **{name: f"coalesce({name}, 0)" for name in token_counts.NAMES},
     "cost_cents": "coalesce(cost_cents, 0)",
     "estimated_cents": "coalesce(estimated_cents, 0)",
-    "value_cents": f"case when {booking_sql.BILLING} = '{SUBSCRIPTION}' then coalesce(cost_cents, 0) else 0 end",
+    "value_cents": f"case when {booking_sql.BILLING} in {PAID_BY_OTHERS} then coalesce(cost_cents, 0) else 0 end",
 }
 _ADD = (
     "on conflict ("

@@ -14,7 +14,7 @@ from metering.token_counts import PROMPT_CLASSES
 from store.traces.savings import savings
 from store.traces.sessions import unnamed_sessions
 from store.traces.sums import booking_sql
-from store.traces.sums.rollup import SUBSCRIPTION
+from store.traces.sums.rollup import PAID_BY_OTHERS
 
 _PROMPT = " + ".join(f"coalesce({each.name}, 0)" for each in PROMPT_CLASSES)
 # Added to, with a sign.
@@ -26,7 +26,7 @@ _SUMS = {
     "cost_cents": "coalesce(cost_cents, 0)",
     "estimated_cents": "coalesce(estimated_cents, 0)",
     "cache_breaks": "(select count(*) from cache_breaks where usage_id = u.id)",
-    "value_cents": f"case when {booking_sql.BILLING} = '{SUBSCRIPTION}' then coalesce(cost_cents, 0) else 0 end",
+    "value_cents": f"case when {booking_sql.BILLING} in {PAID_BY_OTHERS} then coalesce(cost_cents, 0) else 0 end",
 }
 # The title is that of the earliest call with tools: the first message of an agent's session comes with
 # them, while requests without ask for a title, or whether there is quota, and may come before it.

@@ -32,8 +32,10 @@ from metering.entry import CostItem, Outcome, UsageLogEntry, UsageSource
 NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
 MAX_CLIENTS, MAX_CREDENTIALS = 20, 100
 UNKNOWN, OTHER = "", "(other)"
-# A call of a subscription has a value and no bill, unless paid extra usage covers it.
-SUBSCRIPTION, OVERAGE = "subscription", "overage"
+# A call of a subscription has a value and no bill, unless paid extra usage covers it. So has one that a
+# customer pays.
+SUBSCRIPTION, OVERAGE, CUSTOMER = "subscription", "overage", "customer"
+PAID_BY_OTHERS = (SUBSCRIPTION, CUSTOMER)
 _VERSION = re.compile(r"[/ ]v?[0-9].*", re.ASCII | re.DOTALL)
 
 

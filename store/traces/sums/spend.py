@@ -1,6 +1,7 @@
 """Spend of a period by endpoint, read from the smallest tables that have it.
 
-Spend is the cost of calls that are billed by the token: what a subscription covers costs nothing more. A
+Spend is the cost of calls that are billed by the token: what a subscription covers, or a customer pays,
+costs nothing more. A
 call counts in the period in which its request arrived. Whole days come from the sums of days, whole hours
 from those of hours, and what is left, in time zones that are not whole hours away, from the calls.
 """
@@ -17,19 +18,20 @@ from metering.budget_periods import Span
 from runtime import clock
 from runtime.intervals import HOUR, floor_hour
 from store.database import list_columns, open_readonly, snapshot
-from store.traces.sums.rollup import SUBSCRIPTION
+from store.traces.sums.booking_sql import BILLING
+from store.traces.sums.rollup import PAID_BY_OTHERS
 from store.traces.sums.usage_report import READ_TIMEOUT_S
 
 _DAY = timedelta(days=1)
 _FROM_SUMS = (
     "select proxy_endpoint_id, sum(cost_cents), sum(unpriced) from {table}"  # noqa: S608 - our own names
-    f" where {{at}} >= ? and {{at}} < ? and billing <> '{SUBSCRIPTION}' group by 1"
+    f" where {{at}} >= ? and {{at}} < ? and billing not in {PAID_BY_OTHERS} group by 1"
 )
 _FROM_CALLS = (
     "select proxy_endpoint_id, sum(coalesce(cost_cents, 0)),"  # noqa: S608 - our own names
-    " sum(cost_cents is null and usage_source <> 'none') from usage"
+    " sum(cost_cents is null and usage_source <> 'none') from usage as u"
     " where created_at >= ? and created_at < ?"
-    f" and not (coalesce(billing, '') = '{SUBSCRIPTION}' and not coalesce(overage, 0)) group by 1"
+    f" and coalesce({BILLING}, '') not in {PAID_BY_OTHERS} group by 1"
 )
 
 

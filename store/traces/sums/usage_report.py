@@ -17,7 +17,7 @@ from metering.token_counts import ZERO, TokenCounts
 from store.database import list_columns, open_readonly, snapshot
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.requested_sums import Part, read_requested, take_out
-from store.traces.sums.rollup import SUBSCRIPTION
+from store.traces.sums.rollup import PAID_BY_OTHERS
 
 type Grouping = Literal["day", "model", "endpoint", "client", "credential", "billing"]
 
@@ -189,7 +189,7 @@ def list_sums(columns: Container[str]) -> list[str]:
     if "value_cents" in columns:
         value = "total(value_cents)"
     elif "billing" in columns:
-        value = f"total(case when billing = '{SUBSCRIPTION}' then cost_cents end)"
+        value = f"total(case when billing in {PAID_BY_OTHERS} then cost_cents end)"
     return [value, *(f"sum({name})" if name in columns else "0" for name in _SUMMED)]
 
 

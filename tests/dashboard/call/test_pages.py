@@ -782,18 +782,28 @@ async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, query
 
 
 @pytest.mark.parametrize(
-    ("billing", "overage", "is_covered"),
+    ("billing", "overage", "payer"),
     [
-        ("subscription", False, True),
-        ("subscription", None, True),
-        ("subscription", True, False),
-        ("api_key", None, False),
+        ("subscription", False, "a subscription"),
+        ("subscription", None, "a subscription"),
+        ("subscription", True, None),
+        ("customer", None, "a customer"),
+        ("customer", True, "a customer"),
+        ("api_key", None, None),
     ],
 )
-async def test_a_cost_that_a_subscription_covers_is_called_a_value(
-    ask, ann, billing, overage, is_covered
+async def test_a_cost_that_somebody_else_covers_is_called_a_value(
+    ask, ann, billing, overage, payer
 ):
     ann.record(cost_items=(make_item(),), billing=billing, overage=overage)
     seen = words(await ask("/traces/usage/1"))
-    assert ("its value by list prices, and no bill" in seen) is is_covered
-    assert ("covered by a subscription" in seen) is is_covered
+    assert ("its value by list prices, and no bill" in seen) is (payer is not None)
+    assert ("covered by a" in seen) is (payer is not None)
+    assert f"covered by {payer}" in seen or payer is None
+
+
+async def test_a_bill_says_that_the_hours_of_a_container_are_not_in_it(ask, ann):
+    ann.record({"container_id": "container_1"}, {})
+    said = "Its hours may be billed, and no response counts them: they are not in the cost."
+    assert said in words(await ask("/traces/usage/1"))
+    assert said not in words(await ask("/traces/usage/2"))

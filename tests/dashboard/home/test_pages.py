@@ -119,12 +119,16 @@ def test_the_estimated_part_of_the_cost_is_said(ann, record):
 def test_the_value_of_a_subscription_is_told_from_spend(ann, record):
     record(
         ann.organization_id,
-        {"cost_cents": Decimal("1209"), "billing": "subscription"},
+        {"cost_cents": Decimal("1200"), "billing": "subscription"},
+        {"cost_cents": Decimal("9"), "billing": "customer"},
         {"cost_cents": Decimal("31")},
     )
     figure = ann.get("/").text.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
     assert '<small class="part">$0.3100 spend, <a href="/traces/usage?created_at__gte=' in figure
-    assert '&amp;billing=subscription">$12.09 covered by a subscription</a></small>' in figure
+    covered = (
+        '&amp;billing__in=subscription,customer">$12.09 covered by a subscription or customer</a>'
+    )
+    assert covered in figure
 
 
 def test_a_refusal_is_not_marked_as_complete(ann, record):

@@ -34,7 +34,7 @@ TOKENS = (
     "cache_read_input_tokens",
 )
 FAILED = "outcome not in ('complete', 'client_disconnected')"
-COVERED = "billing = 'subscription' and coalesce(overage, 0) = 0"
+COVERED = "(billing = 'customer' or billing = 'subscription' and coalesce(overage, 0) = 0)"
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
@@ -63,7 +63,7 @@ def make_any(dice):
         credential_hmac=dice.choice([None, "x", "y"]),
         session_id=dice.choice([None, "a", "b", "c"]),
         agent_id=dice.choice([None, "sub"]),
-        billing=dice.choice([None, "api_key", "subscription"]),
+        billing=dice.choice([None, "api_key", "subscription", "customer"]),
         overage=dice.choice([None, True]),
         cost_cents=None if model is None else cents,
         usage_source=source,

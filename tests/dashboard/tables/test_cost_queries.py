@@ -50,18 +50,23 @@ async def test_each_model_has_the_cost_of_the_passes_that_it_ran(read):
     ]
 
 
-async def test_spend_and_value_are_apart_in_every_query_of_costs(read):
-    for name in ("cost_by_day_and_model", "cost_by_endpoint"):
-        rows = await read(name)
-        assert sum(row["spend_usd"] for row in rows) == pytest.approx(6.53), name
-        assert sum(row["subscription_value_usd"] for row in rows) == 1, name
+async def test_spend_and_value_are_apart_in_every_query_of_costs(ann, read):
+    paid = {"billing": "customer", "cost_cents": Decimal(900)}
+    ann.record(paid, created_at=clock.format_ms(clock.now()))
+    for of in ("day_and_model", "model", "endpoint", "client", "credential"):
+        rows = await read(f"cost_by_{of}")
+        assert sum(row["spend_usd"] for row in rows) == pytest.approx(6.53), of
+        assert sum(row["subscription_value_usd"] for row in rows) == 1, of
+        assert sum(row["customer_value_usd"] for row in rows) == 9, of
 
 
 async def test_a_session_has_the_value_that_a_subscription_covered(ann, read):
     plan = {"session_id": "s1", "billing": "subscription", "cost_cents": Decimal(100)}
-    ann.record(plan, plan | {"overage": True}, created_at=clock.format_ms(clock.now()))
+    paid = plan | {"billing": "customer"}
+    ann.record(plan, plan | {"overage": True}, paid, created_at=clock.format_ms(clock.now()))
     (row,) = await read("cost_by_session")
-    assert (row["cost_usd"], row["subscription_value_usd"]) == (2.0, 1.0)
+    assert (row["cost_usd"], row["subscription_value_usd"]) == (3.0, 1.0)
+    assert row["customer_value_usd"] == 1.0
 
 
 async def test_each_client_has_what_it_spent_and_what_a_subscription_covered(read):

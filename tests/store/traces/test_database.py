@@ -249,6 +249,7 @@ def test_every_scalar_is_stored_as_it_is(traces):
         thread_previous_id="msg_1",
         user_profile_id="uprof_1",
         product="batch",
+        container_id="container_1",
     )
     traces.insert([entry])
     (row,) = rows(traces, f"select {', '.join(SCALARS)} from usage_log")  # noqa: S608

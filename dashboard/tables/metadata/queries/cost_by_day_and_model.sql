@@ -18,8 +18,9 @@ with asked as (
 )
 select day, coalesce(name, '(none named)') as model, sum(calls) as calls,
   round(nullif(sum(cost_cents), case when sum(unpriced) + sum(unpriced_tokens) > 0 then 0 end) / 100, 4) as cost_usd,
-  round(total(case when billing <> 'subscription' then cost_cents end) / 100, 4) as spend_usd,
+  round(total(case when billing not in ('subscription', 'customer') then cost_cents end) / 100, 4) as spend_usd,
   round(total(case when billing = 'subscription' then cost_cents end) / 100, 4) as subscription_value_usd,
+  round(total(case when billing = 'customer' then cost_cents end) / 100, 4) as customer_value_usd,
   round(sum(estimated_cents) / 100.0, 4) as estimated_usd, sum(unpriced) as calls_without_price, sum(maybe_billed) as calls_maybe_billed,
   sum(prompt_tokens) as prompt_tokens, sum(output_tokens) as output_tokens
 from booked group by day, name

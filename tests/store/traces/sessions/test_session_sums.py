@@ -21,7 +21,7 @@ INDEPENDENT = (
     " sum(cost_cents is null and usage_source <> 'none'), total(input_tokens), total(output_tokens),"
     " total(cache_creation_input_tokens), total(cache_read_input_tokens),"
     " round(total(cost_cents), 6), round(total(estimated_cents), 6),"
-    " round(total(case when billing = 'subscription' and coalesce(overage, 0) = 0 then cost_cents end), 6),"
+    " round(total(case when billing = 'customer' or billing = 'subscription' and coalesce(overage, 0) = 0 then cost_cents end), 6),"
     " max(coalesce(input_tokens, 0) + coalesce(cache_creation_input_tokens, 0)"
     " + coalesce(cache_read_input_tokens, 0)), min(created_at)"
     " from usage where session_id is not null group by 1 order by 1"
@@ -42,7 +42,7 @@ def make_any(rng):
         estimated_cents=rng.choice([None, Decimal("0.125")]) if cost else None,
         outcome=rng.choice(["complete", "client_disconnected", "upstream_error"]),
         usage_source=rng.choice(["final", "none"]),
-        billing=rng.choice([None, "api_key", "subscription"]),
+        billing=rng.choice([None, "api_key", "subscription", "customer"]),
         overage=rng.choice([None, False, True]),
         input_tokens=rng.choice([None, 7, 9_000]),
         duration_ms=rng.choice([None, 1500.0]),

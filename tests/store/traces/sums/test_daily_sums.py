@@ -24,7 +24,7 @@ HOURLY = (
     f" group by 1, {_KEYS} order by {_KEYS}, 1"
 )
 VIEW = DAILY.replace("usage_daily", "usage_days")
-_VALUE = "case when billing = 'subscription' and coalesce(overage, 0) = 0 then cost_cents end"
+_VALUE = "case when billing = 'customer' or billing = 'subscription' and coalesce(overage, 0) = 0 then cost_cents end"
 AGENTS = (
     "select day, session_id, agent_id, entries, errors, unpriced, maybe_billed, input_tokens,"
     " round(cost_cents, 6), round(estimated_cents, 6), round(value_cents, 6)"
@@ -59,7 +59,7 @@ def make_any(dice):
         credential_hmac=dice.choice([None, "x"]),
         session_id=dice.choice([None, "a", "b"]),
         agent_id=dice.choice([None, "sub"]),
-        billing=dice.choice([None, "api_key", "subscription"]),
+        billing=dice.choice([None, "api_key", "subscription", "customer"]),
         overage=dice.choice([None, False, True]),
         cost_cents=dice.choice([None, Decimal("1.5")]),
         outcome=dice.choice(["complete", "upstream_error"]),

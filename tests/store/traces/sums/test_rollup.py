@@ -136,6 +136,7 @@ def test_a_client_is_named_without_its_version(client, product):
         ("subscription", False, "subscription"),
         ("subscription", None, "subscription"),
         ("subscription", True, "overage"),
+        ("customer", True, "customer"),
         (None, None, ""),
     ],
 )
@@ -212,7 +213,7 @@ def make_any(rng: random.Random):
         model=rng.choice(MODELS),
         client=rng.choice((None, "a/1", "a/2", "b/1")),
         credential_hmac=rng.choice((None, "c1", "c2")),
-        billing=rng.choice((None, "api_key", "subscription")),
+        billing=rng.choice((None, "api_key", "subscription", "customer")),
         outcome=rng.choice(("complete", "upstream_error", "client_disconnected")),
         tokens=TokenCounts(*(rng.randrange(9) for _ in range(4))),
         usage_source=rng.choice(("final", "none")) if not items else "final",

@@ -31,6 +31,8 @@ def test_spend_is_what_is_billed_by_the_token(traces):
             make_call(START, "1", billing="api_key"),
             make_call(START, "20"),  # nothing tells who pays
             make_call(START, "300", billing="subscription"),
+            make_call(START, "600000", billing="customer"),
+            make_call(START, None, billing="customer"),
             make_call(START, "4000", billing="subscription", overage=True),
             make_call(START, None, billing="api_key"),
             make_call(START, "50000", proxy_endpoint_id="pe_2"),

@@ -209,6 +209,7 @@ def test_the_value_of_a_subscription_and_spend_are_told_apart(traces, traces_pat
         (4, "subscription", True),
         (8, "api_key", None),
         (16, None, None),
+        (32, "customer", None),
     ]
     mine = replace(CALL, run_id="mine")
     calls = [
@@ -221,7 +222,7 @@ def test_the_value_of_a_subscription_and_spend_are_told_apart(traces, traces_pat
         read_usage(traces_path, "model").groups[0].totals,
         read_run(traces_path, "mine").totals,
     ):
-        assert (totals.cost_cents, totals.value_cents, totals.spend_cents) == (31, 3, 28)
+        assert (totals.cost_cents, totals.value_cents, totals.spend_cents) == (63, 35, 28)
 
 
 def test_clients_credentials_and_billings_are_groups_most_expensive_first(traces, traces_path):
