@@ -1,7 +1,8 @@
-"""Parts that HTTP clients share: the trust store, and errors in words that are safe to print."""
+"""Parts that HTTP clients share: trust store, credential, and errors in words that are safe to print."""
 
 import os
 import ssl
+from collections.abc import Mapping
 from functools import cache
 
 import httpx
@@ -9,6 +10,8 @@ from pydantic import ValidationError
 
 from runtime.safe_text import terminal_line
 
+# What clients of upstream read their credential from.
+KEY_VARIABLE, TOKEN_VARIABLE = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
 MAX_MESSAGE_CHARS = 300
 _TRUST_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -30,6 +33,15 @@ def _load_trust_store(*paths: str | None) -> ssl.SSLContext:
             f" {' and '.join(_TRUST_VARIABLES)}"
         )
         raise OSError(error.errno, reason, next(filter(None, paths), None)) from error
+
+
+def make_credential_headers(environ: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the header with the upstream credential of the environment, None where there is none."""
+    if key := environ.get(KEY_VARIABLE, "").strip():
+        return {"x-api-key": key}
+    if token := environ.get(TOKEN_VARIABLE, "").strip():
+        return {"authorization": f"Bearer {token}"}
+    return None
 
 
 def find_tls_error(error: BaseException) -> ssl.SSLError | None:

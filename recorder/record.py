@@ -14,9 +14,7 @@ Values that come from outside are bounded and cleaned, because they land in a na
 
 import math
 import re
-from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any
 
 import orjson
 
@@ -33,11 +31,12 @@ from metering.client_hints import (
 )
 from metering.cut_streams import estimate_usage
 from metering.entry import Outcome, UsageLogEntry, sum_estimates
+from metering.metadata_only import drop_text
 from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
 from metering.pricing import price_call
-from metering.rate_limits import RateLimits, parse_limits
-from metering.request_facts import RequestFacts, keep_plain_list, keep_plain_name, make_facts
+from metering.rate_limits import parse_limits
+from metering.request_facts import RequestFacts, make_facts
 from metering.usage import Usage, clean_text, read_usage
 from recorder.output_sizes import ConstantSizes, SizeSource
 from recorder.recorded_calls import RecordedCall
@@ -45,7 +44,6 @@ from recorder.requests import RequestReader
 from runtime import clock
 from store.spool.format import RequestHead, SpooledExchange
 from wire.decode import DecodedBody, decode_body
-from wire.json_reading import as_text, parse_object
 
 MAX_RETRIES = 1_000_000
 MAX_AGENT_CHARS = 1_000  # of a User-Agent header; the product is its beginning
@@ -56,28 +54,6 @@ _UNDECODED: dict[str, Reason] = {
     "too_many_encodings": "too many encodings",
     "too_large": "too large to decode",
 }
-_NAMES = (
-    "model",
-    "request_model",
-    "upstream_request_id",
-    "session_id",
-    "agent_id",
-    "service_tier",
-    "speed",
-    "inference_geo",
-    "error_type",
-    "api_version",
-    "run_id",
-    "stop_reason",
-    "refusal_category",
-    "effort",
-    "upstream_organization_id",
-    "workspace_id",
-    "message_id",
-    "thread_previous_id",
-    "user_profile_id",
-    "container_id",
-)
 CONSTANT_SIZES = ConstantSizes()
 NO_BODY = DecodedBody(body=b"", text=b"")
 _LANGUAGE = re.compile(r"/[^0-9/]+$")
@@ -208,36 +184,12 @@ def make_recorded(
         ),
     )
     return RecordedCall(
-        entry=_without_text(entry) if head.metadata_only else entry,
+        entry=drop_text(entry) if head.metadata_only else entry,
         usage=usage,
         bill=call,
         request=request.text if has_request and keeps_bodies else None,
         response=response_body.text,
     )
-
-
-def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
-    """Return the entry without values that may be text instead of the names that belong there."""
-    names: dict[str, Any] = {name: keep_plain_name(getattr(entry, name)) for name in _NAMES}
-    return replace(
-        entry,
-        **names,
-        title_text=None,
-        rate_limits=entry.rate_limits and _keep_plain_limits(entry.rate_limits),
-        betas=keep_plain_list(entry.betas, ","),
-        client=keep_plain_list(entry.client, " "),
-        cost_items=tuple(
-            item._replace(model=keep_plain_name(item.model), speed=keep_plain_name(item.speed))
-            for item in entry.cost_items
-        ),
-    )
-
-
-def _keep_plain_limits(limits: RateLimits) -> RateLimits:
-    """Return the limits without headers of the family that may be text; those with a column are not."""
-    others = parse_object((limits.other or "").encode()) or {}
-    plain = {name: text for name, text in others.items() if keep_plain_name(as_text(text))}
-    return limits._replace(other=orjson.dumps(plain).decode() if plain else None)
 
 
 def _read_facts(exchange: SpooledExchange, text: bytes, requests: RequestReader) -> RequestFacts:

@@ -7,6 +7,7 @@ calls are stored. One that is stored again changes nothing, since an entry is kn
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -56,10 +57,21 @@ def store_lines(traces: TraceDatabase, lines: Iterable[bytes]) -> None:
 
 def find_known(traces: Path, entry_ids: Sequence[str]) -> set[str]:
     """Return those of these entries that a trace database has. Raises sqlite3.Error."""
-    if not traces.exists():
-        return set()
-    sql = "select entry_id from usage where entry_id in (select value from json_each(?))"
+    return {entry_id for (entry_id,) in _select(traces, "entry_id", "entry_id", entry_ids)}
+
+
+def find_messages(traces: Path, message_ids: Sequence[str]) -> list[tuple[str, str]]:
+    """Return those of these messages of upstream that a trace database has, each with an entry's id.
+
+    Raises sqlite3.Error."""
+    return _select(traces, "message_id, entry_id", "message_id", message_ids)
+
+
+def _select(traces: Path, columns: str, column: str, values: Sequence[str]) -> list[Any]:
+    if not values or not traces.exists():
+        return []
+    sql = f"select {columns} from usage where {column} in (select value from json_each(?))"  # noqa: S608 - our own names
     with closing(open_readonly(traces, busy_timeout_s=BUSY_TIMEOUT_S)) as db:
-        if not list_columns(db, "usage"):
-            return set()
-        return {row[0] for row in db.execute(sql, (orjson.dumps(entry_ids).decode(),))}
+        if column not in list_columns(db, "usage"):  # the recorder makes and migrates it
+            return []
+        return db.execute(sql, (orjson.dumps(values).decode(),)).fetchall()

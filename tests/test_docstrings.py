@@ -129,3 +129,72 @@ def test_no_docstring_of_the_tests_begins_as_a_fragment():
         for fragment in NO_SENTENCES.findall(path.read_text())
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"""How it ends."""\n', ["How it ends."]),
+        ('LIMIT = 3\n"""What there may be."""\n', ["What there may be."]),
+        ('    r"""With a\n    second line."""\n', ["With a"]),
+        ('"""As in a shell."""\n', ["As in a shell."]),
+        ('"""Has it ended?"""\n', ["Has it ended?"]),
+        ('"""Without them it ends."""\n', []),
+        ('"""The end."""\n', []),
+        ('"""However it ends."""\n', []),
+        ('text = """How are you?"""\n', []),
+    ],
+)
+def test_a_fragment_is_found_in_docstrings_of_variables_too(text, found):
+    assert NO_SENTENCES.findall(text) == found
+
+
+@pytest.mark.parametrize(
+    ("docstring", "is_good"),
+    [
+        ("Return the proxy endpoint for a slug, or None.", True),
+        ("Process one request. Raises OSError.", True),
+        ("Return the columns: one for each\nfield.", True),
+        ("None for what is not ours.", False),
+        ("Where to go after a form.", False),
+        ("Several reads of one state.", False),
+        ("Is there something to price?", False),
+        ("``status`` is that of HTTP.", False),
+        ("Return the proxy endpoint", False),
+        ("Return the endpoint that has this slug\nor None.", False),
+        (f"Return {'a very ' * 15}long sentence.", False),
+    ],
+)
+def test_a_docstring_of_a_function_is_a_sentence_in_the_imperative(docstring, is_good):
+    assert (find_fault(docstring, ast.FunctionDef) is None) == is_good
+
+
+@pytest.mark.parametrize(
+    ("docstring", "is_good"),
+    [
+        ("The limit on the memory that request bodies take.", True),
+        ("Redaction of what is a credential.", True),
+        ("``taximeter demo``: an example organisation.", True),
+        ("``/livez`` (does the proxy serve?) and ``/healthz``.", True),
+        ("Requests are routed by their method.", False),
+        ("A failed exchange gets an outcome.", False),
+        ("``taximeter keys list|create|delete``", False),
+        ("routing of requests.", False),
+        ("What is stored of a request.", False),
+    ],
+)
+def test_a_docstring_of_a_module_is_no_fact_about_the_world(docstring, is_good):
+    assert (find_fault(docstring, ast.Module) is None) == is_good
+
+
+@pytest.mark.parametrize(
+    ("docstring", "is_good"),
+    [
+        ("A lock on a file.", True),
+        ("Counts bodies by connection.", True),
+        ("``path`` is that of the file.", False),
+        ("What a page shows.", False),
+    ],
+)
+def test_a_docstring_of_a_class_begins_with_a_word_of_its_own(docstring, is_good):
+    assert (find_fault(docstring, ast.ClassDef) is None) == is_good

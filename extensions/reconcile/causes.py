@@ -13,7 +13,8 @@ _KINDS = {
 CAUSES: dict[str, tuple[str, str]] = {
     "batches": (
         "batches",
-        "The Batches API is forwarded and not recorded. The figures are those of the report.",
+        "Most clients fetch the results of message batches past the proxy, and these are not recorded."
+        " taximeter import batch imports them.",
     ),
     "product": (
         "another product",

@@ -128,7 +128,7 @@ class CallCounts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """A sum of recorded calls that are billed by the API. ``workspace_id`` is None where it is not
-    known, which is not the default workspace."""
+    known, which is not the default workspace. ``is_batch``: they are results of message batches."""
 
     day: date
     kind: str
@@ -136,6 +136,7 @@ class Recorded:
     figures: Figures
     counts: CallCounts = field(default_factory=CallCounts)
     workspace_id: str | None = None
+    is_batch: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,18 +291,18 @@ def _make_row(
     )
     if row.difference.is_negligible:
         return row
-    counts = reduce(add, (item.counts for item in recorded), CallCounts())
-    return replace(row, causes=_find_causes(row, reported, counts, open_day))
+    return replace(row, causes=_find_causes(row, reported, recorded, open_day))
 
 
 def _find_causes(
-    row: Row, reported: Sequence[Reported], counts: CallCounts, open_day: date
+    row: Row, reported: Sequence[Reported], recorded: Sequence[Recorded], open_day: date
 ) -> tuple[Cause, ...]:
     """Return the likely causes of a difference: those that can be read from the report first, then
     those among the recorded calls, then what the rest suggests."""
     if row.kind not in (TOKENS, WEB_SEARCH):
         return (Cause(name="not_in_responses", cost_cents=row.reported.cost_cents),)
-    found, rest = _find_unrecorded(row, reported)
+    counts = reduce(add, (item.counts for item in recorded), CallCounts())
+    found, rest = _find_unrecorded(row, reported, recorded)
     tiers = _group(reported, lambda item: item.service_tier or _STANDARD)
     about_prices = [
         _measure("priority_tier" if tier.startswith(_PRIORITY) else "other_tier", _sum(items))
@@ -325,14 +326,16 @@ def _find_causes(
     return tuple(found)
 
 
-def _find_unrecorded(row: Row, reported: Sequence[Reported]) -> tuple[list[Cause], Figures]:
-    """Return causes for reported usage that is never recorded, and the difference without it."""
-    parts = _group(reported, lambda item: _name_unrecorded(item))
-    sums = {
-        name: _sum(items)
-        for name, items in sorted(parts.items(), key=lambda part: part[0] or "")
-        if name is not None
-    }
+def _find_unrecorded(
+    row: Row, reported: Sequence[Reported], recorded: Sequence[Recorded]
+) -> tuple[list[Cause], Figures]:
+    """Return causes for reported usage that does not pass the proxy, and the difference without it."""
+    parts = _group(reported, lambda item: _name_unrecorded(item) or "")
+    sums = {name: _sum(items) for name, items in sorted(parts.items()) if name}
+    if batches := [item for item in recorded if item.is_batch]:
+        missing = sums.pop(_BATCHES, NOTHING) - _sum(batches)
+        if missing.all_tokens > 0 or missing.web_search_requests > 0:
+            sums[_BATCHES] = missing
     found = [
         _measure("batches", figures)
         if name == _BATCHES

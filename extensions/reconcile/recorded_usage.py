@@ -107,7 +107,7 @@ def _make_lines_query() -> str:
     return f"""
         select {_LEFT_OUT} as left_out, substr(u.created_at, 1, 10) as day,
             {IS_SEARCH} as is_search, case when not ({IS_SEARCH}) then c.model end as model,
-            u.workspace_id as workspace_id, {tokens},
+            u.workspace_id as workspace_id, u.product = 'batch' as is_batch, {tokens},
             sum(case when {IS_SEARCH} then c.quantity else 0 end) as searches,
             total(c.cents) as cents, 0 as calls,
             count(distinct case when c.cents is null then u.id end) as unpriced,
@@ -116,7 +116,7 @@ def _make_lines_query() -> str:
             0 as cut, 0 as no_response
         from usage as u join usage_cost as c on c.usage_id = u.id
         where u.created_at >= ? and u.created_at < ?
-        group by 1, 2, 3, 4, 5
+        group by 1, 2, 3, 4, 5, 6
     """  # noqa: S608 - our own names
 
 
@@ -126,13 +126,13 @@ def _make_calls_query() -> str:
     return f"""
         select {_LEFT_OUT} as left_out, substr(u.created_at, 1, 10) as day,
             0 as is_search, coalesce(u.model, u.request_model) as model,
-            u.workspace_id as workspace_id, {tokens},
+            u.workspace_id as workspace_id, u.product = 'batch' as is_batch, {tokens},
             0 as searches, 0.0 as cents, count(*) as calls, 0 as unpriced, 0 as estimated,
             0 as not_billed, sum(u.usage_source = 'partial') as cut,
             sum({MAY_BE_BILLED}) as no_response
         from usage as u
         where u.created_at >= ? and u.created_at < ?
-        group by 1, 2, 3, 4, 5
+        group by 1, 2, 3, 4, 5, 6
     """  # noqa: S608 - our own names
 
 
@@ -143,7 +143,7 @@ def _make_hourly_query() -> str:
         select case when h.billing = '{OVERAGE}' then '{SUBSCRIPTION}'
                 when h.billing in {PAID_BY_OTHERS} then h.billing end as left_out,
             substr(h.hour, 1, 10) as day, 0 as is_search, nullif(h.model, '') as model,
-            null as workspace_id, {tokens}, sum(h.web_search_requests) as searches,
+            null as workspace_id, 0 as is_batch, {tokens}, sum(h.web_search_requests) as searches,
             sum(h.cost_cents) as cents, sum(h.entries) as calls, sum(h.unpriced) as unpriced,
             0 as estimated, 0 as not_billed, 0 as cut, sum(h.maybe_billed) as no_response
         from usage_hourly as h
@@ -169,6 +169,7 @@ def _make_items(row: sqlite3.Row, prices: PriceTable) -> Iterator[Recorded]:
             ),
             counts=CallCounts(**{name: row[name] for name in _COUNTS}),
             workspace_id=workspace_id,
+            is_batch=bool(row["is_batch"]),
         )
     if searches:
         yield Recorded(
@@ -177,6 +178,7 @@ def _make_items(row: sqlite3.Row, prices: PriceTable) -> Iterator[Recorded]:
             model=None,
             figures=Figures(web_search_requests=searches, cost_cents=search_cents),
             workspace_id=workspace_id,
+            is_batch=bool(row["is_batch"]),
         )
 
 

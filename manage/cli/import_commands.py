@@ -25,7 +25,10 @@ class _ImportGroup(CommandGroup):
 
 @click.group(
     cls=_ImportGroup,
-    modules={"file": "manage.cli.import_file_commands"},
+    modules={
+        "batch": "manage.cli.import_batch_commands",
+        "file": "manage.cli.import_file_commands",
+    },
 )
 def import_() -> None:
     """Import calls that were not recorded here.
@@ -36,4 +39,5 @@ def import_() -> None:
     \b
     Examples:
       taximeter import calls.jsonl
+      taximeter import batch msgbatch_013Zva2CMHLNnXjNJJKqJ2EF
     """

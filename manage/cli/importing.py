@@ -91,35 +91,54 @@ class Result:
 
 
 class Writer:
-    """Stores calls in groups, and leaves out those that are there already."""
+    """Stores calls in groups, and leaves out those that are there already: by their entry ids, and by the
+    message of upstream where that is given, so that it counts once."""
 
-    def __init__(self, target: Target, store: ImportStore, result: Result) -> None:
+    def __init__(
+        self, target: Target, store: ImportStore, result: Result, own_prefix: str = ""
+    ) -> None:
+        """Store into this. Entries whose id begins with ``own_prefix`` are known by it alone."""
         self._path = trace_path(target.data_dir, target.organization_id)
         self._store = store
         self._result = result
+        self._own_prefix = own_prefix
         self._group: dict[str, bytes] = {}  # lines of an export by entry id
+        self._messages: dict[str, str] = {}  # ids of messages by entry id
         self._bytes = 0
 
-    def add(self, entry_id: str, line: bytes) -> None:
+    def add(self, entry_id: str, line: bytes, message_id: str | None = None) -> None:
         """Take a call to be stored. Raises BackendError, sqlite3.Error, OSError."""
         if entry_id in self._group:
             self._result.already_there += 1
             return
         self._group[entry_id] = line
+        if message_id is not None:
+            self._messages[entry_id] = message_id
         self._bytes += len(line)
         if len(self._group) >= GROUP_CALLS or self._bytes >= GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Store what was taken and is not there yet. Raises as ``add`` does."""
-        known = call_imports.find_known(self._path, list(self._group))
+        known = call_imports.find_known(self._path, list(self._group)) | self._find_copies()
         new = [line for entry_id, line in self._group.items() if entry_id not in known]
         if new:
             self._store.store(new)
         self._result.new += len(new)
         self._result.already_there += len(known)
         self._group.clear()
+        self._messages.clear()
         self._bytes = 0
+
+    def _find_copies(self) -> set[str]:
+        """Return the entry ids of calls whose message another entry has already."""
+        found = call_imports.find_messages(self._path, list(self._messages.values()))
+        elsewhere = {
+            message_id
+            for message_id, entry_id in found
+            if not self._own_prefix or not entry_id.startswith(self._own_prefix)
+        }
+        return {entry_id for entry_id, each in self._messages.items() if each in elsewhere}
 
 
 def find_size(stream: BinaryIO) -> int:

@@ -14,14 +14,18 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from manage.doctor.findings import Finding
-from manage.http_client import shorten
+from manage.http_client import (
+    KEY_VARIABLE,
+    TOKEN_VARIABLE,
+    make_credential_headers,
+    shorten,
+)
 from runtime import clock
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 
 TIMEOUT_S = 30.0
 CLOCK_SLACK = timedelta(minutes=1)
-KEY_VARIABLE, TOKEN_VARIABLE = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
 _PATH = "/v1/messages/count_tokens"
 _BODY = json.dumps(
     {
@@ -82,12 +86,9 @@ def check_live(
 
 
 def _make_headers(environ: Mapping[str, str]) -> dict[str, str] | None:
+    credential = make_credential_headers(environ)
     common = {"content-type": "application/json", "anthropic-version": "2023-06-01"}
-    if key := environ.get(KEY_VARIABLE, "").strip():
-        return common | {"x-api-key": key}
-    if token := environ.get(TOKEN_VARIABLE, "").strip():
-        return common | {"authorization": f"Bearer {token}"}
-    return None
+    return None if credential is None else common | credential
 
 
 def _request(url: str, headers: Mapping[str, str], trust: ssl.SSLContext) -> _Response:

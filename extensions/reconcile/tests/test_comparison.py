@@ -52,8 +52,11 @@ def reported(cents="0", *, kind=TOKENS, model="m", tier="standard", searches=0, 
     )
 
 
-def recorded(cents="0", *, kind=TOKENS, model="m", searches=0, counts=None, **tokens):
+def recorded(
+    cents="0", *, kind=TOKENS, model="m", searches=0, counts=None, is_batch=False, **tokens
+):
     return Recorded(
+        is_batch=is_batch,
         day=DAY,
         kind=kind,
         model=model,
@@ -226,6 +229,33 @@ def test_a_day_that_is_not_over_may_still_change():
     theirs, ours = [reported("5", input_tokens=9)], [recorded("4", input_tokens=7)]
     assert find_causes(theirs, ours, open_day=DAY) == ["not_proxied", "in_flight"]
     assert find_causes(theirs, [recorded("5", input_tokens=9)], open_day=DAY) == []
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "causes"),
+    [
+        (("2", 10), ("2", 10), []),
+        (("2", 10), ("0.5", 4), ["batches"]),
+        (("2", 10), ("3", 10), ["prices"]),
+        (("2", 10), ("3", 12), ["not_reported"]),
+        (("0", 0), ("2", 10), ["not_reported"]),
+    ],
+)
+def test_of_batches_whose_results_are_recorded_the_rest_is_explained(theirs, ours, causes):
+    (cents, tokens), (our_cents, our_tokens) = theirs, ours
+    items = [
+        reported("5", output_tokens=7),
+        reported(cents, tier="batch", output_tokens=tokens),
+    ]
+    found = compare(
+        items,
+        [
+            recorded("5", output_tokens=7),
+            recorded(our_cents, is_batch=True, output_tokens=our_tokens),
+        ],
+        open_day=LATER,
+    )
+    assert [cause.name for row in found.rows for cause in row.causes] == causes
 
 
 def test_the_figures_of_batches_are_those_of_the_report():

@@ -271,3 +271,9 @@ def test_a_file_that_is_no_database_is_an_error(path):
     path.write_bytes(b"no database" * 1000)
     with pytest.raises(sqlite3.Error):
         read(path)
+
+
+def test_results_of_batches_are_told_apart(path, record):
+    record({"cost_items": make_items()}, {"cost_items": make_items(), "product": "batch"})
+    found = [item for item in read(path).items if item.figures.has_counts]
+    assert sorted(item.is_batch for item in found) == [False, True]

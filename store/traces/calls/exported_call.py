@@ -68,6 +68,23 @@ def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[by
         yield b',"%s":%s' % (name.encode(), orjson.dumps(value, default=float))
 
 
+def encode_entry(organization_id: str, entry: UsageLogEntry) -> bytes:
+    """Return the line of an entry that continues no call, as ``parse_line`` reads it."""
+    names = [name for name in _list_fields(UsageLogEntry) if name not in _NO_COLUMNS]
+    limits = entry.rate_limits
+    row = {
+        "organization_id": organization_id,
+        **{name: getattr(entry, name) for name in names},
+        **asdict(entry.tokens),
+        **{name: _format_body(getattr(entry, name)) for name in BODIES},
+        "cost_items": [each._asdict() for each in entry.cost_items],
+        "rate_limits": None if limits is None else limits._asdict(),
+        "predecessor": None,
+        "cache_break": None,
+    }
+    return orjson.dumps(row, default=float)
+
+
 def parse_line(line: bytes) -> ExportedCall:
     """Return the call of a line. Raises LineError."""
     try:
@@ -146,6 +163,13 @@ def _as_object(name: str, value: object) -> Row:
     if not isinstance(value, dict):
         raise LineError(f"its {name} is not what an export writes")
     return value
+
+
+def _format_body(body: bytes | None) -> object:
+    try:
+        return None if body is None else body.decode()
+    except UnicodeDecodeError:
+        return {"$base64": True, "encoded": base64.b64encode(body or b"").decode()}
 
 
 def _parse_body(name: str, value: object) -> bytes | None:

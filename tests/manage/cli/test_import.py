@@ -5,7 +5,7 @@ import json
 import sqlite3
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
@@ -223,17 +223,17 @@ def test_an_export_without_bodies_is_refused(here, there):
     assert not there.path.exists()
 
 
-def test_a_running_recorder_stores_what_is_handed_over(here, there, monkeypatch):
-    monkeypatch.setattr(importing, "GROUP_CALLS", 3)
-    here.insert(*(make_entry() for _ in range(10)))
-    lock = ProcessLock(there.data_dir / "recorder.lock")
+@contextmanager
+def handing_over(place):
+    """Have a recorder store what is handed over meanwhile. Yields the organisations of what it stored."""
+    lock = ProcessLock(place.data_dir / "recorder.lock")
     stored: list[str] = []
     ended = threading.Event()
-    databases, ticks = OpenDatabases(there.data_dir, RequestPreparer()), count()
+    databases, ticks = OpenDatabases(place.data_dir, RequestPreparer()), count()
 
     def record_on():
         imports = Imports(
-            there.data_dir, databases, clock_s=lambda: next(ticks), on_stored=stored.append
+            place.data_dir, databases, clock_s=lambda: next(ticks), on_stored=stored.append
         )
         while not ended.wait(0.01):
             imports.run_step()
@@ -242,15 +242,22 @@ def test_a_running_recorder_stores_what_is_handed_over(here, there, monkeypatch)
     recorder = threading.Thread(target=record_on)
     recorder.start()
     try:
-        result = there.run("import", "-", input=here.export())
+        yield stored
     finally:
         ended.set()
         recorder.join()
         lock.release()
+    assert not call_imports.find_folder(place.data_dir, place.organization_id).exists()
+
+
+def test_a_running_recorder_stores_what_is_handed_over(here, there, monkeypatch):
+    monkeypatch.setattr(importing, "GROUP_CALLS", 3)
+    here.insert(*(make_entry() for _ in range(10)))
+    with handing_over(there) as stored:
+        result = there.run("import", "-", input=here.export())
     assert result.stdout == "Imported 10 calls.\n", result.output
     assert stored == [there.organization_id] * 4
     assert there.read("select count(*) from usage") == [(10,)]
-    assert not call_imports.find_folder(there.data_dir, there.organization_id).exists()
 
 
 def test_where_the_recorder_ends_the_command_stores_what_it_had_handed_over(

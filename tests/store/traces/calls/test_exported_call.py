@@ -12,7 +12,7 @@ from metering.entry import UsageLogEntry
 from metering.rate_limits import RateLimits
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_list import read_calls
-from store.traces.calls.exported_call import DETAILS, LineError, parse_line
+from store.traces.calls.exported_call import DETAILS, LineError, encode_entry, parse_line
 from store.traces.calls.judgements import Judgement
 from store.traces.calls.reader import BODIES, EntryFilter
 from tests.store.traffic import make_entry, make_item
@@ -73,6 +73,12 @@ def test_a_line_has_all_of_a_call(rows):
     assert second.organization_id == "org"
 
 
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.entry_id)
+def test_an_entry_that_was_not_recorded_becomes_the_same_line(entry):
+    call = parse_line(encode_entry("org", entry))
+    assert (call.organization_id, call.entry, call.judgement) == ("org", entry, None)
+
+
 def find_sample(kind):
     """Return a value of an optional field that is not None."""
     if get_origin(kind) is UnionType:
@@ -98,6 +104,7 @@ def test_no_field_is_left_out(traces, traces_path):
     traces.insert([entry])
     (row,) = read_lines(traces_path)
     assert parse(row).entry == entry
+    assert parse_line(encode_entry("org", entry)).entry == entry
 
 
 def test_what_other_tables_have_comes_after_the_columns_and_bodies(rows):

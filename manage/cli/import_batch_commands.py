@@ -1,0 +1,218 @@
+"""``taximeter import batch``: the results of a message batch, as calls at half price."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
+from functools import partial
+from pathlib import Path
+
+import click
+
+from manage.batch_results import (
+    DownloadError,
+    fetch_batch,
+    iter_results,
+    open_client,
+)
+from manage.bounded_lines import split_lines
+from manage.cli.console import (
+    BackendError,
+    data_dir_option,
+    explained,
+    json_option,
+    print_json,
+    read_settings,
+    user_option,
+)
+from manage.cli.import_store import ImportStore
+from manage.cli.importing import Progress, Result, Target, Writer, find_size
+from manage.cli.periods import Day
+from manage.cli.remote import is_exposed, is_loopback
+from metering.batch_results import make_result_entry, parse_result
+from metering.body_notes import format_note
+from metering.entry import UsageLogEntry
+from metering.metadata_only import drop_text
+from metering.prices import PriceTable
+from runtime import clock
+from runtime.safe_text import terminal_line
+from runtime.settings import Settings
+from store.control.endpoints import ProxyEndpoint
+from store.price_file import load_prices
+from store.traces.calls.exported_call import encode_entry
+
+CHUNK_BYTES = 64 << 10
+MAX_LINE_BYTES = 64 << 20  # upstream's messages have less than half of it
+UNREADABLE, TOO_LONG = "unreadable", "too_long"
+_BATCH_ID = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
+_ID_IN_NAME = re.compile(r"msgbatch_[A-Za-z0-9]+", re.ASCII)
+
+
+@click.command()
+@click.argument("source", metavar="FILE|BATCH_ID")
+@click.option(
+    "--batch-id", metavar="ID", help="The id of the batch, where the name of FILE does not have it."
+)
+@click.option(
+    "--endpoint", "slug", metavar="SLUG", default="default", show_default=True,
+    help="The proxy endpoint that the calls are counted for.",
+)  # fmt: skip
+@click.option(
+    "--day", type=Day(), metavar="DAY",
+    help="The day (UTC) of the batch.  [default: that of its creation, or of the last change of FILE]",
+)  # fmt: skip
+@user_option
+@data_dir_option
+@json_option
+def batch(
+    source: str,
+    batch_id: str | None,
+    slug: str,
+    day: date | None,
+    user: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Import the results of a message batch, each as a call at half price.
+
+    FILE has the results as JSON lines, as upstream gives them; - is standard input. Those of a BATCH_ID
+    are fetched from the upstream with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, which is kept
+    nowhere. A result is a call once, by the batch and its custom_id, however often it is imported. What
+    was canceled or has expired is left out, since it never ran. The service may run meanwhile. Of several
+    nodes, run it on each that keeps calls.
+
+    \b
+    Examples:
+      taximeter import batch msgbatch_013Zva2CMHLNnXjNJJKqJ2EF
+      taximeter import batch msgbatch_013Zva2CMHLNnXjNJJKqJ2EF_results.jsonl
+      taximeter import batch results.jsonl --batch-id msgbatch_013Zva2CMHLNnXjNJJKqJ2EF
+    """
+    with explained(), ExitStack() as stack:
+        settings = read_settings(data_dir=data_dir)
+        target = Target.find(settings, user)
+        endpoint = target.get_endpoint(slug)
+        try:
+            results = _open(stack, settings, source, batch_id)
+            if day is not None:
+                results = replace(results, created_at=datetime.combine(day, time(), UTC))
+            store = stack.enter_context(
+                closing(ImportStore(settings.data_dir, target.organization_id))
+            )
+            result = _import(results, target, store, endpoint, load_prices(settings.prices))
+        except DownloadError as error:
+            raise BackendError(terminal_line(str(error))) from None
+    if as_json:
+        print_json(result.make_document())
+    else:
+        result.print_sentence()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Results:
+    """The results of a batch. ``created_at`` is the instant that they are booked to, and ``size`` 0 where
+    it is not known."""
+
+    batch_id: str
+    created_at: datetime
+    chunks: Iterator[bytes]
+    size: int = 0
+
+
+def _open(stack: ExitStack, settings: Settings, source: str, batch_id: str | None) -> _Results:
+    """Open a file, or the download of a batch. Raises UsageError, DownloadError, OSError."""
+    path = Path(source)
+    if source != "-" and not path.exists() and _BATCH_ID.fullmatch(source):
+        if batch_id is not None:
+            raise click.UsageError(f"there is no file {source}, and --batch-id is for files")
+        return _download(stack, settings, source)
+    named = _ID_IN_NAME.search(path.name)
+    batch_id = batch_id or (named and named[0])
+    if batch_id is None:
+        raise click.UsageError(
+            "the name of the file has no id of a batch (msgbatch_…): name it with --batch-id"
+        )
+    if not _BATCH_ID.fullmatch(batch_id):
+        raise click.UsageError("--batch-id is not the id of a batch, as in msgbatch_013Zva2CMHLNn")
+    if source == "-":
+        stream, created_at = sys.stdin.buffer, clock.now()
+    else:
+        stream = stack.enter_context(path.open("rb"))
+        created_at = datetime.fromtimestamp(os.fstat(stream.fileno()).st_mtime, UTC)
+    chunks = iter(partial(stream.read, CHUNK_BYTES), b"")
+    return _Results(batch_id=batch_id, created_at=created_at, chunks=chunks, size=find_size(stream))
+
+
+def _download(stack: ExitStack, settings: Settings, batch_id: str) -> _Results:
+    url = str(settings.upstream_url)
+    if is_exposed(url):
+        raise DownloadError(f"{url} has no TLS, so the key could be read on its way")
+    client = stack.enter_context(
+        open_client(settings.vendor, os.environ, is_local=is_loopback(url))
+    )
+    found = fetch_batch(client, url, batch_id)
+    return _Results(
+        batch_id=batch_id, created_at=found.created_at, chunks=iter_results(client, found)
+    )
+
+
+def _import(
+    results: _Results,
+    target: Target,
+    store: ImportStore,
+    endpoint: ProxyEndpoint,
+    prices: PriceTable,
+) -> Result:
+    """Import results. Where they break off, what came is stored.
+
+    Raises BackendError, DownloadError, sqlite3.Error, OSError."""
+    result = Result()
+    writer = Writer(target, store, result, own_prefix=f"{results.batch_id}:")
+    with Progress(results.size) as progress:
+        try:
+            for line in split_lines(results.chunks, MAX_LINE_BYTES):
+                entry = _read(line, results, endpoint, prices, result)
+                if entry is not None:
+                    encoded = encode_entry(target.organization_id, entry)
+                    writer.add(entry.entry_id, encoded, entry.message_id)
+                progress.show(len(line or b"") + 1, result.new + result.already_there)
+        finally:
+            writer.flush()
+    unread = result.left_out[UNREADABLE]
+    if unread and unread == result.left_out.total() + result.new + result.already_there:
+        raise BackendError("none of these lines is the result of a batch")
+    return result
+
+
+def _read(
+    line: bytes | None,
+    results: _Results,
+    endpoint: ProxyEndpoint,
+    prices: PriceTable,
+    result: Result,
+) -> UsageLogEntry | None:
+    """Return the entry of a line. None for what is left out, whose reason is counted."""
+    parsed = None if line is None else parse_result(line)
+    if parsed is not None and parsed.has_run:
+        entry = make_result_entry(
+            parsed,
+            results.batch_id,
+            prices,
+            created_at=clock.format_ms(results.created_at),
+            proxy_endpoint_id=endpoint.id,
+            slug=endpoint.slug,
+        )
+        return _without_text(entry) if endpoint.metadata_only else entry
+    if parsed is not None:
+        result.left_out[parsed.type] += 1
+    elif line is None or line.strip():
+        result.left_out[TOO_LONG if line is None else UNREADABLE] += 1
+    return None
+
+
+def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
+    """Return the entry as an endpoint keeps it that stores no text."""
+    note = format_note("response", "not kept", "metadata only")
+    return drop_text(replace(entry, response_body=None, body_notes=note))
