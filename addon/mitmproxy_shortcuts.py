@@ -3,9 +3,9 @@
 They are for ``python -m addon`` alone; stock ``mitmdump`` does without. Counts are of a call of 2 KB.
 """
 
-from mitmproxy import connection, flow, http
+from mitmproxy import connection, http
 from mitmproxy.net.http import http1, url
-from mitmproxy.proxy import commands, context, layer, mode_servers, server
+from mitmproxy.proxy import context, layer, mode_servers, server
 from mitmproxy.proxy.layers import http as http_layer
 from mitmproxy.proxy.layers.http import HttpStream, _http1
 
@@ -123,14 +123,6 @@ SHORTCUTS: tuple[Patch[None], ...] = (
         replace=header_shortcuts.make_of_fields,
     ),
     Patch(
-        owner=http.Headers,
-        name="__bytes__",
-        reason="Each line of a head is made by a generator.",
-        contract_test="test_shortcuts.py::test_the_core_still_makes_a_head_line_by_line",
-        digest="4c409077e3ce39d5",
-        replace=header_shortcuts.assemble_at_once,
-    ),
-    Patch(
         owner=url,
         name="parse_authority",
         reason="The host that clients name is parsed, and converted to bytes and back, for each call.",
@@ -158,14 +150,6 @@ SHORTCUTS: tuple[Patch[None], ...] = (
         replace=header_shortcuts.validate_by_index,
     ),
     Patch(
-        owner=flow.Flow,
-        name="__init__",
-        reason="Each flow gets a random id.",
-        contract_test="test_shortcuts.py::test_the_core_still_gives_each_flow_a_random_id",
-        digest="272367424e2c624c",
-        replace=shortcuts.make_flow_without_uuid,
-    ),
-    Patch(
         owner=connection.Connection,
         name="__hash__",
         reason="Connections are keys by their ids, by a function of Python for each look-up.",
@@ -180,14 +164,6 @@ SHORTCUTS: tuple[Patch[None], ...] = (
         contract_test="test_shortcuts.py::test_the_core_still_makes_a_connection_for_each_fork",
         digest="a8561fdbce31c14b",
         replace=shortcuts.fork_without_server,
-    ),
-    Patch(
-        owner=commands.StartHook,
-        name="__new__",
-        reason="Each of the seven hooks of a call is asked whether its class is one of a hook.",
-        contract_test="test_shortcuts.py::test_the_core_still_asks_each_hook_for_its_class",
-        digest="4341473d392e52d6",
-        replace=shortcuts.make_without_asking,
     ),
     Patch(
         owner=server.ConnectionHandler,

@@ -88,11 +88,13 @@ KNOWN = (
     _know("/v1/messages/batches", _BILLED),
     _know("/v1/complete", _BILLED),
     _know("/v1/chat/completions", _BILLED),
-    # Sessions are billed by the tokens and hours of what is posted to them, or of what it sets going.
+    # Sessions are billed by the tokens and hours of what is posted to them, or of what it sets going. An
+    # update may lift the budget of a session, and give a deployment a schedule.
     _know("/v1/sessions", _BILLED),
     _know("/v1/sessions/*", _BILLED),
     _know("/v1/sessions/*/events", _BILLED),
     _know("/v1/deployments", _BILLED),
+    _know("/v1/deployments/*", _BILLED),
     _know("/v1/deployments/*/run", _BILLED),
     _know("/v1/deployments/*/unpause", _BILLED),
     _know("/v1/dreams", _BILLED),

@@ -26,7 +26,7 @@ GROUPS = {
             *("tests/live/test_prometheus.py", "tests/live/test_send_again.py"),
             "tests/live/test_sign_in.py",
             *("tests/wire/test_decisions.py", "tests/wire/test_response_costs.py"),
-            "tests/metering/test_sdk_models.py",
+            *("tests/metering/test_sdk_models.py", "extensions/reconcile/tests/test_analytics.py"),
             "tests/dashboard/call/test_nothing_lost.py",
             "tests/dashboard/replay/test_snippets.py",
         ),

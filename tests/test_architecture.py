@@ -143,47 +143,6 @@ def test_the_table_names_every_package_and_nothing_that_is_not_there():
     assert [path for path in ROOMS if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize(
-    ("row", "broken"),
-    [
-        ("| `store/spool/` |", "| `store/spool /` |"),
-        ("| `store/spool/` |", "| store/spool/ |"),
-        ("| `manage/server.py` |", "| `manage/server.py` | new |"),
-        ("| `dashboard`, `manage`, `runtime` |", "| `dashboard` `manage`, `runtime` |"),
-        ("database, datasette |", "databases, datasette |"),
-        ("| does not import itself |", "| does without |"),
-        ("| `socket`, `ssl`,", "| socket, `ssl`,"),
-    ],
-)
-def test_a_row_that_cannot_be_read_is_an_error(row, broken):
-    assert row in TEXT
-    with pytest.raises((ValueError, KeyError)):
-        read_rooms(TEXT.replace(row, broken, 1))
-
-
-@pytest.mark.parametrize(
-    ("place", "imported", "expected"),
-    [
-        ("store/spool/reader.py", "store.spool.format", True),
-        ("store/spool/reader.py", "store.control.database", False),
-        ("store/spool/reader.py", "sqlite3", False),
-        ("store/traces/bodies/bodies.py", "store.control.database", True),
-        ("manage/server.py", "dashboard.app", True),
-        ("manage/server.py", "metering.formats", False),
-        ("manage/api/routes.py", "dashboard.app", False),
-        ("manage/api/routes.py", "extensions.cluster.settings", False),
-        ("extensions/cluster/limits.py", "extensions.otel.spans", False),
-        ("recorder/record.py", "http", False),
-        ("recorder/record.py", "httpx", False),
-        ("runtime/clock.py", "urllib.request.urlopen", False),
-        ("runtime/clock.py", "urllib.parse.quote", True),
-    ],
-)
-def test_the_innermost_row_holds_for_a_file(place, imported, expected):
-    assert (ROOT / place).is_file()
-    assert is_allowed(find_room(Path(place)), imported) == expected
-
-
 @pytest.mark.slow
 def test_imports_point_one_way():
     bad = [

@@ -79,19 +79,6 @@ def make_of_fields(original: Make, _given: None) -> Make:
     return make
 
 
-type ToBytes = Callable[[http.Headers], bytes]
-
-
-def assemble_at_once(_original: ToBytes, _given: None) -> ToBytes:
-    """Return a ``Headers.__bytes__`` without a generator of lines."""
-
-    def assemble(self: http.Headers) -> bytes:
-        lines = [*map(b": ".join, self.fields), b""]
-        return b"\r\n".join(lines)
-
-    return assemble
-
-
 type Index = dict[bytes, tuple[bytes, ...]]
 
 

@@ -3,13 +3,11 @@
 They are for ``python -m addon`` alone, and change nothing of what is sent, refused or given to a hook.
 """
 
-import itertools
-import time
 from collections.abc import Callable
 from functools import lru_cache
 
-from mitmproxy import connection, flow, options
-from mitmproxy.proxy import commands, context
+from mitmproxy import connection, options
+from mitmproxy.proxy import context
 
 # An authority is what a Host header names. Clients name the same few.
 MOST_AUTHORITIES, MOST_REMEMBERED_CHARS = 256, 256
@@ -27,32 +25,6 @@ def remember_authorities(original: ParseAuthority, _given: None) -> ParseAuthori
         return parse(authority, check)
 
     return parse_authority
-
-
-type MakeFlow = Callable[..., None]
-
-
-def make_flow_without_uuid(_original: MakeFlow, _given: None) -> MakeFlow:
-    """Return a ``Flow.__init__`` that numbers flows: nobody asks for their ids."""
-    numbers = itertools.count(1)
-
-    def make(
-        self: flow.Flow,
-        client_conn: connection.Client,
-        server_conn: connection.Server,
-        live: bool = False,
-    ) -> None:
-        self.id = str(next(numbers))
-        self.client_conn, self.server_conn = client_conn, server_conn
-        self.live = live
-        self.timestamp_created = time.time()
-        self.intercepted = False
-        self._resume_event = self._backup = None
-        self.marked = self.comment = ""
-        self.is_replay = None
-        self.metadata = {}
-
-    return make
 
 
 type Hash = Callable[[connection.Connection], int]
@@ -73,18 +45,6 @@ def fork_without_server(_original: Fork, _given: None) -> Fork:
         return forked
 
     return fork
-
-
-type MakeHook = Callable[..., commands.StartHook]
-
-
-def make_without_asking(_original: MakeHook, _given: None) -> MakeHook:
-    """Return a ``StartHook.__new__`` that does not ask each time whether the class is one of hooks."""
-
-    def make(kind: type[commands.StartHook], *_: object, **__: object) -> commands.StartHook:
-        return object.__new__(kind)
-
-    return make
 
 
 def fix_options(opts: options.Options) -> None:

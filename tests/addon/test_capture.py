@@ -5,19 +5,6 @@ from store.spool.format import Ending
 from tests.addon.spooling import fail_with, read_all
 
 
-def test_an_exchange_is_kept_in_the_order_it_happened(spooler, open_capture, tmp_path):
-    capture = open_capture(spooler)
-    capture.write_response_head(200, (), 1.5)
-    capture.write_chunk(b"ab", 2.0)
-    capture.write_chunk(b"cd", 3.0)
-    assert read_all(tmp_path / "spool") == []
-    capture.finish(Ending(outcome="complete", response_bytes=4), 3.0)
-    (exchange,) = read_all(tmp_path / "spool")
-    assert (exchange.request_body, exchange.response_body) == (b"{}", b"abcd")
-    assert (exchange.ttfb_ms, exchange.last_byte_ms) == (1.5, 3.0)
-    assert exchange.ending.outcome == "complete"
-
-
 def test_a_response_that_does_not_fit_leaves_the_entry_and_says_so(
     spooler, open_capture, tmp_path, monkeypatch
 ):

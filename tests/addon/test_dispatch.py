@@ -3,7 +3,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mitmproxy import http
 
 from addon.dispatch import Dispatcher
 from addon.errors import Refusal
@@ -67,20 +66,6 @@ def test_a_path_that_is_on_no_list_is_refused(dispatcher, make_flow):
     assert refusal.code == "bad_path"
 
 
-def test_pages_of_other_origins_are_refused(dispatcher, make_flow):
-    flow = make_flow(headers=[("origin", "https://elsewhere.example")])
-    refusal = dispatcher.dispatch(flow)
-    assert isinstance(refusal, Refusal)
-    assert refusal.code == "origin_refused"
-    assert ORIGIN not in flow.metadata
-
-
-def test_the_origin_of_a_listed_page_is_noted_for_its_response(dispatcher, make_flow):
-    flow = make_flow(headers=[("origin", "https://app.example")])
-    assert dispatcher.dispatch(flow) == "upstream default"
-    assert flow.metadata[ORIGIN] == b"https://app.example"
-
-
 def test_our_own_page_needs_a_ticket(dispatcher, make_flow):
     path = "/proxy/a/run/replay-1/v1/messages"
     ours = [("origin", "http://localhost")]
@@ -91,15 +76,3 @@ def test_our_own_page_needs_a_ticket(dispatcher, make_flow):
     flow = make_flow("POST", path, [*ours, (HEADER, ticket)])
     assert dispatcher.dispatch(flow) == "upstream a"
     assert flow.metadata[ORIGIN] == b"http://localhost"
-
-
-def test_a_preflight_request_is_responded_to_here(dispatcher, make_flow):
-    asked = [("origin", "https://app.example"), ("access-control-request-method", "POST")]
-    response = dispatcher.dispatch(make_flow("OPTIONS", headers=asked))
-    assert isinstance(response, http.Response)
-    assert response.headers["access-control-allow-origin"] == "https://app.example"
-
-
-def test_rules_for_browsers_are_for_proxy_endpoints_alone(dispatcher, make_flow):
-    navigation = [("sec-fetch-mode", "navigate"), ("accept", "text/html")]
-    assert dispatcher.dispatch(make_flow("GET", "/settings", navigation)) == "web"

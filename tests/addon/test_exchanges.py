@@ -14,32 +14,6 @@ def begin(exchanges):
     return begin_one
 
 
-@pytest.mark.parametrize(
-    ("version", "connection", "close_after"),
-    [
-        ("HTTP/1.1", "keep-alive", False),
-        ("HTTP/1.1", "close", True),
-        ("HTTP/1.0", "keep-alive", True),
-    ],
-)
-def test_the_upstream_is_spoken_to_in_http_1_1_whatever_the_client_speaks(
-    make_flow, begin, version, connection, close_after
-):
-    flow = make_flow(headers=[("connection", connection)])
-    flow.request.http_version = version
-    exchange = begin(flow)
-    assert flow.request.http_version == "HTTP/1.1"
-    assert exchange.is_http_1_0 is (version == "HTTP/1.0")
-    assert exchange.close_after is close_after
-
-
-@pytest.mark.parametrize(("expectation", "kept"), [("100-Continue", True), ("a-surprise", False)])
-def test_only_the_expectation_that_the_core_meets_is_left(make_flow, begin, expectation, kept):
-    flow = make_flow(headers=[("expect", expectation)])
-    begin(flow)
-    assert ("expect" in flow.request.headers) is kept
-
-
 def test_an_exchange_that_is_over_leaves_nothing_in_memory(make_flow, begin, exchanges, memory):
     flow = make_flow(content=b"body")
     exchange = begin(flow)

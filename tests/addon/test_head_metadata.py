@@ -136,13 +136,6 @@ def test_whom_a_call_belongs_to_is_kept_and_of_its_credential_only_the_kind(
     }
 
 
-def test_a_request_without_such_headers_has_none_of_it(spooler, open_capture, tmp_path):
-    open_capture(spooler).finish(Ending(outcome="complete"), 1.0)
-    (exchange,) = read_all(tmp_path / "spool")
-    head = exchange.head
-    assert (head.credential_kind, head.workspace_id, head.client_hints) == (None, None, None)
-
-
 def test_no_header_of_an_endpoint_without_bodies_brings_text_into_the_spool(
     spooler, open_capture, tmp_path
 ):
@@ -287,10 +280,6 @@ def test_named_fields_of_a_response_are_kept_and_no_others():
             "retry-after": "7",
         },
     )
-
-
-def test_a_response_without_such_headers_has_its_status():
-    assert OF_RESPONSES.make_head(200, ()) == ResponseHead(status_code=200)
 
 
 def test_what_is_kept_of_a_response_is_bounded():

@@ -1,12 +1,10 @@
 import errno
 import os
 import shutil
-from dataclasses import replace
 
 import pytest
 
 from store.spool.format import Ending
-from tests.addon.endpoints import ENDPOINT
 from tests.addon.spooling import fail, fail_with, read_all
 
 
@@ -198,13 +196,3 @@ def test_where_no_reserve_can_be_made_the_service_is_well(spooler, monkeypatch):
     monkeypatch.setattr("runtime.reserve_file.os.posix_fallocate", fail(errno.EACCES))
     spooler.check_disk()
     assert spooler.troubles.current is None
-
-
-def test_an_endpoint_that_keeps_metadata_only_spools_no_request_body(
-    spooler, open_capture, tmp_path
-):
-    capture = open_capture(spooler, endpoint=replace(ENDPOINT, metadata_only=True))
-    capture.finish(Ending(outcome="complete"), 1.0)
-    (exchange,) = read_all(tmp_path / "spool")
-    assert exchange.request_body is None
-    assert exchange.head.request_bytes == 2

@@ -1,4 +1,3 @@
-import json
 import time
 from types import SimpleNamespace
 
@@ -73,42 +72,6 @@ async def test_a_client_that_takes_nothing_of_a_call_keeps_its_time(timeouts, be
     begin(handler.client, Phase.IDLE, request_is_whole=True)
     timeouts.close_overdue(time.monotonic() + WEB_UNREAD_S + 1)
     assert not handler.client_transport.was_aborted
-
-
-@pytest.mark.parametrize("phase", [Phase.REQUEST, Phase.FIRST_BYTE])
-async def test_a_client_that_sends_no_more_of_its_body_is_told_and_closed(
-    timeouts, begin, connect, phase
-):
-    handler = connect()
-    begin(handler.client, phase)
-    timeouts.close_overdue(LATER_S)
-    head, _, body = handler.client_transport.written.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 408 ")
-    assert "request body" in json.loads(body)["error"]["message"]
-    assert handler.client in handler.closed
-
-
-async def test_a_client_whose_body_the_upstream_has_not_taken_yet_is_not_blamed(
-    timeouts, begin, connect
-):
-    handler = connect()
-    server, transport = await connect_upstream(handler)
-    transport.unsent_bytes = 1
-    begin(handler.client, Phase.FIRST_BYTE)
-    timeouts.close_overdue(LATER_S)
-    assert handler.closed == [server]
-    assert handler.client_transport.written == b""
-
-
-async def test_a_client_that_sends_a_byte_now_and_then_is_told_and_closed(
-    timeouts, begin, connect, settings
-):
-    handler = connect()
-    exchange = begin(handler.client, Phase.REQUEST)
-    exchange.upload_since_s -= settings.request_idle_seconds + 1
-    exchange.pass_request_chunk(b"x" * 100)
-    timeouts.close_overdue(time.monotonic())
-    assert handler.client_transport.written.startswith(b"HTTP/1.1 408 ")
 
 
 async def test_a_client_that_goes_on_sending_fast_enough_is_never_ended(

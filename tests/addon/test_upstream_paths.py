@@ -31,6 +31,7 @@ MESSAGES = UpstreamCall(Destination.MESSAGES, is_billed=True)
         ("POST", "/v1/sessions/sesn_01Ab/events", BILLED),
         ("GET", "/v1/sessions/sesn_01Ab/events", FREE),
         ("POST", "/v1/sessions/sesn_01Ab/archive", FREE),
+        ("POST", "/v1/deployments/depl_1", BILLED),
         ("POST", "/v1/deployments/depl_1/run", BILLED),
         ("POST", "/v1/deployments/depl_1/pause", FREE),
         ("POST", "/v1/dreams", BILLED),

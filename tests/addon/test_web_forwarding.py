@@ -10,27 +10,6 @@ def forwarder(settings, config, exchanges):
     return WebForwarder(settings, config, exchanges)
 
 
-def test_the_web_process_gets_the_request_with_the_clients_address(forwarder, exchanges, make_flow):
-    forged = [("X-Taximeter-Client", "t 10.0.0.1"), ("x-forwarded-for", "10.0.0.2")]
-    flow = make_flow("GET", "/settings", forged)
-    assert forwarder.forward(flow) is None
-    request = flow.request
-    assert (request.scheme, request.host, request.port) == ("http", "127.0.0.1", 1234)
-    assert request.headers.get_all("x-taximeter-client") == ["t 127.0.0.1"]
-    exchange = exchanges.find(flow.client_conn.id)
-    assert exchange is not None
-    assert (exchange.endpoint, exchange.is_logged) == (None, False)
-    assert request.stream is False  # it is read whole before a connection is opened
-
-
-def test_the_web_process_gets_cookies_and_the_host_and_no_upstream_credential(forwarder, make_flow):
-    flow = make_flow("GET", "/", [("cookie", "session=1"), ("x-api-key", "sk-ant-x")])
-    forwarder.forward(flow)
-    assert flow.request.headers["cookie"] == "session=1"
-    assert flow.request.headers["host"] == "localhost"
-    assert "x-api-key" not in flow.request.headers
-
-
 def test_without_a_web_process_the_pages_are_unavailable(settings, config, exchanges, make_flow):
     forwarder = WebForwarder(settings, replace(config, web_port=None), exchanges)
     refusal = forwarder.forward(make_flow("GET", "/"))

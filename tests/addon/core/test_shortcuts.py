@@ -3,26 +3,22 @@
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
 
-import sys
-import uuid
 from contextlib import suppress
 
 import pytest
 from hypothesis import given, strategies as st
-from mitmproxy import connection, hooks, options
+from mitmproxy import connection, options
 from mitmproxy.addons import proxyserver
-from mitmproxy.http import Headers, HTTPFlow, Message
+from mitmproxy.http import Headers, Message
 from mitmproxy.net.http import http1, url, validate
 from mitmproxy.proxy import context
 from mitmproxy.proxy.layers import http as http_layers
-from mitmproxy.proxy.layers.http._hooks import HttpRequestHook
 from mitmproxy.test import taddons, tflow, tutils
 
 from addon import mitmproxy_patches, mitmproxy_shortcuts
 from addon.core import header_shortcuts, shortcuts
 
 NAMES = st.sampled_from([b"Host", b"host", b"HOST", b"X-A", b"x-a", b"x-b", b"\xff", b"a\nb", b""])
-CLIENT, SERVER = tflow.tclient_conn(), tflow.tserver_conn()
 FIELDS = st.lists(st.tuples(NAMES, st.binary(max_size=3)), max_size=8)
 
 
@@ -163,34 +159,6 @@ def test_headers_are_made_in_one_pass_and_still_of_bytes_alone(monkeypatch):
     with pytest.raises(TypeError):
         Headers([("host", b"a")])  # type: ignore[list-item]
     assert count_updates(monkeypatch) == 0
-
-
-def count_lines_made():
-    """Return how many fields of a head are asked for one by one."""
-    asked = []
-
-    class Fields(tuple):  # type: ignore[type-arg]
-        def __iter__(self):
-            for field in super().__iter__():
-                asked.append(sys._getframe(1).f_code.co_name)
-                yield field
-
-    headers = Headers()
-    headers.fields = Fields(((b"Host", b"a"), (b"x-a", b"")))
-    assert bytes(headers) == b"Host: a\r\nx-a: \r\n"
-    assert bytes(Headers()) == b""
-    return asked.count("<genexpr>")
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_makes_a_head_line_by_line():
-    assert count_lines_made() == 2
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_a_head_is_made_at_once():
-    mitmproxy_patches.take_shortcuts()
-    assert count_lines_made() == 0
 
 
 def count_parsed_hosts(monkeypatch):
@@ -362,32 +330,6 @@ def test_connections_are_keys_by_what_they_are():
     assert hash(client) == object.__hash__(client)
 
 
-def count_random_ids(monkeypatch):
-    made = []
-    with monkeypatch.context() as patched:
-        patched.setattr(uuid, "uuid4", lambda: made.append(1))
-        HTTPFlow(CLIENT, SERVER)
-    return len(made)
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_gives_each_flow_a_random_id(monkeypatch):
-    assert count_random_ids(monkeypatch) == 1
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_a_flow_is_numbered_and_has_all_that_the_stock_one_has(monkeypatch):
-    stock = vars(HTTPFlow(CLIENT, SERVER, live=True))
-    mitmproxy_patches.take_shortcuts()
-    flows = [vars(HTTPFlow(CLIENT, SERVER, live=True)) for _ in range(2)]
-    assert flows[0].pop("id") != flows[1].pop("id")
-    for each in (stock, *flows):
-        each.pop("id", None)
-        assert each.pop("timestamp_created") > 0
-    assert flows == [stock, stock]
-    assert count_random_ids(monkeypatch) == 0
-
-
 @pytest.mark.usefixtures("unpatched")
 def test_the_core_still_makes_a_connection_for_each_fork(made):
     here = make_context()
@@ -406,31 +348,6 @@ def test_a_fork_has_all_that_the_stock_one_has(made):
     assert vars(fork) == vars(stock)
     assert fork.layers is not here.layers
     assert made == []
-
-
-def count_class_checks(monkeypatch):
-    asked: list[type] = []
-
-    def is_dataclass(kind):
-        asked.append(kind)
-        return True
-
-    monkeypatch.setattr(hooks, "is_dataclass", is_dataclass)
-    flow = tflow.tflow()
-    hook = HttpRequestHook(flow)
-    assert (hook.flow, hook.name, hook.blocking) == (flow, "request", True)
-    return len(asked)
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_asks_each_hook_for_its_class(monkeypatch):
-    assert count_class_checks(monkeypatch) == 1
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_hooks_are_made_without_asking_for_their_class(monkeypatch):
-    mitmproxy_patches.take_shortcuts()
-    assert count_class_checks(monkeypatch) == 0
 
 
 @pytest.mark.usefixtures("unpatched")

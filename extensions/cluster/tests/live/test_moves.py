@@ -20,6 +20,7 @@ from tests.live.service import Endpoint, Row, Service
 from tests.redis_server import RedisServer
 from tests.upstream import Upstream, wait_until
 
+pytestmark = pytest.mark.live
 PAUSE_S = 0.1
 
 

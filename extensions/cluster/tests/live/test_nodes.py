@@ -31,6 +31,7 @@ from tests.redis_server import RedisServer
 from tests.store.stored_words import find_word
 from tests.upstream import Upstream, wait_until
 
+pytestmark = pytest.mark.live
 WORD = "quokkaplonkify"
 MESSAGE = b'{"model": "haiku", "messages": [{"role": "user", "content": "%s"}]}' % WORD.encode()
 COMPARED = ("entry_id", "outcome", "request_body", "response_body", "credential_hmac", "cost_cents")
@@ -134,16 +135,6 @@ def test_a_node_without_the_role_forwards_nothing(nodes):
     assert (response.status, response.header("x-taximeter-error")) == (404, "not_a_proxy_node")
 
 
-def test_calls_go_on_while_the_server_is_away_and_arrive_when_it_is_back(nodes):
-    endpoint = nodes.endpoint()
-    nodes.redis.kill()
-    try:
-        assert [endpoint.send().status for _ in range(3)] == [200] * 3
-    finally:
-        nodes.redis.start()
-    nodes.rows(endpoint.slug, 4)
-
-
 def test_an_erasure_reaches_a_copy_that_was_killed_between_order_and_execution(nodes):
     endpoint = nodes.endpoint()
     endpoint.send(endpoint.message(MESSAGE))
@@ -208,16 +199,6 @@ def test_a_call_that_comes_after_an_erasure_and_began_before_is_erased_in_both_c
         node.wait_until(
             lambda node=node: find_word(node.data_dir, WORD) == [], "the end of the text"
         )
-
-
-@pytest.mark.parametrize("killed", ["proxy", "copy"])
-def test_a_cluster_process_that_is_killed_loses_and_doubles_nothing(nodes, killed):
-    endpoint = nodes.endpoint()
-    node = getattr(nodes, killed)
-    pids = node.kill9("cluster")
-    assert [endpoint.send().status for _ in range(3)] == [200] * 3
-    node.wait_restarted(pids)
-    nodes.rows(endpoint.slug, 4)
 
 
 def _restart_redis(scene: Scene, redis: RedisServer) -> None:
