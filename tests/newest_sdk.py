@@ -12,7 +12,12 @@ from tempfile import TemporaryDirectory
 from tests import ROOT
 
 PACKAGE = "anthropic"
-TESTS = ("tests/wire/test_decisions.py", "tests/wire/test_response_costs.py", "tests/metering/test_sdk_models.py")  # fmt: skip
+TESTS = (
+    "tests/wire/test_decisions.py",
+    "tests/wire/test_response_costs.py",
+    "tests/metering/test_sdk_models.py",
+    "extensions/reconcile/tests/test_analytics.py",
+)
 INSTALL_S = 300.0
 
 

@@ -20,6 +20,7 @@ from tests.docs import (
     walk_commands,
 )
 from tests.packaging.notes import find_notes
+from tests.wire.decisions import load_decisions
 
 READMES = sorted(ROOT.glob("extensions/*/README.md"))
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md"), *READMES]
@@ -126,6 +127,11 @@ def test_files_that_a_page_on_internals_names_exist(page):
     named = FILE.findall(page.read_text())
     assert named
     assert [name for name in named if not any((room / name).exists() for room in rooms)] == []
+
+
+def test_files_that_decisions_about_the_upstreams_api_name_exist():
+    rows = [row for kind in load_decisions().values() for row in kind.rows]
+    assert {path for row in rows for path in row.read_in if not (ROOT / path).exists()} == set()
 
 
 def test_the_introduction_is_read_in_ten_minutes_and_names_files_that_exist():

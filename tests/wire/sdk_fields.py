@@ -31,9 +31,16 @@ from anthropic.types.beta import (
     BetaRawMessageStreamEvent,
 )
 from anthropic.types.beta.message_create_params import MessageCreateParams as BetaCreateParams
+from anthropic.types.beta.messages import BetaMessageBatchIndividualResponse
+from anthropic.types.beta.messages.batch_create_params import (
+    BatchCreateParams as BetaBatchCreateParams,
+)
+from anthropic.types.messages import BatchCreateParams, MessageBatchIndividualResponse
 from pydantic import BaseModel
 from typing_extensions import get_type_hints, is_typeddict
 
+# What these have is what a request or response has: of a line of a batch, and of the end of a stream.
+_WHOLE = {"requests[].params", "result.message", "delta"}
 _LISTS = (list, Iterable, Sequence)
 _BLOCKS = ("content[]", "system[]", "tools[]")
 _OF_A_BLOCK = {"type", "cache_control", "content"}
@@ -48,14 +55,17 @@ class Field(NamedTuple):
 
 
 def list_request_fields() -> set[Field]:
-    """Return the fields of a request for a message, stable and beta."""
-    return {field for root in (MessageCreateParams, BetaCreateParams) for field in _walk(root, "")}
+    """Return the fields of a request for a message or for a batch of them, stable and beta."""
+    roots = (MessageCreateParams, BetaCreateParams, BatchCreateParams, BetaBatchCreateParams)
+    return {field for root in roots for field in _walk(root, "")}
 
 
 def list_response_fields() -> set[Field]:
-    """Return the fields of a message, stable and beta, and of the end of a stream, which adds to it."""
-    roots = (Message, BetaMessage, RawMessageDeltaEvent, BetaRawMessageDeltaEvent)
-    return {field for root in roots for field in _walk(root, "")}
+    """Return the fields of a message, stable and beta, of the end of a stream, which adds to it, and of
+    a line of a batch's results."""
+    messages = (Message, BetaMessage, RawMessageDeltaEvent, BetaRawMessageDeltaEvent)
+    lines = (MessageBatchIndividualResponse, BetaMessageBatchIndividualResponse)
+    return {field for root in (*messages, *lines) for field in _walk(root, "")}
 
 
 def list_stream_events() -> set[str]:
@@ -98,8 +108,7 @@ def _walk_object(kind: Any, fields: dict[str, Any], path: str) -> Iterator[Field
     kept = _OF_A_BLOCK if _BLOCKS[0] not in parent else _OF_A_BLOCK - {"content"}
     for part, annotation in fields.items():
         if not is_block or part in kept:
-            # In a stream, what is not usage comes in ``delta``.
-            place = "" if path == "delta" else path
+            place = "" if path in _WHOLE else path
             yield from _walk(annotation, f"{place}.{part}".lstrip("."))
 
 
