@@ -39,8 +39,6 @@ class RecordedItems(ResponseModel):
     "/recorded-usage",
     name="getRecordedUsage",
     summary="What was recorded in a period, as `taximeter reconcile` compares it with upstream's reports.",
-    request=RecordedUsageQuery,
-    response=RecordedItems,
     reads_calls=True,
 )
 def get_recorded_usage(context: Context[RecordedUsageQuery]) -> RecordedItems:

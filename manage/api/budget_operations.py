@@ -99,8 +99,6 @@ class CreatedWebhook(BudgetWebhook):
     _ENDPOINT_PATH,
     name="getEndpointBudget",
     summary="The budget of a proxy endpoint, by its id or slug, and what was spent of it.",
-    request=NoFields,
-    response=Budget,
     errors=_NO_ENDPOINT_BUDGET,
     reads_calls=True,
 )
@@ -113,8 +111,6 @@ def get_endpoint_budget(context: Context[NoFields]) -> Budget:
     _ENDPOINT_PATH,
     name="setEndpointBudget",
     summary="Set the budget of a proxy endpoint, by its id or slug.",
-    request=NewBudget,
-    response=Budget,
     errors=_NO_ENDPOINT | _FOR_OWNERS,
 )
 def set_endpoint_budget(context: Context[NewBudget]) -> Budget:
@@ -126,8 +122,6 @@ def set_endpoint_budget(context: Context[NewBudget]) -> Budget:
     _ENDPOINT_PATH,
     name="deleteEndpointBudget",
     summary="Delete the budget of a proxy endpoint, by its id or slug.",
-    request=NoFields,
-    response=Done,
     errors=_NO_ENDPOINT_BUDGET | _FOR_OWNERS,
 )
 def delete_endpoint_budget(context: Context[NoFields]) -> Done:
@@ -143,8 +137,6 @@ def delete_endpoint_budget(context: Context[NoFields]) -> Done:
     "/budgets",
     name="listBudgets",
     summary="The budgets of your organisation and its endpoints, newest first.",
-    request=PageQuery,
-    response=BudgetPage,
     reads_calls=True,
 )
 def list_budgets(context: Context[PageQuery]) -> BudgetPage:
@@ -159,8 +151,6 @@ def list_budgets(context: Context[PageQuery]) -> BudgetPage:
     _PATH,
     name="getBudget",
     summary="The budget of your organisation, and what was spent of it.",
-    request=NoFields,
-    response=Budget,
     errors=_NO_BUDGET,
     reads_calls=True,
 )
@@ -173,8 +163,6 @@ def get_budget(context: Context[NoFields]) -> Budget:
     _PATH,
     name="setBudget",
     summary="Set the budget of your organisation, over all of its endpoints.",
-    request=NewBudget,
-    response=Budget,
     errors=_FOR_OWNERS,
 )
 def set_budget(context: Context[NewBudget]) -> Budget:
@@ -186,8 +174,6 @@ def set_budget(context: Context[NewBudget]) -> Budget:
     _PATH,
     name="deleteBudget",
     summary="Delete the budget of your organisation. Those of its endpoints stay.",
-    request=NoFields,
-    response=Done,
     errors=_NO_BUDGET | _FOR_OWNERS,
 )
 def delete_budget(context: Context[NoFields]) -> Done:
@@ -216,8 +202,6 @@ def _put(context: Context[NewBudget], endpoint: str | None) -> Budget:
     _WEBHOOK_PATH,
     name="getBudgetWebhook",
     summary="Where budgets are reported to besides the owners' mail.",
-    request=NoFields,
-    response=BudgetWebhook,
     errors=_NO_WEBHOOK | _FOR_OWNERS,
 )
 def get_webhook(context: Context[NoFields]) -> BudgetWebhook:
@@ -232,8 +216,6 @@ def get_webhook(context: Context[NoFields]) -> BudgetWebhook:
     _WEBHOOK_PATH,
     name="setBudgetWebhook",
     summary="Set where budgets are reported to. Each time it gets a new secret.",
-    request=NewWebhook,
-    response=CreatedWebhook,
     errors=_FOR_OWNERS,
 )
 def set_webhook(context: Context[NewWebhook]) -> CreatedWebhook:
@@ -246,24 +228,8 @@ def set_webhook(context: Context[NewWebhook]) -> CreatedWebhook:
     _WEBHOOK_PATH,
     name="deleteBudgetWebhook",
     summary="Report budgets by mail alone.",
-    request=NoFields,
-    response=Done,
     errors=_NO_WEBHOOK | _FOR_OWNERS,
 )
 def delete_webhook(context: Context[NoFields]) -> Done:
     context.management.budgets.delete_webhook(context.caller)
     return Done()
-
-
-OPERATIONS = (
-    get_endpoint_budget,
-    set_endpoint_budget,
-    delete_endpoint_budget,
-    list_budgets,
-    get_budget,
-    set_budget,
-    delete_budget,
-    get_webhook,
-    set_webhook,
-    delete_webhook,
-)

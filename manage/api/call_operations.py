@@ -85,6 +85,3 @@ def list_calls(context: Context[CallsQuery]) -> Iterator[bytes]:
     yield from page.encode_items()
     cursor = page.next_cursor
     yield b',"nextCursor":%b,"hasMore":%b}' % tuple(map(orjson.dumps, (cursor, cursor is not None)))
-
-
-OPERATIONS = (list_calls,)

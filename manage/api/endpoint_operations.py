@@ -79,8 +79,6 @@ class EndpointPage(ListResponse):
     "/proxy-endpoints",
     name="listProxyEndpoints",
     summary="The proxy endpoints of your organisation, newest first.",
-    request=PageQuery,
-    response=EndpointPage,
 )
 def list_endpoints(context: Context[PageQuery]) -> EndpointPage:
     query = context.request
@@ -93,8 +91,6 @@ def list_endpoints(context: Context[PageQuery]) -> EndpointPage:
     "/proxy-endpoints",
     name="createProxyEndpoint",
     summary="Create a proxy endpoint, or make a deleted one again by its slug. It works immediately.",
-    request=NewEndpoint,
-    response=Endpoint,
     status=HTTPStatus.CREATED,
     errors={
         HTTPStatus.FORBIDDEN: "Only an owner of the organisation may change whether bodies are stored, also of a slug that is made again.",
@@ -118,8 +114,6 @@ def create_endpoint(context: Context[NewEndpoint]) -> Endpoint:
     "/proxy-endpoints/{id}",
     name="getProxyEndpoint",
     summary="One proxy endpoint, by its id or slug.",
-    request=NoFields,
-    response=Endpoint,
     errors=_NOT_FOUND,
 )
 def get_endpoint(context: Context[NoFields]) -> Endpoint:
@@ -132,8 +126,6 @@ def get_endpoint(context: Context[NoFields]) -> Endpoint:
     "/proxy-endpoints/{id}",
     name="updateProxyEndpoint",
     summary="Change a proxy endpoint, by its id or slug. The change applies from the next call on.",
-    request=EndpointChange,
-    response=Endpoint,
     errors=_NOT_FOUND
     | {
         HTTPStatus.FORBIDDEN: "Only an owner of the organisation may change an endpoint that has a budget or a retention rule, and whether bodies are stored."
@@ -156,8 +148,6 @@ def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
     "/proxy-endpoints/{id}",
     name="deleteProxyEndpoint",
     summary="Delete a proxy endpoint, by its id or slug. Its recorded calls are kept.",
-    request=NoFields,
-    response=Done,
     errors=_NOT_FOUND
     | {
         HTTPStatus.FORBIDDEN: "Only an owner of the organisation may delete an endpoint that has a budget or a retention rule."
@@ -166,6 +156,3 @@ def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
 def delete_endpoint(context: Context[NoFields]) -> Done:
     context.management.delete_endpoint(context.caller, context.id)
     return Done()
-
-
-OPERATIONS = (list_endpoints, create_endpoint, get_endpoint, update_endpoint, delete_endpoint)

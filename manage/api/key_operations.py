@@ -51,8 +51,6 @@ class CreatedKey(ResponseModel):
     "/api-keys",
     name="listApiKeys",
     summary="Your own service API keys, newest first.",
-    request=PageQuery,
-    response=KeyPage,
 )
 def list_keys(context: Context[PageQuery]) -> KeyPage:
     query = context.request
@@ -65,8 +63,6 @@ def list_keys(context: Context[PageQuery]) -> KeyPage:
     "/api-keys",
     name="createApiKey",
     summary="Create a service API key. This response is the only place where the key itself is.",
-    request=NewKey,
-    response=CreatedKey,
     status=HTTPStatus.CREATED,
 )
 def create_key(context: Context[NewKey]) -> CreatedKey:
@@ -79,8 +75,6 @@ def create_key(context: Context[NewKey]) -> CreatedKey:
     "/api-keys/{id}",
     name="deleteApiKey",
     summary="Delete one of your service API keys. It stops working immediately.",
-    request=NoFields,
-    response=Done,
     errors={
         HTTPStatus.FORBIDDEN: "Only its owner may delete a key.",
         HTTPStatus.NOT_FOUND: "There is no such key in your organisation.",
@@ -89,6 +83,3 @@ def create_key(context: Context[NewKey]) -> CreatedKey:
 def delete_key(context: Context[NoFields]) -> Done:
     context.management.delete_key(context.caller, context.id)
     return Done()
-
-
-OPERATIONS = (list_keys, create_key, delete_key)

@@ -7,7 +7,8 @@ local user, or sends it to a remote service (``manage.cli.backend`` and ``manage
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Literal
+from types import ModuleType
+from typing import Any, Literal, Protocol, get_args, get_type_hints
 
 from manage.api.models import NoFields, RequestModel, ResponseModel
 from store.control.management import Management
@@ -65,29 +66,39 @@ class Operation[Request: RequestModel, Response: ResponseModel]:
         return self.method != "GET" and self.request is not NoFields
 
 
-def operation[Request: RequestModel, Response: ResponseModel](
+class _Declare(Protocol):
+    def __call__[Request: RequestModel, Response: ResponseModel](
+        self, run: Callable[[Context[Request]], Response], /
+    ) -> Operation[Request, Response]: ...
+
+
+def operation(
     method: Method,
     path: str,
     *,
     name: str,
     summary: str,
-    request: type[Request],
-    response: type[Response],
     status: HTTPStatus = HTTPStatus.OK,
     errors: Mapping[HTTPStatus, str] | None = None,
     is_slow: bool = False,
     reads_calls: bool = False,
-) -> Callable[[Callable[[Context[Request]], Response]], Operation[Request, Response]]:
-    """Return a decorator that makes an operation of the function that carries it out."""
+) -> _Declare:
+    """Return a decorator that makes an operation of the function that carries it out.
 
-    def declare(run: Callable[[Context[Request]], Response]) -> Operation[Request, Response]:
+    The models of its request and response are those of the function's annotations."""
+
+    def declare[Request: RequestModel, Response: ResponseModel](
+        run: Callable[[Context[Request]], Response],
+    ) -> Operation[Request, Response]:
+        types = get_type_hints(run)
+        (request,) = get_args(types["context"])
         return Operation(
             method=method,
             path=path,
             name=name,
             summary=summary,
             request=request,
-            response=response,
+            response=types["return"],
             run=run,
             status=status,
             errors=errors or {},
@@ -120,3 +131,8 @@ def streamed[Request: RequestModel, Response: ResponseModel](
         )
 
     return declare
+
+
+def list_declared(module: ModuleType) -> list[Operation[Any, Any]]:
+    """Return the operations that a module declares, in the order of their declarations."""
+    return [each for each in vars(module).values() if isinstance(each, Operation)]

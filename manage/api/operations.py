@@ -13,17 +13,17 @@ from manage.api import (
     search_operations,
     usage_operations,
 )
-from manage.api.operation import Operation
+from manage.api.operation import Operation, list_declared
 from runtime import extensions
 
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
-    *endpoint_operations.OPERATIONS,
-    *budget_operations.OPERATIONS,
-    *key_operations.OPERATIONS,
-    *organization_operations.OPERATIONS,
-    *usage_operations.OPERATIONS,
-    *call_operations.OPERATIONS,
-    *search_operations.OPERATIONS,
-    *retention_operations.OPERATIONS,
+    *list_declared(endpoint_operations),
+    *list_declared(budget_operations),
+    *list_declared(key_operations),
+    *list_declared(organization_operations),
+    *list_declared(usage_operations),
+    *list_declared(call_operations),
+    *list_declared(search_operations),
+    *list_declared(retention_operations),
     *chain(*extensions.call().operations()),
 )

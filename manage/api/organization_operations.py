@@ -26,8 +26,6 @@ class CurrentOrganization(ResponseModel):
     "/organization",
     name="getOrganization",
     summary="Your organisation.",
-    request=NoFields,
-    response=CurrentOrganization,
 )
 def get_organization(context: Context[NoFields]) -> CurrentOrganization:
     member = context.management.get_member(context.caller, context.caller.user_id)
@@ -43,8 +41,6 @@ def get_organization(context: Context[NoFields]) -> CurrentOrganization:
     "/organization",
     name="updateOrganization",
     summary="Change the time zone of your organisation.",
-    request=OrganizationChange,
-    response=CurrentOrganization,
     errors={HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."},
 )
 def update_organization(context: Context[OrganizationChange]) -> CurrentOrganization:
@@ -55,6 +51,3 @@ def update_organization(context: Context[OrganizationChange]) -> CurrentOrganiza
         name=member.organization_name,
         time_zone=context.request.time_zone,
     )
-
-
-OPERATIONS = (get_organization, update_organization)

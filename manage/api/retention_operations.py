@@ -200,8 +200,6 @@ class OpenErasures(ResponseModel):
     "/retention",
     name="getRetention",
     summary="How long your organisation keeps calls, and what the next run is going to remove.",
-    request=NoFields,
-    response=Retention,
     reads_calls=True,
 )
 def get_retention(context: Context[NoFields]) -> Retention:
@@ -213,8 +211,6 @@ def get_retention(context: Context[NoFields]) -> Retention:
     "/retention",
     name="putRetention",
     summary="Set how long your organisation keeps calls. A field that is left out is null.",
-    request=RetentionRule,
-    response=Retention,
     errors=_OWNERS,
 )
 def put_retention(context: Context[RetentionRule]) -> Retention:
@@ -228,8 +224,6 @@ def put_retention(context: Context[RetentionRule]) -> Retention:
     "/proxy-endpoints/{id}/retention",
     name="getProxyEndpointRetention",
     summary="How long the calls of one endpoint are kept, by its id or slug.",
-    request=NoFields,
-    response=EndpointRetention,
     errors=_NO_ENDPOINT,
 )
 def get_endpoint_retention(context: Context[NoFields]) -> EndpointRetention:
@@ -242,8 +236,6 @@ def get_endpoint_retention(context: Context[NoFields]) -> EndpointRetention:
     "/proxy-endpoints/{id}/retention",
     name="putProxyEndpointRetention",
     summary="Set how long the calls of one endpoint are kept. A field that is left out is null.",
-    request=EndpointRetentionRule,
-    response=EndpointRetention,
     errors=_NO_ENDPOINT | _OWNERS,
 )
 def put_endpoint_retention(context: Context[EndpointRetentionRule]) -> EndpointRetention:
@@ -257,8 +249,6 @@ def put_endpoint_retention(context: Context[EndpointRetentionRule]) -> EndpointR
     "/erasures",
     name="createErasure",
     summary="Erase calls with their texts, or count them.",
-    request=NewErasure,
-    response=ErasureState,
     status=HTTPStatus.ACCEPTED,
     errors=_OWNERS,
 )
@@ -277,8 +267,6 @@ def create_erasure(context: Context[NewErasure]) -> ErasureState:
     "/erasures",
     name="listErasures",
     summary="The erasures that have not ended, the oldest first.",
-    request=NoFields,
-    response=OpenErasures,
     errors=_OWNERS,
 )
 def list_erasures(context: Context[NoFields]) -> OpenErasures:
@@ -291,20 +279,7 @@ def list_erasures(context: Context[NoFields]) -> OpenErasures:
     "/erasures/{id}",
     name="getErasure",
     summary="How far an erasure is.",
-    request=NoFields,
-    response=ErasureState,
     errors=_OWNERS | {HTTPStatus.NOT_FOUND: "There is no such erasure in your organisation."},
 )
 def get_erasure(context: Context[NoFields]) -> ErasureState:
     return ErasureState.make(context.management.removal.get_erasure(context.caller, context.id))
-
-
-OPERATIONS = (
-    get_retention,
-    put_retention,
-    get_endpoint_retention,
-    put_endpoint_retention,
-    create_erasure,
-    list_erasures,
-    get_erasure,
-)

@@ -73,8 +73,6 @@ class SearchHits(ResponseModel):
     "/search",
     name="searchCalls",
     summary="Texts that were said in your organisation's calls, each with its first call.",
-    request=SearchQuery,
-    response=SearchHits,
     is_slow=True,
     reads_calls=True,
 )
@@ -82,6 +80,3 @@ def search_calls(context: Context[SearchQuery]) -> SearchHits:
     query = context.request
     only = Filter(slug=query.endpoint, model=query.model, session_id=query.session, role=query.role)
     return SearchHits.make(context.management.search(context.caller, query.q, only, query.limit))
-
-
-OPERATIONS = (search_calls,)

@@ -186,8 +186,6 @@ class Run(ResponseModel):
     "/usage",
     name="getUsage",
     summary="Totals of your organisation's calls, by day, model, endpoint, client, credential or billing.",
-    request=UsageQuery,
-    response=Usage,
     reads_calls=True,
 )
 def get_usage(context: Context[UsageQuery]) -> Usage:
@@ -201,8 +199,6 @@ def get_usage(context: Context[UsageQuery]) -> Usage:
     "/runs/{id}",
     name="getRun",
     summary="Totals of the calls of one run, and of each model. A run without calls has zeros.",
-    request=NoFields,
-    response=Run,
     errors={
         HTTPStatus.NOT_FOUND: "There is no such run: an id has 1 to 64 letters, digits and . _ -"
     },
@@ -210,6 +206,3 @@ def get_usage(context: Context[UsageQuery]) -> Usage:
 )
 def get_run(context: Context[NoFields]) -> Run:
     return Run.make(context.management.run_usage(context.caller, context.id))
-
-
-OPERATIONS = (get_usage, get_run)

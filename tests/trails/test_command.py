@@ -82,15 +82,10 @@ class Label(ResponseModel):
     "/labels",
     name="createLabel",
     summary="Create a label.",
-    request=NewLabel,
-    response=Label,
     status=HTTPStatus.CREATED,
 )
 def create_label(context: Context[NewLabel]) -> Label:
     return Label.of(context.management.create_label(context.caller, context.request.name))
-
-
-OPERATIONS = (create_label,)
 '''
 COMMAND = '''"""``taximeter labels create``, here or on a remote service."""
 
@@ -195,8 +190,8 @@ def test_the_trail(copy):
     )
     copy.insert(
         "manage/api/operations.py",
-        "    *label_operations.OPERATIONS,\n",
-        after="    *key_operations.OPERATIONS,\n",
+        "    *list_declared(label_operations),\n",
+        after="    *list_declared(key_operations),\n",
     )
     copy.create("manage/cli/label_commands.py", COMMAND)
     copy.insert(
