@@ -1,7 +1,6 @@
 """Hostile queries against the whole service, from six organisations at once."""
 
 import json
-import os
 import selectors
 import signal
 from contextlib import suppress
@@ -160,27 +159,4 @@ def test_while_the_pool_is_away_tables_and_calls_are_missing_and_they_come_back(
     finally:
         service.signal(signal.SIGCONT)
     service.wait_restarted(killed)
-    assert_everything_is_answered(service, victim)
-
-
-def test_without_a_pool_tables_say_so_and_the_rest_goes_on(service, people):
-    victim, _ = people
-    service.wait_until(lambda: len(service.query_pids()) == 3, "all query processes")
-    pool = service.pids()["queries"]
-    os.kill(pool, signal.SIGSTOP)
-    try:
-        service.wait_until(
-            lambda: psutil.Process(pool).status() == psutil.STATUS_STOPPED, "the pool's stop"
-        )
-        killed = set(service.query_pids())
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
-        answer = victim.get("/traces/usage.json")
-        assert answer.status == 503
-        assert int(answer.head.header("retry-after") or 0) > 0
-        assert "Queries cannot be run" in json.loads(answer.body)["error"]["message"]
-        assert victim.get("/").status == 200
-    finally:
-        os.kill(pool, signal.SIGCONT)
-    service.wait_until(lambda: set(service.query_pids()) - killed, "a query process")
     assert_everything_is_answered(service, victim)

@@ -90,7 +90,7 @@ async def test_a_process_that_responds_lives_on_also_after_all_stood_still(watch
     async def ask():
         asked.append(1)
         if len(asked) == 2:
-            time.sleep(20 * liveness.TURN_S * liveness.MOST_TURNS)
+            time.sleep(3 * liveness.TURN_S * liveness.MOST_TURNS)
             await asyncio.sleep(2 * liveness.TURN_S)
 
     child, running = await watch(RESPONDING, lines, ask)

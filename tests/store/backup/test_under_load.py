@@ -22,7 +22,7 @@ ORGANIZATIONS = ("a", "b")
 ANSWER = (
     b'{"type":"message","model":"claude-haiku-4-5","usage":{"input_tokens":%d,"output_tokens":2}}'
 )
-ROUNDS = 4
+ROUNDS = 2
 
 
 def make_ingester(data_dir):

@@ -1,5 +1,4 @@
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -70,15 +69,6 @@ def test_default_is_not_made_again_once_it_was_deleted(control, organization):
 def test_before_the_first_start_there_is_nothing_to_manage(path):
     with ControlDatabase(path) as control, pytest.raises(NotFoundError, match="taximeter up"):
         control.get_local_organization()
-
-
-def test_many_processes_may_open_a_new_database_at_once(path):
-    def open_and_close(_):
-        with ControlDatabase(path) as control:
-            return control.set_up()
-
-    with ThreadPoolExecutor(8) as pool:
-        assert sorted(pool.map(open_and_close, range(8))) == [False] * 7 + [True]
 
 
 def test_a_slug_is_made_from_the_name_and_gets_a_suffix_when_taken(control, organization):

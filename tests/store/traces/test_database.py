@@ -12,7 +12,7 @@ import pytest
 
 from metering.billed_passes import Call
 from metering.entry import UsageLogEntry
-from metering.token_counts import UNKNOWN, TokenCounts, flatten
+from metering.token_counts import flatten
 from runtime import clock
 from store.spool.format import Rejection
 from store.traces.bodies import pieces
@@ -292,53 +292,6 @@ def test_only_what_is_new_in_a_batch_is_counted(traces):
 # --- hourly sums and rejections
 
 
-def test_hourly_sums_are_those_of_the_rows(traces):
-    traces.insert(
-        [
-            make_entry(),
-            make_entry(outcome="client_disconnected", duration_ms=None),
-            make_entry(
-                outcome="upstream_timeout",
-                usage_source="none",
-                tokens=UNKNOWN,
-                cost_cents=None,
-            ),
-            make_entry(cost_cents=None),
-            make_entry(
-                usage_source="estimated",
-                tokens=TokenCounts(10, 20, 30, 40),
-                estimated_cents=Decimal("0.25"),
-                cost_items=(
-                    *make_entry(cost_cents=Decimal(1)).cost_items[:3],
-                    make_item(
-                        component="output", quantity=20, cents=Decimal("0.25"), estimated=True
-                    ),
-                ),
-            ),
-            make_entry(model=None, created_at="2026-01-02T04:00:00.000Z"),
-        ]
-    )
-    first, second = hourly(traces)
-    sums = dict.fromkeys(SUMS, 0) | dict(
-        entries=5,
-        errors=1,
-        unpriced=1,
-        maybe_billed=1,
-        timed=4,
-        **flatten(TokenCounts(40, 80, 120, 160)),
-        unpriced_tokens=100,
-        cost_cents=3.75,
-        estimated_cents=0.25,
-        duration_ms=402.0,
-    )
-    assert first == sums
-    assert second["entries"] == 1
-    assert rows(traces, "select hour, model from usage_hourly order by hour") == [
-        ("2026-01-02T03", "claude-sonnet-4-5"),
-        ("2026-01-02T04", ""),
-    ]
-
-
 def test_rejections_of_a_flush_read_again_are_not_counted_twice(traces):
     def rejection(hour: str, count: int) -> Rejection:
         return Rejection(
@@ -392,28 +345,6 @@ def test_what_pricing_needs_of_an_entry_without_a_cost_comes_back(traces):
         inference_geo="us",
         items=unpriced.cost_items,
     )
-
-
-def test_giving_a_cost_moves_the_hourly_sums_with_it(traces):
-    traces.insert([make_entry(cost_cents=None), make_entry()])
-    item = make_item(cents=Decimal(5), price_version="2026-02-01")
-    cost = NewCost(usage_id=1, cost_cents=Decimal(5), cost_items=(item,))
-    for _ in range(2):
-        assert traces.update_costs([cost]) == 1
-        assert hourly(traces)[0]["cost_cents"] == 6.25
-        assert hourly(traces)[0]["unpriced"] == 0
-        assert hourly(traces)[0]["entries"] == 2
-    assert rows(traces, "select cost_cents from usage_log where id = 1") == [(5.0,)]
-    assert rows(traces, "select price_version, cents from usage_cost where usage_id = 1") == [
-        ("2026-02-01", 5.0)
-    ]
-    assert list(traces.iter_unpriced()) == []
-
-
-def test_taking_a_cost_away_makes_an_entry_unpriced(traces):
-    traces.insert([make_entry()])
-    traces.update_costs([NewCost(usage_id=1, cost_cents=None, cost_items=())])
-    assert (hourly(traces)[0]["cost_cents"], hourly(traces)[0]["unpriced"]) == (0, 1)
 
 
 def test_an_entry_that_is_gone_gets_no_cost(traces):

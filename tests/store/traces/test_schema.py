@@ -159,12 +159,6 @@ def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_migrating_twice_is_a_noop(traces_path, connection):
-    before = dump(connection)
-    with closing(database.open_database(traces_path, schema.migrations)) as again:
-        assert dump(again) == before
-
-
 def test_a_later_column_is_the_last_of_the_view_too(connection):
     before = columns(connection, "usage_log")
     schema.add_to_usage(LibraryDatabase(connection), {"later_tokens": "integer", "mood": "text"})
@@ -205,24 +199,6 @@ def test_a_migration_that_fails_leaves_nothing_behind(tmp_path):
         assert connection.execute("select name from sqlite_schema").fetchall() == []
 
 
-def test_a_newer_migration_is_applied_to_an_older_database(tmp_path):
-    path = tmp_path / "growing.db"
-    growing = Migrations("growing")
-
-    @growing()
-    def m001_start(db: Database) -> None:
-        db.execute("create table start (id integer)")
-
-    database.open_database(path, growing).close()
-
-    @growing()
-    def m002_more(db: Database) -> None:
-        db.execute("alter table start add column more text")
-
-    with closing(database.open_database(path, growing)) as connection:
-        assert columns(connection, "start") == ["id", "more"]
-
-
 def test_what_is_not_a_database_is_reported_as_sqlite_does(tmp_path):
     path = tmp_path / "not.db"
     path.write_bytes(b"this is no database" * 100)
@@ -239,7 +215,7 @@ def open_and_close(path: Path, barrier: object) -> None:
 @pytest.mark.slow
 def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
     context = multiprocessing.get_context("fork")
-    for attempt in range(5):
+    for attempt in range(2):
         path = tmp_path / str(attempt) / "traces.db"
         barrier = context.Barrier(4)
         processes = [context.Process(target=open_and_close, args=(path, barrier)) for _ in range(4)]

@@ -123,8 +123,8 @@ def test_stored_calls_are_read_and_go_on(dump, tmp_path):
             StoredBodies(request=call.request, response=call.response) for call in CALLS
         ]
         assert traces.connection.execute("select sum(entries) from usage_days").fetchone() == (8,)
-        products = "select distinct product, message_id, thread from usage_log"
-        assert traces.connection.execute(products).fetchall() == [("messages", None, None)]
+        products = traces.connection.execute("select distinct product from usage_log").fetchall()
+        assert products == [("messages",)]
 
 
 @pytest.mark.parametrize("dump", find_dumps("control"), ids=lambda path: path.stem)

@@ -94,13 +94,6 @@ def test_neighbours_are_found_by_an_index_alone(traces, question):
     assert "USING COVERING INDEX usage_session (session_id=? AND agent_id=?" in plan[0][3]
 
 
-def test_a_database_without_the_index_is_read_nonetheless(traces, reader):
-    traces.insert([make_entry(session_id="a"), make_entry(session_id="a")])
-    traces.connection.execute("drop index usage_session")
-    call = reader.find_call(1)
-    assert (call.entry.session_id, call.next_id) == ("a", None)
-
-
 @pytest.mark.parametrize("body", [b"", b"{}", BLOB, "ü".encode() * CHUNK_BYTES, None])
 def test_bodies_come_exactly_and_in_chunks(traces, reader, body):
     traces.insert([make_entry(request_body=body, response_body=body)])
