@@ -4,7 +4,7 @@ import pytest
 
 from tests.browser.site import Site
 from tests.live.messages import Answer, text
-from tests.upstream import Script, SeenRequest, answer
+from tests.upstream import Script, SeenRequest
 
 CALLS = 3
 
@@ -91,16 +91,6 @@ def test_no_page_breaks_the_policy(reader):
         reader.open(path)
         assert reader.heading
         assert reader.violations() == [], path
-
-
-def test_a_call_that_failed_is_there_within_seconds(reader, traced):
-    traced.upstream.choose = None
-    traced.upstream.enqueue(answer(529, b'{"type":"error","error":{"type":"overloaded_error"}}'))
-    before = traced.count_calls("default")
-    assert traced.call().status == 529
-    assert traced.count_calls("default") == before + 1
-    reader.open("/traces/usage?status_code=529")
-    reader.see("529")
 
 
 def test_times_are_utc_wherever_the_reader_is(reader):

@@ -263,16 +263,6 @@ def test_what_is_written_down_of_a_server_of_a_cluster_has_no_password_and_is_st
         assert read(cluster=written["TAXIMETER_CLUSTER"], role="recorder").of(CLUSTER)
 
 
-SIGN_IN = {
-    "smtp_url": "smtp://ann:hunter2@mail.example",
-    "mail_from": "meter@example.org",
-    "github_client_id": "github-id",
-    "github_client_secret": "hunter2",
-    "google_client_id": "google-id",
-    "google_client_secret": "hunter2",
-}
-
-
 SECRET_TEXTS = {
     "smtp_url": "smtp://ann:hunter2@mail.example",
     "cluster": "rediss://ann:hunter2@redis.example",
@@ -316,12 +306,6 @@ def test_the_providers_are_the_known_ones_unless_others_are_named():
 def test_a_bad_provider_is_named(text):
     with pytest.raises(SettingsError, match="TAXIMETER_GOOGLE_ISSUER"):
         read(google_issuer=text)
-
-
-def test_only_the_web_process_is_told_what_signing_in_needs():
-    environ = {f"TAXIMETER_{name.upper()}": text for name, text in SIGN_IN.items()}
-    rest = without_web_settings(environ | {"TAXIMETER_VENDOR": "x", "PATH": "/bin"})
-    assert rest == {"TAXIMETER_VENDOR": "x", "PATH": "/bin"}
 
 
 @pytest.mark.parametrize(

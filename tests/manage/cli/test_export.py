@@ -241,14 +241,6 @@ def test_parquet_has_the_same_calls_with_times_and_exact_costs(run, traces, tmp_
         }
 
 
-def test_parquet_has_bodies_where_they_are_asked_for(run, entries):
-    written = run("export", "--format", "parquet", "--bodies").stdout_bytes
-    rows = {row["entry_id"]: row for row in pq.read_table(io.BytesIO(written)).to_pylist()}
-    for entry in entries:
-        assert rows[entry.entry_id]["request_body"].encode() == entry.request_body
-    assert json.loads(rows["3"]["response_body"]) == {"$base64": True, "encoded": "/wA="}
-
-
 def test_without_pyarrow_the_message_names_the_command_that_installs_it(
     run, entries, tmp_path, monkeypatch
 ):

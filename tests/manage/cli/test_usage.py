@@ -159,37 +159,6 @@ def test_value_and_spend_are_said_where_a_subscription_covers_calls(run, traces)
     assert (totals["cost_cents"], totals["value_cents"], totals["spend_cents"]) == (150, 100, 50)
 
 
-@pytest.mark.parametrize(
-    ("by", "field", "heading", "names"),
-    [
-        ("client", "client", "CLIENT", ["python", "claude-cli", None]),
-        ("credential", "credential_hmac", "CREDENTIAL", ["bb", "aa", None]),
-        ("billing", "billing", "BILLING", ["api_key", "subscription", None]),
-    ],
-)
-def test_calls_are_grouped_by_client_credential_and_billing(run, traces, by, field, heading, names):
-    subscription = {"client": "claude-cli/2", "credential_hmac": "aa", "billing": "subscription"}
-    key = {"client": "python/1", "credential_hmac": "bb", "billing": "api_key"}
-    traces.insert(
-        [
-            make_entry(cost_cents=Decimal(100), **subscription),
-            make_entry(cost_cents=Decimal(400), **key),
-            make_entry(cost_cents=Decimal(50)),
-        ]
-    )
-    document = json.loads(run("usage", "--by", by, "--json").stdout)
-    assert [group[field] for group in document["groups"]] == names
-    assert [group["value_cents"] for group in document["groups"]] == [0, 100, 0]
-    assert [group["spend_cents"] for group in document["groups"]] == [400, 0, 50]
-    rows = cells(run("usage", "--by", by))
-    assert (rows[0][0], rows[0][-3:]) == (heading, ["OF", "WHICH", "VALUE"])
-    assert [(row[0], row[6:-1]) for row in rows[1:3]] == [
-        (names[0], ["$4.00"]),
-        (names[1], ["$1.00", "$1.00"]),
-    ]
-    assert rows[3][:2] == ["(not", "known)"]
-
-
 def test_a_model_that_only_ran_passes_without_a_price_has_no_cost(run, traces):
     advice = make_item(model="advisor", component="output", quantity=7, cents=None)
     traces.insert(

@@ -14,7 +14,6 @@ from store.database import immediate
 from store.pagination import encode_cursor
 from store.traces.calls import call_list
 from store.traces.calls.call_list import read_calls
-from store.traces.calls.exported_call import DETAILS
 from store.traces.calls.reader import BODIES, EntryFilter, Row, TraceReader
 from store.traces.database import TraceDatabase
 from store.traces.maintenance import removal
@@ -54,28 +53,6 @@ def test_a_list_that_begins_in_one_copy_goes_on_in_another(traces, traces_path, 
     second = read(copy, first.next_cursor)
     assert [each["entry_id"] for each in second.items] == ["c"]
     assert second.next_cursor is None
-
-
-def test_large_bodies_end_a_page(traces, traces_path, monkeypatch):
-    monkeypatch.setattr(call_list, "PAGE_BYTES", 10)
-    traces.insert(make_entries("a", "b", "c", request_body=b"0123456789", response_body=b"\xff"))
-    found, cursor = [], None
-    while True:
-        page = read(traces_path, cursor, 3, with_bodies=True)
-        assert len(page.items) == 1
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    assert [(each["organization_id"], each["entry_id"]) for each in found] == [
-        ("org", "a"),
-        ("org", "b"),
-        ("org", "c"),
-    ]
-    assert found[0]["request_body"] == "0123456789"
-    assert found[0]["response_body"] == {"$base64": True, "encoded": "/w=="}
-    assert list(page.columns)[-2:] == ["request_body", "response_body"]
-    assert list(found[0]) == [*page.columns, *DETAILS]
 
 
 def read_all(path, limit=100):
