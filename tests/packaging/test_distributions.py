@@ -72,7 +72,7 @@ def test_an_index_gets_valid_metadata_and_a_page_whose_links_lead_to_this_versio
     page = metadata.description or ""
     at = f"v{PROJECT['version']}"
     assert f"]({REPOSITORY}/blob/{at}/docs/install.md)" in page
-    assert f"]({REPOSITORY}/raw/{at}/docs/screenshots/session.png)" in page
+    assert f"]({REPOSITORY}/raw/{at}/docs/screenshots/session.webp)" in page
     assert re.findall(r"\]\((?!https?:)[^)]*", page) == []
 
 
