@@ -48,7 +48,7 @@ CHOICES = (
     "metering/request_facts.py",
     "recorder/requests.py",
     "metering/usage.py",
-    "metering.body_fields.py",
+    "metering/body_fields.py",
 )
 
 

@@ -65,7 +65,8 @@ def test_the_trail(copy):
     copy.create(f"{folder}/plugin.py", PLUGIN)
     # What a trail does not name one by one: the rest of the code, tests and documentation.
     copy.check_named(
-        HEADING, choices=("runtime/hooks.py", "plugin.py", "extensions/<name>/README.md")
+        HEADING,
+        choices=("runtime/hooks.py", "plugin.py", "extensions/<name>/README.md", "pyproject.toml"),
     )
     copy.create(f"{folder}/commands.py", COMMANDS)
     copy.create(f"{folder}/tests/test_walked.py", CHECK)
