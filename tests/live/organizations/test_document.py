@@ -12,6 +12,7 @@ from manage.api.openapi import make_document
 from manage.api.operations import OPERATIONS
 from manage.api.page_documents import PAGES
 from tests.lazily import import_lazily
+from tests.live.command import PATIENCE_S
 from tests.live.organizations.world import World
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def load_document() -> Any:
 
 def test_the_document_is_served_to_everybody(world: World) -> None:
     base_url = f"http://{world.service.host}"
-    answer = httpx.get(f"{base_url}/api/openapi.json")
+    answer = httpx.get(f"{base_url}/api/openapi.json", timeout=PATIENCE_S)
     assert answer.json() == make_document(OPERATIONS, base_url)
     assert answer.json()["openapi"] == "3.1.0"
 
@@ -79,6 +80,7 @@ def call_and_validate(case: Any, world: World) -> None:
     """Make a call, and check that the response is one that the document has for it."""
     case.call_and_validate(
         base_url=f"http://{world.service.host}",
+        timeout=PATIENCE_S,  # schemathesis has ten seconds, which a machine with other work may exceed
         headers={
             "Authorization": f"Bearer {world.bob.raw_key}",
             # Some calls come with a bad key, on purpose.

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from tests.live.command import PATIENCE_S
 from tests.live.service import REQUEST_HEADERS, Row, Service
 from tests.rawclient import request
 from tests.upstream import Upstream
@@ -24,7 +25,7 @@ class Person:
         return httpx.Client(
             base_url=f"http://{self.service.host}/api",
             headers={"authorization": f"Bearer {self.raw_key}"},
-            timeout=60,
+            timeout=PATIENCE_S,
             verify=False,  # noqa: S501 - there is no TLS, and reading certificates takes longest
         )
 
