@@ -10,6 +10,7 @@ MORE = {
     ("budgets", "set"): ("--day", "1"),
     ("endpoints", "update"): ("--name", "x"),
     ("erase",): ("--yes",),
+    ("import", "batch"): ("msgbatch_1",),
     ("retention", "set"): ("--text-days", "1"),
     ("search",): ("word",),
     ("tail",): ("--no-follow",),
