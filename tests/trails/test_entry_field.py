@@ -79,7 +79,7 @@ def test_the_trail(copy):
         "        team=clean_text(head.team),\n",
         after="        api_version=clean_text(head.api_version),\n",
     )
-    copy.insert("recorder/record.py", '    "team",\n', after='    "api_version",\n')
+    copy.insert("metering/metadata_only.py", '    "team",\n', after='    "api_version",\n')
     copy.append("store/traces/schema.py", MIGRATION)
     copy.insert(
         "dashboard/tables/metadata/tables.toml",
