@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from manage.batch_results import (
+from manage.batch_download import (
     DownloadError,
     fetch_batch,
     iter_results,

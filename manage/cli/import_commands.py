@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from manage.cli.command_group import CommandGroup
 
@@ -21,6 +22,10 @@ class _ImportGroup(CommandGroup):
         if not _WORD.fullmatch(first) or Path(first).exists():
             args = ["file", *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin like this, and have the shell add its files."""
+        return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
 
 @click.group(

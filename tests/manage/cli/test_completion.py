@@ -25,6 +25,11 @@ def test_commands_and_options_are_completed():
     assert "--slug" in complete("tail", "--")
 
 
+def test_files_are_completed_where_a_file_may_stand_for_a_command():
+    assert complete("import", "b") == ["batch", "b"]  # the shell takes the last for its files
+    assert complete("import", "--organization", "o", "call") == ["call"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_of_a_shell_is_printed(shell):
     result = CliRunner().invoke(cli, ["completion", shell])
