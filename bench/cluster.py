@@ -262,12 +262,6 @@ def make_figures(case: Case, found: Measured) -> Iterator[Figure]:
             f"{case.title}s a second until all are rows, {where} with 1 worker",
             [each.per_s for each in rounds],
         )
-    yield make_figure(
-        f"{row}/per-core",
-        f"entries of {title} a second and recorder core",
-        [1000 / (each.parts_ms["receiver"] + each.parts_ms["recorder"]) for each in found.cluster],
-        note="by the CPU of receiver and recorder",
-    )
     backlog = found.backlog
     for name, text, value, unit in (
         ("drain", f"entries of {title} a second, from a backlog", backlog.per_s, ""),

@@ -32,9 +32,7 @@ from bench.turns import Programs
 RECORDING: Sequence[Part] = ("proxy", "recorder")
 GROUPS: Mapping[str, Sequence[Part]] = {
     "proxy": ("proxy",),
-    "recorder": ("recorder",),
     "proxy + recorder": RECORDING,
-    "all processes": ("proxy", "recorder", "web", "supervisor"),
 }
 ROUNDS, QUICK_ROUNDS, CONNECTIONS = 9, 3, 16
 

@@ -6,9 +6,8 @@ calls that were recorded before there was an index: from the newest call down. `
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import batched
 from pathlib import Path
 from random import Random
@@ -81,16 +80,6 @@ def timed_locks(times_s: list[float]) -> Iterator[None]:
         database.immediate = immediate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Indexed:
-    """The cost of indexing: CPU time, bytes in the index, and the write locks."""
-
-    texts: int
-    cpu_s: float
-    index_bytes: int
-    locks_s: Sequence[float]
-
-
 def prepare(folder: Path, texts: int) -> Path:
     """Return a database of so many indexed texts. That of an earlier run is used again."""
     path = folder / f"texts-{texts}.db"
@@ -101,49 +90,38 @@ def prepare(folder: Path, texts: int) -> Path:
     return path
 
 
-def fill_and_index(path: Path, texts: int) -> Indexed:
-    """Record calls with so many texts, then index everything."""
+def fill_and_index(path: Path, texts: int) -> list[float]:
+    """Record calls with so many texts, then index everything. Return how long each write lock was held."""
     with TraceDatabase(path) as traces:
         fill(traces, texts)
-        indexed = index(traces)
+        locks_s = index(traces)
         traces.connection.execute("pragma wal_checkpoint(truncate)")
-    return indexed
+    return locks_s
 
 
-def index(traces: TraceDatabase) -> Indexed:
+def index(traces: TraceDatabase) -> list[float]:
     """Index everything that a database has, as if all of it had been recorded before."""
     newest, indexer.MAX_NEW = indexer.MAX_NEW, 0
     locks_s: list[float] = []
-    started_s = time.process_time()
     try:
         with timed_locks(locks_s):
             while Indexer(traces.connection, time.monotonic).run(1e9):
                 pass
     finally:
         indexer.MAX_NEW = newest
-    cpu_s = time.process_time() - started_s
-    texts, size = traces.connection.execute(
-        "select (select count(*) from search_pieces), (select sum(length(block)) from search_text_data)"
-    ).fetchone()
-    return Indexed(texts=texts, cpu_s=cpu_s, index_bytes=size, locks_s=locks_s)
+    return locks_s
 
 
 def measure(options: Options) -> Iterator[Figure]:
     """Yield what indexing takes."""
+    texts = options.choose(TEXTS, QUICK_TEXTS)
     with options.folder() as folder:
-        found = fill_and_index(folder / "texts.db", options.choose(TEXTS, QUICK_TEXTS))
+        locks_s = fill_and_index(folder / "texts.db", texts)
     yield Figure(
         row="indexing/lock",
-        title=f"indexing {found.texts:,} texts: longest write lock",
-        value=max(found.locks_s) * 1000,
+        title=f"indexing {texts:,} texts: longest write lock",
+        value=max(locks_s) * 1000,
         unit="ms",
         target=LOCK_TARGET_MS,
-        note=f"median {median(found.locks_s) * 1000:.1f} ms",
-    )
-    yield Figure(
-        row="indexing/cpu",
-        title="indexing a text: CPU",
-        value=found.cpu_s / found.texts * 1e6,
-        unit="us",
-        note=f"{found.index_bytes / found.texts:.0f} bytes of index",
+        note=f"median {median(locks_s) * 1000:.1f} ms",
     )

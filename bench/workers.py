@@ -135,7 +135,7 @@ def measure_workers(options: Options) -> Iterator[Figure]:
 def make_figures(results: Sequence[tuple[Round, Round]], processors: int) -> Iterator[Figure]:
     """Yield the ratios of several workers to one, and what was possible."""
     by = "wrk and nginx" if light_load.is_there() else "our own client and upstream"
-    one, several = ([pair[at] for pair in results] for at in (0, 1))
+    one = [pair[0] for pair in results]
     rate = statistics.median(each.calls_per_s for each in one)
     cost_ms = statistics.median(each.proxy_ms for each in one)
     others_ms = statistics.median(each.others_ms for each in one)
@@ -155,11 +155,6 @@ def make_figures(results: Sequence[tuple[Round, Round]], processors: int) -> Ite
             for each in one
         ],
         note=f"CPU a call: {cost_ms:.3f} ms of the proxy, {others_ms:.3f} ms of load and upstream",
-    )
-    yield make_figure(
-        "workers/cpu",
-        f"CPU of the proxy a call with {WORKERS} workers / with 1",
-        [after.proxy_ms / before.proxy_ms for before, after in zip(one, several, strict=True)],
     )
 
 

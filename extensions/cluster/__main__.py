@@ -62,6 +62,17 @@ class Work:
     finish: Callable[[], object] = lambda: None
 
 
+def _repeat_every(pause_s: float, *rounds: Callable[[], object]) -> Callable[[], float]:
+    """Return what does these rounds one after the other, to be done again after a pause."""
+
+    def run() -> float:
+        for run_round in rounds:
+            run_round()
+        return pause_s
+
+    return run
+
+
 class Node:
     """The work of one node, by its roles."""
 
@@ -268,14 +279,7 @@ class Node:
                 )
             )
         )
-        client = self._connect()
-        publisher = Publisher(control, client)
-
-        def run() -> float:
-            publisher.run_round()
-            return DIRECTORY_S
-
-        return run
+        return _repeat_every(DIRECTORY_S, Publisher(control, self._connect()).run_round)
 
     def _begin_looking_where(self) -> Callable[[], float]:
         settings = self._settings
@@ -294,26 +298,13 @@ class Node:
 
     def _begin_following(self) -> Callable[[], float]:
         control = self._open_control(checks_references=False)
-        client = self._connect()
-        follower = Follower(control, client)
-
-        def run() -> float:
-            follower.run_round()
-            return DIRECTORY_S
-
-        return run
+        return _repeat_every(DIRECTORY_S, Follower(control, self._connect()).run_round)
 
     def _begin_exchanging_keys(self) -> Callable[[], float]:
         """Return what tells by which key statements are checked, or is told."""
         control = self._open_control()
         kind = KeyPublisher if "web" in self._settings.node.parts else KeyFollower
-        exchange = kind(control, self._connect())
-
-        def run() -> float:
-            exchange.run_round()
-            return KEYS_S
-
-        return run
+        return _repeat_every(KEYS_S, kind(control, self._connect()).run_round)
 
     def _begin_budgets(self) -> Callable[[], float]:
         """Return what says which budgets the calls here have used up, tells all nodes, and is told."""
@@ -326,14 +317,7 @@ class Node:
         publisher = BudgetPublisher(PageNodesFile(settings.data_dir), control, client)
         follower = BudgetFollower(BudgetFile(settings.data_dir), client)
         parts = (("recorder", reporter), ("web", publisher), ("proxy", follower))
-        rounds = [part.run_round for role, part in parts if role in roles]
-
-        def run() -> float:
-            for run_round in rounds:
-                run_round()
-            return BUDGETS_S
-
-        return run
+        return _repeat_every(BUDGETS_S, *(part.run_round for role, part in parts if role in roles))
 
     def _begin_erasures(self) -> Callable[[], float]:
         """Return what publishes orders to erase calls, follows them, and says how far this node is."""
@@ -359,13 +343,7 @@ class Node:
         if "web" in roles:
             keeper = OrderKeeper(PageNodesFile(settings.data_dir), control, client, node)
             rounds.append(keeper.run_round)
-
-        def run() -> float:
-            for run_round in rounds:
-                run_round()
-            return ERASURES_S
-
-        return run
+        return _repeat_every(ERASURES_S, *rounds)
 
     def _leave(self) -> None:
         """Say that this node has nothing left to ship. Who does not hear it waits for it to be back."""

@@ -7,14 +7,14 @@ order. A proxy node, whose ``copy`` is empty, is settled once it has shipped all
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from datetime import datetime
+from typing import Any
 
 from runtime import clock
 from store.control.erasures import Erasure
 
 OF_PROXY = ""
-_COLUMNS = "erasure_id, node, copy, entries, set_aside, erased_at, shipped, settled_at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,10 @@ class ErasureCopy:
     erased_at: str | None = None
     shipped: str | None = None
     settled_at: str | None = None
+
+
+_NAMES = [each.name for each in fields(ErasureCopy)]
+_COLUMNS = ", ".join(_NAMES)
 
 
 def list_of(db: sqlite3.Connection, erasure_id: str) -> list[ErasureCopy]:
@@ -59,16 +63,7 @@ def write(db: sqlite3.Connection, state: ErasureCopy) -> None:
         f"insert into erasure_copies ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own names
         " on conflict do update set entries = excluded.entries, set_aside = excluded.set_aside,"
         " erased_at = excluded.erased_at, shipped = excluded.shipped, settled_at = excluded.settled_at",
-        (
-            state.erasure_id,
-            state.node,
-            state.copy,
-            state.entries,
-            state.set_aside,
-            state.erased_at,
-            state.shipped,
-            state.settled_at,
-        ),
+        astuple(state),
     )
 
 
@@ -141,16 +136,6 @@ def find_shipped(erasure: Erasure, states: list[ErasureCopy]) -> str | None:
     return max(known, default=erasure.ordered_at) if len(known) == len(instants) else None
 
 
-def _from_row(
-    row: tuple[str, str, str, int, int, str | None, str | None, str | None],
-) -> ErasureCopy:
-    return ErasureCopy(
-        erasure_id=row[0],
-        node=row[1],
-        copy=row[2],
-        entries=row[3],
-        set_aside=row[4],
-        erased_at=row[5],
-        shipped=row[6],
-        settled_at=row[7],
-    )
+def _from_row(row: tuple[object, ...]) -> ErasureCopy:
+    values: dict[str, Any] = dict(zip(_NAMES, row, strict=True))
+    return ErasureCopy(**values)

@@ -26,6 +26,14 @@ _CRITERION = checks.optional(checks.any_text(MAX_CHARS))
 
 
 @dataclass(frozen=True, slots=True)
+class _Record:
+    """What is written as JSON."""
+
+    def pack(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A node that keeps a part of a copy. ``address`` is where it serves its pages."""
 
@@ -48,7 +56,7 @@ def parse_member(node: str, content: bytes) -> Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(_Record):
     """A move of a bucket of a copy, by the names of the nodes."""
 
     id: str
@@ -60,9 +68,6 @@ class Move:
     @property
     def field(self) -> str:
         return f"{self.group}:{self.bucket}"
-
-    def pack(self) -> bytes:
-        return orjson.dumps(asdict(self))
 
 
 _MOVE = {
@@ -92,14 +97,11 @@ def build_move(found: object, field: str | None = None) -> Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Offer(_Record):
     """The offer of the node that gives: its attempt, and the files with their sizes, by folder and name."""
 
     attempt: str
     files: Sequence[tuple[str, int]]
-
-    def pack(self) -> bytes:
-        return orjson.dumps(asdict(self))
 
 
 def parse_offer(content: bytes, move: Move) -> Offer:
@@ -130,7 +132,7 @@ def check_trace_file(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(_Record):
     """The wish of the node that takes: a piece of an attempt, unless it has all (``is_complete``).
 
     ``is_placed``: it keeps the bucket. ``refusal`` says why it does not take it."""
@@ -141,9 +143,6 @@ class Wish:
     is_complete: bool = False
     is_placed: bool = False
     refusal: str | None = None
-
-    def pack(self) -> bytes:
-        return orjson.dumps(asdict(self))
 
 
 _WISH = {
@@ -178,7 +177,7 @@ def parse_piece(content: bytes, wish: Wish, most: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedOrder:
+class PublishedOrder(_Record):
     """An order to erase, as nodes are told of it.
 
     ``shipped`` is None while a proxy node may still have calls that it is about."""
@@ -188,9 +187,6 @@ class PublishedOrder:
     ordered_at: str
     criteria: Criteria
     shipped: str | None
-
-    def pack(self) -> bytes:
-        return orjson.dumps(asdict(self))
 
 
 _CRITERIA = {
@@ -217,7 +213,7 @@ def parse_order(content: bytes, id_: str) -> PublishedOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(_Record):
     """The report of a node: the states of its copies, and the orders of which it has shipped all calls.
 
     ``clear`` is None where it ships none. ``has_left``: it has ended with nothing left to ship."""
@@ -225,9 +221,6 @@ class Report:
     states: Sequence[ErasureCopy] = field(default_factory=list)
     clear: Sequence[str] | None = None
     has_left: bool = False
-
-    def pack(self) -> bytes:
-        return orjson.dumps(asdict(self))
 
 
 _STATE = {
@@ -258,14 +251,11 @@ def parse_report(content: bytes, node: str) -> Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetReport:
+class BudgetReport(_Record):
     """The budgets that are used up by the calls of a node, and the alerts that it made."""
 
     reached: Sequence[ReachedBudget]
     alerts: Sequence[Alert]
-
-    def pack(self) -> bytes:
-        return orjson.dumps(asdict(self))
 
 
 _PERIOD = checks.choice("day", "month")
