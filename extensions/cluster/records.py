@@ -27,7 +27,7 @@ _CRITERION = checks.optional(checks.any_text(MAX_CHARS))
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """What is written as JSON."""
+    """A record that is written as JSON."""
 
     def pack(self) -> bytes:
         return orjson.dumps(asdict(self))

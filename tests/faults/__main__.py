@@ -30,7 +30,7 @@ def main() -> None:
     options = parser.parse_args()
     cases = find_named(CASES, options.only)
     ends_s, records, skipped = time.monotonic() + 60 * options.minutes, [], {}
-    print(report.COLUMNS, flush=True)
+    print(report.format_head(report.COLUMNS), flush=True)
     while True:
         for needs in dict.fromkeys(case.needs for case in cases):
             try:
@@ -75,7 +75,7 @@ def run(
             record = report.make_record(result)
             record["wrong"] += result.find_growth()
             records.append(record)
-            print(report.format_line(record), flush=True)
+            print(report.format_line(record, report.COLUMNS), flush=True)
             for sentence in record["wrong"][:5]:
                 print(f"    {sentence}", flush=True)
         problems = scene.verify()

@@ -15,7 +15,7 @@ from extensions.cluster.tests.crashes.running import Cluster, open_cluster
 from extensions.cluster.tests.crashes.scene import Case
 from extensions.cluster.tests.crashes.server_cases import SERVER_CASES
 from tests.faults.choosing import ONLY, find_named
-from tests.faults.report import sum_up
+from tests.faults.report import format_head, format_line, sum_up
 from tests.redis_server import SERVER
 
 
@@ -43,7 +43,7 @@ def run(
 ) -> dict[str, int]:
     """Run the cases until the time is over, once at least, and return the totals."""
     records: list[dict[str, Any]] = []
-    print(report.COLUMNS, flush=True)
+    print(format_head(report.COLUMNS), flush=True)
 
     def note(problems: Sequence[str]) -> None:
         records[-1]["wrong"] += problems
@@ -59,7 +59,7 @@ def run(
                 result = cluster.run(case, calls=int(2 * rate))
                 record = report.make_record(result)
                 records.append(record)
-                print(report.format_line(record), flush=True)
+                print(format_line(record, report.COLUMNS), flush=True)
                 for sentence in [*record["wrong"][:5], *record["disturbances"][:5]]:
                     print(f"    {sentence}", flush=True)
                 write(target, records)
