@@ -6,12 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.live.command import (
     PATIENCE_S,
-    TAXIMETER,
     Done,
     base_url,
     call,
@@ -25,7 +23,6 @@ from tests.upstream import (
     Gate,
     Upstream,
     answer,
-    chunked,
     message_events,
     message_json,
     sse,
@@ -136,33 +133,6 @@ def test_keys_can_be_made_and_deleted_elsewhere(elsewhere: Run, here: Run, key: 
     assert refused.returncode == 1
     assert "does not accept the key in TAXIMETER_API_KEY" in refused.stderr
     assert key not in refused.stderr
-
-
-def test_a_key_is_in_no_file_and_in_no_argument(
-    elsewhere: Run, shared_service: Service, key: str
-) -> None:
-    gate = Gate()
-    with Upstream() as slow:
-        slow.otherwise = chunked(
-            200, [gate, b'{"items": [], "nextCursor": null, "hasMore": false}']
-        )
-        environ = environment(shared_service, TAXIMETER_API_KEY=key)
-        with running(("keys", "list", "--base-url", slow.url), environ) as (process, *_):
-            slow.wait_for_requests(1)
-            commands = [
-                other.info["cmdline"] or []
-                for other in psutil.process_iter(["cmdline"])
-                if other.info["cmdline"]
-            ]
-            assert any(str(TAXIMETER) in command for command in commands)
-            assert not any(key in argument for command in commands for argument in command)
-            gate.open()
-            assert process.wait(PATIENCE_S) == 0
-    assert elsewhere("keys", "list").returncode == 0
-    for path in shared_service.data_dir.parent.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            assert key.encode() not in path.read_bytes(), path
-    assert key not in shared_service.output
 
 
 def test_tail_follows_what_is_recorded_in_the_order_it_ends(

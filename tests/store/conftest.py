@@ -1,3 +1,4 @@
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from store.control.management import Management
 from store.control.users import Users
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
+from tests.manage.organizations import People, make_people
 
 
 class Now:
@@ -40,6 +42,13 @@ def control(tmp_path: Path) -> Iterator[ControlDatabase]:
 
 
 @pytest.fixture
+def db(control: ControlDatabase) -> Iterator[sqlite3.Connection]:
+    """A transaction on it."""
+    with control.transaction() as db:
+        yield db
+
+
+@pytest.fixture
 def management(control: ControlDatabase, tmp_path: Path, now: Now) -> Management:
     return Management(control, tmp_path, now)
 
@@ -47,6 +56,11 @@ def management(control: ControlDatabase, tmp_path: Path, now: Now) -> Management
 @pytest.fixture
 def users(control: ControlDatabase) -> Users:
     return Users(control)
+
+
+@pytest.fixture
+def people(management: Management, users: Users) -> People:
+    return make_people(management, users)
 
 
 @pytest.fixture

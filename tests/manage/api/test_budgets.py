@@ -1,42 +1,22 @@
 from datetime import UTC, datetime
 
 import pytest
-from starlette.testclient import TestClient
 
-from manage.server import make_app
 from runtime import clock
-from runtime.settings import Settings
-from store.control.database import ControlDatabase
-from store.control.management import Management
-from store.control.users import Users
-from tests.manage.organizations import make_people
 
-BASE_URL = "http://meter.example:8080"
 BUDGET = {"period": "day", "limit_usd": 50, "action": "refuse"}
 
 
 @pytest.fixture
-def ask(tmp_path):
-    """Sends a request with the key of one of the people, who have the endpoint ``ci``."""
-    settings = Settings.from_env(
-        {"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL}
-    )
-    with ControlDatabase(settings.control_path) as control:
-        management = Management(control, settings.data_dir)
-        people = make_people(management, Users(control))
-        keys = {
-            name: management.create_key(getattr(people, name), name)[1]
-            for name in ("ann", "bob", "cid")
-        }
-        management.create_endpoint(people.ann, "CI", "ci")
-    with TestClient(make_app(settings), base_url=BASE_URL) as client:
+def ask(ask):
+    """Returns the status and the document of a response; the organisation has the endpoint ``ci``."""
+    assert ask("ann", "POST", "/proxy-endpoints", json={"name": "CI"}).is_success
 
-        def ask(who, method, path, body=None):
-            headers = {"authorization": f"Bearer {keys[who]}"}
-            response = client.request(method, f"/api{path}", headers=headers, json=body)
-            return response.status_code, response.json()
+    def ask_for(who, method, path, body=None):
+        response = ask(who, method, path, json=body)
+        return response.status_code, response.json()
 
-        yield ask
+    return ask_for
 
 
 @pytest.mark.parametrize(

@@ -16,62 +16,21 @@ from manage.server import make_app
 from manage.supervision.workers import COUNT
 from runtime.attempts import BAD_KEYS_PER_MINUTE
 from runtime.errors import CODES
-from runtime.settings import CLIENT_MARK_VARIABLE, Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.users import Users
 from store.traces.database import TraceDatabase
-from store.traces.paths import trace_path
 from store.traces.search.indexer import Indexer
 from store.traces.search.reader import Found
 from tests import ROOT
-from tests.manage.organizations import make_people
+from tests.manage.api.conftest import BASE_URL
 from tests.store.traces.search.conversation import record, request, response, user
 from tests.upstream import PATIENCE_S
 
-BASE_URL = "http://meter.example:8080"
 KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}")
 SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 MILLISECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-@pytest.fixture
-def settings(tmp_path):
-    return Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL})
-
-
-@pytest.fixture
-def keys(settings):
-    """A raw key for each of the people."""
-    with ControlDatabase(settings.control_path) as control:
-        management = Management(control, settings.data_dir)
-        people = make_people(management, Users(control))
-        yield {
-            name: management.create_key(getattr(people, name), f"{name}'s")[1]
-            for name in ("ann", "bob", "cid", "dee")
-        }
-
-
-@pytest.fixture
-def client(settings, keys, monkeypatch):
-    monkeypatch.setenv(CLIENT_MARK_VARIABLE, "mark")
-    with TestClient(make_app(settings), base_url=BASE_URL) as client:
-        yield client
-
-
-@pytest.fixture
-def ask(client, keys):
-    def ask(who, method, path, **more):
-        headers = {"authorization": f"Bearer {keys[who]}"} | more.pop("headers", {})
-        return client.request(method, f"/api{path}", headers=headers, **more)
-
-    return ask
-
-
-@pytest.fixture
-def ann(ask):
-    return lambda method, path, **more: ask("ann", method, path, **more)
 
 
 def error_of(answer, status, code, field=None):
@@ -477,11 +436,9 @@ def test_a_bad_question_for_usage_is_refused(ann, query, field):
     error_of(ann("GET", f"/usage?{query}"), 400, "invalid_input", field)
 
 
-def test_what_was_said_is_searched_in_the_own_organisation_alone(ann, ask, settings):
+def test_what_was_said_is_searched_in_the_own_organisation_alone(ann, ask, traces_path):
     assert ann("GET", "/search?q=wombat").json() == {"items": [], "hasMore": False}
-    with ControlDatabase(settings.control_path) as control:
-        caller = Management(control, settings.data_dir).find_caller("ann@example.org")
-    with TraceDatabase(trace_path(settings.data_dir, caller.organization_id)) as traces:
+    with TraceDatabase(traces_path) as traces:
         calls = [(request(user(f"the wombat {n}")), response("a numbat")) for n in range(3)]
         record(traces, *calls)
         Indexer(traces.connection, time.monotonic).run(60)
@@ -505,19 +462,26 @@ def test_a_bad_search_is_refused(ann, query, field):
 
 
 @pytest.fixture
-def searching(ask, monkeypatch):
-    """Have searches wait, more of ann's than there are threads, until the block ends; yields which began."""
+def waiting_search(monkeypatch):
+    """Lets searches wait: a queue of those that began, and the event that ends them."""
+    began, is_over = Queue[str](), threading.Event()
+
+    def search(_management, _caller, text, *_):
+        began.put(text)
+        is_over.wait()
+        return Found(hits=[])
+
+    monkeypatch.setattr(Management, "search", search)
+    return began, is_over
+
+
+@pytest.fixture
+def searching(ask, waiting_search):
+    """Have ann search so often at once, until the block ends; yields which began, and the responses."""
 
     @contextmanager
     def searching(count):
-        began, is_over = Queue[str](), threading.Event()
-
-        def search(_management, _caller, text, *_):
-            began.put(text)
-            is_over.wait()
-            return Found(hits=[])
-
-        monkeypatch.setattr(Management, "search", search)
+        began, is_over = waiting_search
         with ThreadPoolExecutor(count) as pool:
             responses = [pool.submit(ask, "ann", "GET", f"/search?q={n}") for n in range(count)]
             try:
@@ -551,7 +515,7 @@ def test_of_too_many_requests_of_an_organization_the_last_are_refused(few_turns,
 
 
 def test_slow_searches_of_many_organizations_leave_a_thread_to_others(
-    client, settings, monkeypatch, ask
+    client, settings, waiting_search, ask
 ):
     keys = []
     with ControlDatabase(settings.control_path) as control:
@@ -560,17 +524,11 @@ def test_slow_searches_of_many_organizations_leave_a_thread_to_others(
             users.create(f"{n}@example.org", f"{n}'s")
             caller = management.find_caller(f"{n}@example.org")
             keys.append(management.create_key(caller, "any")[1])
-    began, is_over = Queue[str](), threading.Event()
-
-    def search(_management, _caller, text, *_):
-        began.put(text)
-        is_over.wait()
-        return Found(hits=[])
 
     def send(key):
         return client.get("/api/search?q=x", headers={"authorization": f"Bearer {key}"})
 
-    monkeypatch.setattr(Management, "search", search)
+    began, is_over = waiting_search
     with ThreadPoolExecutor(len(keys) + 1) as pool:
         searching = [pool.submit(send, key) for key in keys]
         try:
@@ -596,12 +554,9 @@ def test_what_takes_too_much_memory_is_503_and_the_next_request_is_served(ann, m
     assert ann("GET", "/proxy-endpoints").status_code == 200
 
 
-def test_a_trace_database_that_cannot_be_read_is_503(ann, settings, keys):
-    with ControlDatabase(settings.control_path) as control:
-        caller = Management(control, settings.data_dir).find_caller("ann@example.org")
-    path = settings.data_dir / "traces" / caller.organization_id / "traces.db"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"no database" * 100)
+def test_a_trace_database_that_cannot_be_read_is_503(ann, traces_path):
+    traces_path.parent.mkdir(parents=True)
+    traces_path.write_bytes(b"no database" * 100)
     answer = ann("GET", "/usage")
     error_of(answer, 503, "unavailable")
     assert answer.headers["retry-after"] == "1"

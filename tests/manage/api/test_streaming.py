@@ -6,41 +6,20 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from starlette.testclient import TestClient
 
 from manage.api import streaming
-from manage.server import make_app
-from runtime.settings import Settings
-from store.control.database import ControlDatabase
-from store.control.management import Management
 from store.traces.calls.call_reader import CallReader
 from store.traces.database import TraceDatabase
-from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
 
-BASE_URL = "http://meter.example:8080"
 BODY = 'é\1"\\' * 400_000
 
 
 @pytest.fixture
-def ask(tmp_path):
-    settings = Settings.from_env(
-        {"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_BASE_URL": BASE_URL}
-    )
-    with ControlDatabase(settings.control_path) as control:
-        control.set_up()
-        management = Management(control, settings.data_dir)
-        caller = management.local_caller()
-        key = management.create_key(caller, "any")[1]
-    with TraceDatabase(trace_path(settings.data_dir, caller.organization_id)) as traces:
+def ask(ann, traces_path):
+    with TraceDatabase(traces_path) as traces:
         traces.insert([make_entry(request_body=b"{}", response_body=BODY.encode())])
-    with TestClient(make_app(settings), base_url=BASE_URL) as client:
-
-        def ask(target, method="GET"):
-            headers = {"authorization": f"Bearer {key}"}
-            return client.request(method, f"/api{target}", headers=headers)
-
-        yield ask
+    return lambda target, method="GET": ann(method, target)
 
 
 def test_a_large_body_comes_while_it_is_read(ask):

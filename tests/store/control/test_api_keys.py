@@ -4,13 +4,6 @@ import re
 import pytest
 
 from store.control import api_keys, people
-from store.control.database import ControlDatabase
-
-
-@pytest.fixture
-def db(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control, control.transaction() as db:
-        yield db
 
 
 @pytest.fixture

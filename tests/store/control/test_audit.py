@@ -1,19 +1,10 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
-import pytest
-
 import store.control
 from store.control import activity_log, api_keys, audit, endpoints, people
-from store.control.database import ControlDatabase
 from tests import ROOT
 from tests.sources import find_sources
-
-
-@pytest.fixture
-def db(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control, control.transaction() as db:
-        yield db
 
 
 def test_it_says_who_did_what_newest_first(db):

@@ -5,16 +5,10 @@ import pytest
 from metering.budget_periods import Span
 from store.control import activity_log, budget_alerts, budgets
 from store.control.budget_alerts import PAUSES, make_alert
-from tests.manage.organizations import make_people
 
 NOW = datetime(2026, 11, 22, 10, tzinfo=UTC)
 TODAY = Span(NOW.replace(hour=0), NOW.replace(hour=0) + timedelta(days=1))
 TOMORROW = Span(TODAY.end, TODAY.end + timedelta(days=1))
-
-
-@pytest.fixture
-def people(management, users):
-    return make_people(management, users)
 
 
 @pytest.fixture

@@ -10,15 +10,9 @@ from store.control import activity_log
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from tests.manage.organizations import make_people
 from tests.store.traffic import make_entry
 
 NOW = datetime(2026, 11, 22, 23, 30, tzinfo=UTC)
-
-
-@pytest.fixture
-def people(management, users):
-    return make_people(management, users)
 
 
 @pytest.fixture

@@ -10,13 +10,7 @@ from store.traces.database import TraceDatabase
 from store.traces.maintenance.erasing import Criteria
 from store.traces.maintenance.retention import Limits
 from store.traces.paths import trace_path
-from tests.manage.organizations import People, make_people
 from tests.store.traffic import make_entry
-
-
-@pytest.fixture
-def people(management, users) -> People:
-    return make_people(management, users)
 
 
 @pytest.fixture

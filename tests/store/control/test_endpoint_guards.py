@@ -13,7 +13,6 @@ from store.control.management import Management
 from store.control.retention import Rule
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from tests.manage.organizations import make_people
 from tests.store.traffic import make_entry
 
 NOW = datetime(2026, 11, 22, 23, 30, tzinfo=UTC)
@@ -36,11 +35,6 @@ OPERATIONS = {
     "set a rule": lambda manage, who: manage.removal.write_rule(who, Rule(), "ci"),
 }
 FOR_OWNERS = frozenset({"drop bodies", "set a budget", "delete the budget", "set a rule"})
-
-
-@pytest.fixture
-def people(management, users):
-    return make_people(management, users)
 
 
 @pytest.fixture

@@ -2,26 +2,12 @@ import pytest
 
 from runtime.errors import NotFoundError
 from store.control import endpoints
-from store.control.database import ControlDatabase
 from store.pagination import Position
-
-
-@pytest.fixture
-def control(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control:
-        control.set_up()
-        yield control
 
 
 @pytest.fixture
 def organization_id(control):
     return control.get_local_organization().id
-
-
-@pytest.fixture
-def db(control):
-    with control.transaction() as db:
-        yield db
 
 
 def test_an_id_comes_before_a_slug_that_looks_like_it(db, organization_id):

@@ -19,12 +19,6 @@ from store.control import activity_log
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from tests.manage.organizations import People, make_people
-
-
-@pytest.fixture
-def people(management, users) -> People:
-    return make_people(management, users)
 
 
 def test_the_local_caller_owns_the_first_organisation(management, control):

@@ -3,20 +3,7 @@ import pytest
 from runtime.email_addresses import parse_email
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from store.control import api_keys, people
-from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
-
-
-@pytest.fixture
-def control(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control:
-        yield control
-
-
-@pytest.fixture
-def db(control):
-    with control.transaction() as db:
-        yield db
 
 
 def test_an_address_is_one_user_however_it_is_typed(db):
