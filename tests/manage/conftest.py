@@ -15,6 +15,17 @@ from store.traces.paths import trace_path
 
 type Run = Callable[..., Result]
 
+PRICES = """
+[[models]]
+match = "claude-future-*"
+starts = 2026-01-01
+input = 2
+output = 10
+cache_read = 0.2
+cache_write_5m = 2.5
+cache_write_1h = 4
+"""
+
 
 @pytest.fixture(autouse=True)
 def _databases_are_copies(quick_databases: None) -> None:

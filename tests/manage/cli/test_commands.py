@@ -14,6 +14,7 @@ from metering.prices import BASE_VERSION, OWN_LABEL
 from runtime import clock
 from store.control.database import ControlDatabase
 from store.traces.search.indexer import Indexer
+from tests.manage.conftest import PRICES
 from tests.store.traces.search.conversation import record, request, response, user
 from tests.store.traffic import make_item
 
@@ -262,18 +263,7 @@ def test_reprice_gives_a_cost_once_a_price_is_known(run, traces, tmp_path):
     traces.insert([ENTRY])
     assert "0 calls" in run("reprice").stdout
     prices = tmp_path / "prices.toml"
-    prices.write_text(
-        """
-        [[models]]
-        match = "claude-future-*"
-        starts = 2026-01-01
-        input = 2
-        output = 10
-        cache_read = 0.2
-        cache_write_5m = 2.5
-        cache_write_1h = 4
-        """
-    )
+    prices.write_text(PRICES)
     assert run("reprice", "--prices", str(prices)).stdout == "Changed the cost of 1 call.\n"
     (cost,) = traces.connection.execute("select cost_cents from usage_log").fetchone()
     assert cost == 200

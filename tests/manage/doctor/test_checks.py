@@ -26,6 +26,7 @@ from runtime.settings import Settings
 from store.spool.format import RequestHead
 from store.spool.writer import SpoolRun
 from store.traces.database import PAGE_BYTES
+from tests.manage.conftest import PRICES
 from tests.store.traffic import make_entry
 from tests.upstream import PATIENCE_S, Upstream, answer, refusing_address
 
@@ -427,18 +428,7 @@ def test_a_price_file_is_read_as_the_recorder_reads_it(look, tmp_path):
     prices = tmp_path / "prices.toml"
     prices.write_text("[[models]]\nmatch = 3")
     assert "prices.toml" in look("prices", PRICES=str(prices))["wrong"]
-    prices.write_text(
-        """
-        [[models]]
-        match = "claude-future-*"
-        starts = 2026-01-01
-        input = 2
-        output = 10
-        cache_read = 0.2
-        cache_write_5m = 2.5
-        cache_write_1h = 4
-        """
-    )
+    prices.write_text(PRICES)
     assert (
         f"prices.toml, then the built-in lists {built_in}"
         in look("prices", PRICES=str(prices))["ok"]

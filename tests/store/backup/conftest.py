@@ -50,3 +50,18 @@ def place(tmp_path: Path) -> Place:
 def copy(place: Place, tmp_path: Path) -> Copy:
     """The folder of its backup."""
     return Copy(place, tmp_path / "backup", later_ns)
+
+
+@pytest.fixture
+def made(copy: Copy) -> Copy:
+    """The same, made once."""
+    copy.make()
+    return copy
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """An empty data directory."""
+    target = tmp_path / "target"
+    target.mkdir(mode=0o700)
+    return target

@@ -292,11 +292,9 @@ def test_a_run_that_is_killed_at_any_step_leaves_the_earlier_backup_or_the_new_o
 
 
 @pytest.mark.slow
-def test_a_restore_that_is_killed_at_any_step_can_be_done_again(place, copy, tmp_path):
+def test_a_restore_that_is_killed_at_any_step_can_be_done_again(place, copy, target):
     copy.make()
     ours = read_contents(place.data_dir)
-    target = tmp_path / "target"
-    target.mkdir(mode=0o700)
 
     def restore():
         restore_backup(copy.folder, target)

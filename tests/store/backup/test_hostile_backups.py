@@ -15,12 +15,6 @@ from store.backup.manifest import FORMAT, MAX_BYTES, NAME, BackupError, Manifest
 from store.backup.restore import restore_backup
 
 
-@pytest.fixture
-def made(copy):
-    copy.make()
-    return copy
-
-
 @dataclass(frozen=True, slots=True)
 class Stub:
     """A backup as far as its manifest: the file that it names is not a database."""
@@ -50,13 +44,6 @@ def stub(tmp_path):
     )
     manifest.write(folder)
     return Stub(folder)
-
-
-@pytest.fixture
-def target(tmp_path):
-    target = tmp_path / "target"
-    target.mkdir(mode=0o700)
-    return target
 
 
 def read_document(made):

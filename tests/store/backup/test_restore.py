@@ -20,19 +20,6 @@ from tests.store.backup.copies import read_contents
 from tests.store.upgrades.dumps import find_dumps, load
 
 
-@pytest.fixture
-def made(copy):
-    copy.make()
-    return copy
-
-
-@pytest.fixture
-def target(tmp_path):
-    target = tmp_path / "target"
-    target.mkdir(mode=0o700)
-    return target
-
-
 def change(copy, **changes):
     replace(copy.manifest, **changes).write(copy.folder)
 

@@ -19,18 +19,6 @@ def always_look(monkeypatch):
     monkeypatch.setattr(free_files, "LOOK_AGAIN_S", 0.0)
 
 
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "spool"
-
-
-@pytest.fixture
-def run(root):
-    run = SpoolRun(root)
-    yield run
-    run.close()
-
-
 def begin(run, entry_id, body=LONG):
     return run.create(make_head(entry_id), body)
 

@@ -38,18 +38,6 @@ def make_head(entry_id="0001", **changes):
     )
 
 
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "spool"
-
-
-@pytest.fixture
-def run(root):
-    run = SpoolRun(root)
-    yield run
-    run.close()
-
-
 def write_exchange(run, entry_id="0001", **head):
     file = run.create(make_head(entry_id, **head), b'{"model":"m"}')
     file.write_response_head(ResponseHead(status_code=200), 1.25)

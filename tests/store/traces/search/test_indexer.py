@@ -29,18 +29,6 @@ from tests.store.traces.search.conversation import (
 from tests.store.traffic import agent_requests
 
 
-@pytest.fixture
-def index(traces):
-    """Indexes all that is recorded."""
-    indexer = Indexer(traces.connection, time.monotonic)
-
-    def index(indexer=indexer):
-        while indexer.run(10):
-            pass
-
-    return index
-
-
 def chat(turns):
     """The calls of a conversation, as pairs of request and response."""
     said = []

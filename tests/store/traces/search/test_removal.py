@@ -1,11 +1,7 @@
 """Texts that retention removes are gone from the index, and all others are still found."""
 
-import time
 from pathlib import Path
 
-import pytest
-
-from store.traces.search.indexer import Indexer
 from tests.store.traces.search.conversation import (
     NOTHING,
     assistant,
@@ -20,17 +16,6 @@ from tests.store.traces.search.conversation import (
 from tests.store.traffic import agent_requests
 
 OLD = {"created_at": "2020-01-01T00:00:00.000Z"}
-
-
-@pytest.fixture
-def index(traces):
-    indexer = Indexer(traces.connection, time.monotonic)
-
-    def index():
-        while indexer.run(10):
-            pass
-
-    return index
 
 
 def prune(traces, before="2021"):
