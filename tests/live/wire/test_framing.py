@@ -10,6 +10,7 @@ from tests.live.wire.checks import (
     EARLY_HINTS,
     EVENTS,
     STREAM,
+    assert_own_error,
     barrier,
     is_cut,
 )
@@ -139,3 +140,12 @@ def test_requests_sent_at_once_are_answered_in_order_and_all_logged(endpoint: En
     rows = endpoint.rows()
     assert [body_bytes(row["request_body"]) for row in rows] == [b'{"n":%d}' % n for n in range(3)]
     assert [body_bytes(row["response_body"]) for row in rows] == bodies
+
+
+@pytest.mark.parametrize("host", ["localhost:80/..", "x@localhost"])
+def test_a_host_that_is_not_one_plain_host_is_refused_everywhere(live: Endpoint, host: str) -> None:
+    for target in (live.target(), "/settings/"):
+        response = live.send(request("GET", target, [("Host", host)]))
+        assert_own_error(response, 400, "invalid_request_error")
+        assert response.header("location") is None
+    assert live.upstream.requests == []

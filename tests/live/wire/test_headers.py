@@ -1,6 +1,6 @@
 """The forwarding of headers of requests and responses."""
 
-from tests.live.service import API_KEY, Endpoint
+from tests.live.service import API_KEY, REQUEST_HEADERS, Endpoint
 from tests.live.wire.checks import BEARER
 from tests.upstream import answer, message_json
 
@@ -53,3 +53,14 @@ def test_response_headers_come_back_as_they_are(endpoint: Endpoint) -> None:
     response = endpoint.send()
     length = ("content-length", str(len(message_json())))
     assert response.head.headers == [*headers, length]
+
+
+def test_headers_of_one_side_alone_do_not_pass(live: Endpoint) -> None:
+    """All names that stay are in tests/addon/test_headers.py."""
+    asked = [("Cookie", "session=1"), ("X-Forwarded-For", "10.0.0.1"), ("x-foo", "1")]
+    given = [("Alt-Svc", 'h3=":443"'), ("Keep-Alive", "timeout=5"), ("X-Taximeter-Error", "ours")]
+    live.upstream.enqueue(answer(200, b"{}", given))
+    response = live.send(live.message(b"{}", [*REQUEST_HEADERS, *asked]))
+    [seen] = live.upstream.requests
+    assert [seen.header_values(name) for name, _ in asked] == [[], [], []]
+    assert [response.head.header_values(name) for name, _ in given] == [[], [], []]
