@@ -16,7 +16,7 @@ from itertools import chain
 from statistics import median
 
 from metering.cut_streams import estimate_usage
-from metering.delivered import UNKNOWN_SIZE, Delivered, OutputSize, measure_stream
+from metering.delivered import UNKNOWN_SIZE, Delivered, OutputSize, measure
 from metering.output_estimate import END_CHARACTERS, measure_output
 from metering.usage import Usage, read_usage
 from tests.recorded import CASES, RECORDED
@@ -80,7 +80,7 @@ def measure_errors(exchanges: Sequence[Exchange]) -> Iterator[Errors]:
             model=each.usage.model or "",
             output_tokens=each.usage.tokens.output_tokens or 0,
             others=len(others),
-            hides_thinking=measure_stream(each.body).hides_thinking,
+            hides_thinking=measure(each.body).hides_thinking,
             by_others=tuple(_find_error(each, cut, size) for cut in cuts),
             by_constant=tuple(_find_error(each, cut, UNKNOWN_SIZE) for cut in cuts),
             whole=_find_error(each, each.body[: _find_end(each)], size),
@@ -108,9 +108,7 @@ def _find_end(exchange: Exchange) -> int:
 
 def _find_error(exchange: Exchange, beginning: bytes, size: OutputSize) -> float:
     exact = exchange.usage.tokens.output_tokens or 0
-    share = _weigh(measure_stream(beginning)) / (
-        _weigh(measure_stream(exchange.body)) + END_CHARACTERS
-    )
+    share = _weigh(measure(beginning)) / (_weigh(measure(exchange.body)) + END_CHARACTERS)
     cut = read_usage(200, "text/event-stream", beginning, is_complete=False)
     found = estimate_usage(cut, beginning, lambda _: size)
     # Where there are several passes, the count in the first event is not of the one that served.

@@ -11,8 +11,8 @@ makes one.
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from metering.usage import MAX_COUNT, Usage, clean_text, has_edits
-from wire.json_reading import as_object
+from metering.usage import Usage
+from wire.json_reading import as_count, as_object, clean_text
 
 type UpstreamCause = Literal["model", "system", "tools", "messages"]
 
@@ -40,16 +40,14 @@ NO_REPORT = CacheReport()
 
 def read_cache_report(usage: Usage) -> CacheReport:
     """Return what a response, a document or a stream, says about the cache."""
-    message = usage.message
-    reason = as_object(as_object(message.get("diagnostics")).get("cache_miss_reason"))
-    kind = clean_text(reason.get("type"))
-    missed = reason.get("cache_missed_input_tokens")
+    said = usage.envelope
+    kind = clean_text(said.cache_miss.get("type"))
     return CacheReport(
-        message_id=clean_text(message.get("id")),
+        message_id=said.id,
         reason=kind,
         cause=_CAUSES.get(kind or ""),
-        missed_tokens=missed if type(missed) is int and 0 <= missed <= MAX_COUNT else None,
-        has_edits=usage.has_edits or has_edits(message),
+        missed_tokens=as_count(said.cache_miss.get("cache_missed_input_tokens")),
+        has_edits=said.has_edits,
     )
 
 

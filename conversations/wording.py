@@ -10,8 +10,7 @@ import orjson
 from conversations.unit import Unit
 from conversations.units import ATTRIBUTION_BLOCK, TOOL, WEB_SEARCH, Prompt, as_blocks
 from metering.conversation_memory import shared_length
-from metering.usage import clean_text
-from wire.json_reading import as_list, as_object, as_text
+from wire.json_reading import as_list, as_object, as_text, clean_text
 
 MAX_QUOTE_CHARS, MAX_DETAIL_CHARS = 40, 240
 _PLACES = {WEB_SEARCH: "web search", ATTRIBUTION_BLOCK: "the attribution block of Claude Code"}

@@ -4,7 +4,8 @@ from typing import Any
 
 from metering.entry import UsageSource
 from metering.request_facts import RequestFacts
-from metering.usage import Usage, clean_text
+from metering.usage import Usage
+from wire.json_reading import clean_text
 
 # In less time than this, what was generated before came at once: the speed of it would be that of a cache.
 MIN_GENERATION_MS = 10.0

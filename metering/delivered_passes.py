@@ -6,20 +6,16 @@ Blocks of type ``fallback`` divide it by model. Within the part of one model, a 
 its prompt again, which upstream counts at the end.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from metering import output
-from metering.delivered import Delivered, measure_stream, measure_text, normalize_lines
-from wire.json_reading import as_object, as_text, parse_object
-from wire.sse import BLANK_LINE, parse_events
+from metering.delivered import Delivered, measure_sample, measure_text, read_sample
+from wire.content import SUMMARY, Block, find_fallbacks
+from wire.json_reading import as_object
+from wire.sse import normalize_lines
 
 COMPACTION, ADVICE, SEARCH = "compaction", "advisor_tool_result", "web_search_tool_result"
 TOOL_RESULT = "_tool_result"
-_MARKERS = (b'"compaction', b'_tool_result"')
-_FALLBACK = b'"fallback"'
-MAX_CANDIDATES = 1_000  # events that are looked at for a fallback, before nothing more is divided
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,55 +38,27 @@ def measure_parts(body: bytes, hops: int) -> list[Part]:
 
     Takes any bytes, and never raises. Where a fallback is not found again, its part is empty."""
     body = normalize_lines(body)
-    places = [0, *_find_fallbacks(body, hops), len(body)]
+    places = [0, *find_fallbacks(body, hops), len(body)]
     parts = [_measure_part(body[start:end]) for start, end in pairwise(places)]
     empty = [_measure_part(b"") for _ in range(hops + 1 - len(parts))]
     return [*parts[:-1], *empty, parts[-1]]
 
 
-def _find_fallbacks(body: bytes, hops: int) -> list[int]:
-    """Return where the events begin by which another model takes over."""
-    places: list[int] = []
-    at = 0
-    for _ in range(MAX_CANDIDATES):
-        found = body.find(_FALLBACK, at) if len(places) < hops else -1
-        if found < 0:
-            break
-        before = body.rfind(BLANK_LINE, at, found)
-        start = before + len(BLANK_LINE) if before >= 0 else at
-        end = body.find(BLANK_LINE, found)
-        at = end if end >= 0 else len(body)
-        if any(output.is_fallback(block) for block in _read_blocks(body[start:at])):
-            places.append(start)
-    return places
-
-
 def _measure_part(part: bytes) -> Part:
-    found = Part(delivered=measure_stream(part), compactions=[], advice=[])
-    for event in parse_events(part, _MARKERS):
-        document = parse_object(event.data) or {}
-        delta = as_object(document.get("delta"))
-        if delta.get("type") == "compaction_delta" and found.compactions:
-            found.compactions[-1] += measure_text(delta.get("content"))
-        block = as_object(document.get("content_block"))
-        kind = as_text(block.get("type"))
-        if kind == COMPACTION:
-            found.begins_with_compaction |= not document.get("index")
-            found.compactions.append(measure_text(block.get("content")))
-        elif kind == ADVICE:
-            found.advice.append(_measure_advice(as_object(block.get("content"))))
-        elif kind == SEARCH and isinstance(block.get("content"), list):
-            found.searches += 1
-        found.has_tool_results |= kind.endswith(TOOL_RESULT)
-    return found
+    blocks, scale = read_sample(part)
+    own = [block for block in blocks if not block.is_fallback]
+    return Part(
+        delivered=measure_sample(own, scale),
+        compactions=[measure_text(each.text(SUMMARY)) for each in own if each.kind == COMPACTION],
+        advice=[_measure_advice(block) for block in own if block.kind == ADVICE],
+        begins_with_compaction=bool(own) and own[0].kind == COMPACTION,
+        has_tool_results=any(block.kind.endswith(TOOL_RESULT) for block in own),
+        searches=sum(
+            block.kind == SEARCH and isinstance(block.start.get("content"), list) for block in own
+        ),
+    )
 
 
-def _measure_advice(content: dict[str, object]) -> int | None:
-    text = content.get("text")
+def _measure_advice(block: Block) -> int | None:
+    text = as_object(block.start.get("content")).get("text")
     return measure_text(text) if isinstance(text, str) else None
-
-
-def _read_blocks(part: bytes) -> Iterator[dict[str, object]]:
-    for event in parse_events(part):
-        document = parse_object(event.data) or {}
-        yield as_object(document.get("content_block"))

@@ -5,9 +5,9 @@ stands for some tokens besides: it decides while there is nothing else, and litt
 a figure of its own, because what is shown of it may be a summary of what is counted.
 """
 
-from metering.delivered import Delivered, OutputSize, measure_content, measure_stream
-from metering.usage import MAX_COUNT, Usage
-from wire.json_reading import parse_object
+from metering.delivered import Delivered, OutputSize, measure
+from metering.usage import Usage
+from wire.json_reading import MAX_COUNT
 
 # Found by comparing recorded responses with their counts; see bench/estimates.py.
 CHARACTERS_PER_TOKEN, THINKING_CHARACTERS_PER_TOKEN = 3.7, 4.0
@@ -25,10 +25,7 @@ def measure_output(usage: Usage, body: bytes) -> OutputSize | None:
     tokens = usage.tokens.output_tokens
     if usage.source != "final" or not tokens or usage.hops:
         return None
-    if usage.is_document:
-        delivered = measure_content((parse_object(body) or {}).get("content"))
-    else:
-        delivered = measure_stream(body)
+    delivered = measure(body)
     if usage.thinking_tokens is None and (
         delivered.thinking_characters or delivered.hides_thinking
     ):

@@ -37,7 +37,6 @@ from conversations.units import Prompt, list_failed_tools
 from metering.conversation_memory import ConversationMemory
 from metering.prices import PriceTable
 from metering.request_facts import keep_plain_name
-from metering.usage import clean_text
 from recorder import recorded_calls
 from recorder.recorded_calls import RecordedCall
 from runtime import clock
@@ -45,7 +44,7 @@ from runtime.trouble_log import TroubleLog
 from store.traces.calls import cache_breaks
 from store.traces.calls.costs import to_real
 from store.traces.calls.judgements import Judgement
-from wire.json_reading import parse_object
+from wire.json_reading import clean_text, parse_object
 
 logger = logging.getLogger(__name__)
 

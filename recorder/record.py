@@ -37,13 +37,14 @@ from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.rate_limits import parse_limits
 from metering.request_facts import RequestFacts, make_facts
-from metering.usage import Usage, clean_text, read_usage
+from metering.usage import Usage, read_usage
 from recorder.output_sizes import ConstantSizes, SizeSource
 from recorder.recorded_calls import RecordedCall
 from recorder.requests import RequestReader
 from runtime import clock
 from store.spool.format import RequestHead, SpooledExchange
 from wire.decode import DecodedBody, decode_body
+from wire.json_reading import clean_text
 
 MAX_RETRIES = 1_000_000
 MAX_AGENT_CHARS = 1_000  # of a User-Agent header; the product is its beginning

@@ -8,6 +8,8 @@ import orjson
 from wire.json_weight import is_light
 
 MAX_VALUES = 500_000
+MAX_TEXT_CHARS = 200
+MAX_COUNT = 10**12  # a million of the largest prompts; sums over many rows still fit SQLite
 
 
 def parse_json(data: bytes) -> object | None:
@@ -48,6 +50,53 @@ def as_objects(value: object) -> list[dict[str, object]]:
 def as_text(value: object) -> str:
     """Return text as it is, and an empty one for everything else."""
     return value if isinstance(value, str) else ""
+
+
+def as_count(value: object) -> int | None:
+    """Return a number that can be a count, and None for everything else."""
+    # type(), because a bool is an int too
+    if type(value) is int:
+        return value if 0 <= value <= MAX_COUNT else None
+    if type(value) is float and value.is_integer():  # as some gateways write counts
+        return as_count(int(value))
+    return None
+
+
+def clean_text(value: object, max_chars: int = MAX_TEXT_CHARS) -> str | None:
+    """Return a short text that SQLite can store, or None for what is not text or is empty.
+
+    It may come from anywhere, so its length is bounded; NUL and lone surrogates are replaced."""
+    if not isinstance(value, str) or not value:
+        return None
+    if len(value) <= max_chars and value.isascii() and "\0" not in value:  # as nearly all are
+        return value
+    text = value[:max_chars].replace("\0", "\ufffd")
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+
+
+def decode_string(string: bytes) -> str:
+    """Return the text of a JSON string without its quotes. Never raises."""
+    if string.find(b"\\") < 0:
+        return string.decode("utf-8", "replace")
+    try:
+        text: str = orjson.loads(b'"%b"' % string)
+    except orjson.JSONDecodeError:  # a lone half of a character, or no valid JSON
+        return _decode_leniently(string)
+    return text
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
+_PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": " ", "f": " "}
+
+
+def _decode_leniently(string: bytes) -> str:
+    def replace(found: re.Match[str]) -> str:
+        if found[1]:
+            return chr(int(found[1], 16))
+        return _PLAIN_ESCAPES.get(found[2] or "", found[2] or "")
+
+    text = _ESCAPE.sub(replace, string.decode("utf-8", "replace"))
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _parse_leniently(text: str) -> object | None:

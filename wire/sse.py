@@ -36,13 +36,32 @@ class Event(NamedTuple):
 
 def parse_events(body: bytes, containing: Sequence[bytes] = ()) -> Iterator[Event]:
     """Return the events of a stream in order. Takes any bytes, and never raises."""
-    body = body.removeprefix(BYTE_ORDER_MARK)
-    if b"\r" in body:
-        body = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    body = normalize_lines(body.removeprefix(BYTE_ORDER_MARK))
     for block in _find_blocks(body, containing) if containing else body.split(BLANK_LINE):
         event = _parse_block(block)
         if event is not None:
             yield event
+
+
+def normalize_lines(body: bytes) -> bytes:
+    """Return a stream with all of its lines ending in LF."""
+    return body.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in body else body
+
+
+def sample_events(body: bytes, max_bytes: int, places: int) -> bytes:
+    """Return a stream that is not longer than this, of a longer one the events that begin in some places."""
+    if len(body) <= max_bytes:
+        return body
+    body = normalize_lines(body)
+    size = max_bytes // places
+    parts = []
+    for place in range(places):
+        start = place * (len(body) - size) // (places - 1)
+        first = body.find(BLANK_LINE, start, start + size) if start else 0
+        end = body.find(BLANK_LINE, start + size)
+        if first >= 0:
+            parts.append(body[first : end + len(BLANK_LINE) if end >= 0 else len(body)])
+    return b"".join(parts)
 
 
 def looks_like_sse(body: bytes) -> bool:

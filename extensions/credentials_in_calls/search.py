@@ -25,7 +25,7 @@ from store.control.database import ControlDatabase
 from store.traces.bodies import bodies
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.paths import trace_path
-from store.traces.search.responses import read_deltas
+from wire.content import INPUT, TEXT, THINKING, read_content
 from wire.json_reading import as_list, as_object, as_text, parse_object
 from wire.sse import looks_like_sse
 
@@ -40,7 +40,7 @@ MAX_BODY_BYTES = 8 << 20
 DIGEST_BYTES = 16
 # What JSON has in the place of characters that may stand beside a credential.
 _ESCAPES = (("\\n", "\n"), ("\\t", "\t"), ("\\r", "\n"), ('\\"', '"'), ("\\/", "/"))
-_DELTAS = ("text", "thinking", "partial_json")
+_DELTAS = (TEXT, THINKING, INPUT)
 _CALLS = (
     "select u.id, u.created_at, coalesce(u.request_body_length, 0), q.segment_ids,"
     " substr(cast(r.body as blob), 1, ?) from usage as u"
@@ -314,4 +314,5 @@ def _read_response(body: bytes) -> str:
     """Return the beginning of a response, that of a stream without what is between its words."""
     if not looks_like_sse(body):
         return body.decode("utf-8", "replace")
-    return "\n".join(text for (_, name), text in read_deltas(body).items() if name in _DELTAS)
+    blocks = read_content(body).blocks
+    return "\n".join(block.added(name) for block in blocks for name in _DELTAS)

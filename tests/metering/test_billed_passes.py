@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from metering.billed_passes import make_call, may_be_billed
 from metering.prices import PriceTable
 from metering.pricing import price_call
-from metering.usage import MAX_HOPS, MAX_PASSES
+from metering.usage import MAX_PASSES
 from tests.metering.responses import (
     KINDS,
     NOW,
@@ -24,6 +24,7 @@ from tests.metering.responses import (
     read,
     text_block,
 )
+from wire.envelope import MAX_FALLBACKS
 
 FABLE, OPUS, OPUS_5 = "claude-fable-5", "claude-opus-4-8", "claude-opus-5"
 BEFORE = datetime(2026, 9, 23, 12, tzinfo=UTC)
@@ -565,7 +566,7 @@ blocks = st.one_of(
 @settings(max_examples=60)
 @given(
     st.sampled_from(KINDS),
-    st.lists(blocks, max_size=MAX_HOPS + 2),
+    st.lists(blocks, max_size=MAX_FALLBACKS + 2),
     st.lists(passes, max_size=6),
     st.sampled_from(["end_turn", "refusal"]),
     categories,
@@ -599,7 +600,7 @@ def test_a_thousand_passes_and_fallbacks_take_no_second(kind):
     found = read(kind, body)
     call = make_call(found, created_at=NOW, outcome="complete", status_code=200)
     assert time.process_time() - begun_s < 3
-    assert (len(found.hops), len(call.items)) == (MAX_HOPS, 2 * MAX_PASSES)
+    assert (len(found.hops), len(call.items)) == (MAX_FALLBACKS, 2 * MAX_PASSES)
 
 
 @pytest.mark.parametrize(

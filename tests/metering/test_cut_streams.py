@@ -38,7 +38,8 @@ def block(content_block, index=0):
 
 def text(characters):
     delta = {"type": "text_delta", "text": "x" * characters}
-    return event("content_block_delta", index=0, delta=delta)
+    begun = block({"type": "text", "text": ""})
+    return begun + event("content_block_delta", index=0, delta=delta)
 
 
 def hop(source, target, category="cyber"):

@@ -8,8 +8,9 @@ from hypothesis import given, settings, strategies as st
 from metering import output
 from metering.billed_passes import make_call
 from metering.token_counts import TokenCounts
-from metering.usage import MAX_COUNT, MAX_PASSES, Usage, clean_text, read_usage
+from metering.usage import MAX_PASSES, Usage, read_usage
 from tests.metering.responses import event
+from wire.json_reading import MAX_COUNT, clean_text
 
 SSE = "text/event-stream; charset=utf-8"
 JSON = "application/json"
@@ -249,8 +250,7 @@ def test_the_content_of_ordinary_responses_is_not_looked_at(monkeypatch):
         looked_at.append(args)
         return [False]
 
-    monkeypatch.setattr(output, "find_outputs_in_stream", look)
-    monkeypatch.setattr(output, "find_outputs_in_document", look)
+    monkeypatch.setattr(output, "find_outputs", look)
     read(WHOLE)
     read(b'{"type":"message","content":[],"usage":{"input_tokens":1}}', JSON)
     assert looked_at == []

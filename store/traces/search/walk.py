@@ -16,9 +16,8 @@ piece with the same recipe has the same texts.
 import re
 from typing import Literal, NamedTuple, Self
 
-import orjson
-
 from store.traces.search.text import clean
+from wire.json_reading import decode_string
 from wire.json_weight import is_light
 
 type Role = Literal["tool_result", "user", "assistant", "system", "tool"]
@@ -321,28 +320,3 @@ def _find_role(said: _Said) -> Role:
     if said.message.name == "assistant":
         return "assistant"
     return "system" if said.message.name == "system" else "user"
-
-
-def decode_string(string: bytes) -> str:
-    """Return the text of a JSON string without its quotes. Never raises."""
-    if string.find(b"\\") < 0:
-        return string.decode("utf-8", "replace")
-    try:
-        text: str = orjson.loads(b'"%b"' % string)
-    except orjson.JSONDecodeError:  # a lone half of a character, or no valid JSON
-        return _decode_leniently(string)
-    return text
-
-
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
-_PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": " ", "f": " "}
-
-
-def _decode_leniently(string: bytes) -> str:
-    def replace(found: re.Match[str]) -> str:
-        if found[1]:
-            return chr(int(found[1], 16))
-        return _PLAIN_ESCAPES.get(found[2] or "", found[2] or "")
-
-    text = _ESCAPE.sub(replace, string.decode("utf-8", "replace"))
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

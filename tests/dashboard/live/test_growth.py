@@ -15,12 +15,13 @@ from hypothesis import given, strategies as st
 
 from dashboard.live import pages
 from dashboard.live.growing_calls import GrowingCalls
-from dashboard.live.growth import DECIDING_BYTES, GrowingResponse
+from dashboard.live.growth import GrowingResponse
 from manage.server import make_app
 from store.spool import reader
 from store.spool.format import ResponseHead
 from tests.dashboard.live.following import Proxy, following, sse
 from wire.decode import GrowingBody, decode_body
+from wire.response import DECIDING_BYTES
 
 VIEWERS = 7
 TEXTS = ("Good ", "day, ", "wörld\n", "\n\n", "end")
@@ -90,7 +91,7 @@ def test_what_is_no_event_yet_is_not_kept_for_ever(beginning, more):
     for _ in range(12):
         response.read(None, more)
     assert response.is_full
-    assert response._rest == b""
+    assert response._response._rest == b""
     assert len(beginning) < DECIDING_BYTES
 
 

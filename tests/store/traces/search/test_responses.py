@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from store.traces.search import responses
-from store.traces.search.responses import read_deltas, read_response
-from tests.recorded import RECORDED, needs_recorded
+from store.traces.search.responses import read_response
 from tests.store.traces.search.conversation import response, stream, tool_call
 
 
@@ -59,35 +57,3 @@ def test_streams_that_are_written_in_other_ways_are_parsed():
         )
     )
     assert read_response(other) == [("assistant", "odd")]
-
-
-def test_what_was_read_of_a_response_is_the_same_the_next_time():
-    block = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}
-    body = stream('{"command": "ls"}', kind="input_json_delta", name="partial_json", block=block)
-    before = read_deltas(body), read_response(body)
-    assert (read_deltas(bytes(bytearray(body))), read_response(body)) == before
-    assert before == (
-        {(0, "partial_json"): '{"command": "ls"}'},
-        [("assistant", "Bash"), ("assistant", "ls")],
-    )
-
-
-def test_a_short_response_is_taken_apart_once_and_a_long_one_is_not_remembered():
-    responses._remember_parts.cache_clear()
-    short, long = stream("hello"), stream("hello" * responses.MAX_REMEMBERED_BYTES)
-    for _ in range(3):
-        read_deltas(short)
-        read_deltas(long)
-    info = responses._remember_parts.cache_info()
-    assert (info.hits, info.misses, info.currsize) == (2, 1, 1)
-
-
-@needs_recorded
-def test_recorded_streams_are_read_alike_by_both_ways():
-    quick = 0
-    for path in sorted(RECORDED.glob("*.sse")):
-        body = path.read_bytes()
-        blocks = responses._make_blocks(*responses._parse(body))
-        assert dict(sorted(responses._read_stream(body).items())) == dict(sorted(blocks.items()))
-        quick += len(responses._PLAIN_DELTA.findall(body)) == body.count(responses._DELTA)
-    assert quick

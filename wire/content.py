@@ -1,0 +1,274 @@
+"""The content of a response: its blocks, put together from the deltas of a stream or as a document has them.
+
+A stream has its words in parts, which may end anywhere, in the middle of a character too. Those of a block
+are joined before they are decoded: most streams are written in one way, and a regular expression finds the
+parts in them ten times as quickly as a parser. Where it does not find them all, each event is parsed.
+
+A stream that was cut has the blocks that came, the last one as far as it came.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple, TypeGuard
+
+from wire.envelope import find_kind, is_document, is_fallback
+from wire.json_reading import as_list, as_object, as_text, decode_string, parse_json, parse_object
+from wire.sse import BLANK_LINE, parse_events
+from wire.usage_object import Fields
+
+MAX_EVENTS = 150_000
+MAX_BLOCKS = 10_000
+MAX_REMEMBERED, MAX_REMEMBERED_BYTES = 200, 16 * 1024
+TEXT, THINKING, INPUT, SUMMARY = "text", "thinking", "partial_json", "content"
+_DELTA, _START, _DATA = b'"content_block_delta"', b'"content_block_start"', b"data:"
+_CHANGE = b"content_block_"
+_FALLBACK = b'"fallback"'
+_MAX_LOOKS = 1_000  # at events that have the word in them
+_PLAIN_DELTA = re.compile(
+    rb'^data: ?\{"type": ?"content_block_delta", ?"index": ?(\d{1,4}), ?"delta": ?\{'
+    rb'"type": ?"(?:text|thinking|input_json|signature)_delta", ?'
+    rb'"(text|thinking|partial_json|signature)": ?"((?:[^"\\]++|\\.)*+)" ?\} ?\}',
+    re.MULTILINE,
+)
+_KINDS = {THINKING: "thinking", INPUT: "tool_use"}  # of a block whose start was lost
+
+
+@dataclass(slots=True)
+class Block:
+    """A content block, which may still grow. ``start`` is the block as it began, or the whole of it in a
+    document; ``parts`` are the texts that deltas added, by the name of their field."""
+
+    start: dict[str, object]
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    citations: list[object] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """Return upstream's type of the block, such as ``tool_use``; empty where it was lost."""
+        return as_text(self.start.get("type"))
+
+    @property
+    def is_fallback(self) -> bool:
+        """Return whether another model takes over here."""
+        return is_fallback(self.start)
+
+    @property
+    def input(self) -> object:
+        """Return the input of a tool, or its text where that is no JSON, as in a block that was cut."""
+        if INPUT not in self.parts:
+            return self.start.get("input")
+        written = self.added(INPUT)
+        parsed = parse_json(written.encode())
+        return written if parsed is None else parsed
+
+    def added(self, name: str) -> str:
+        """Return what deltas added to a field. A character may have been cut between two of them."""
+        parts = self.parts.get(name, [])
+        if len(parts) > 1:
+            parts[:] = ["".join(parts)]
+        return join_surrogates(parts[0]) if parts else ""
+
+    def text(self, name: str) -> str:
+        """Return the text of a field, empty where it is none."""
+        return as_text(self.start.get(name)) + self.added(name)
+
+    def to_fields(self) -> dict[str, object]:
+        """Return the block as a document has it."""
+        fields = dict(self.start)
+        for name in self.parts:
+            if name == INPUT:
+                fields["input"] = self.input
+            else:
+                fields[name] = self.text(name)
+        if self.citations:
+            fields["citations"] = [*as_list(fields.get("citations")), *self.citations]
+        return fields
+
+
+class Content(NamedTuple):
+    """The blocks of a response in order. ``is_beginning``: there are more events than were read."""
+
+    blocks: Sequence[Block] = ()
+    is_beginning: bool = False
+
+
+class Change(NamedTuple):
+    """What one event says of the content: how a block begins, or a delta."""
+
+    place: object
+    is_start: bool
+    fields: Fields
+
+
+class ContentReader:
+    """Puts the blocks of a stream together as its events come. ``blocks`` are in the order of their events.
+
+    Texts are kept as the lists of their parts: to join them at each of a hundred thousand would take
+    quadratic time."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self._by_index: dict[int, Block] = {}
+
+    def read(self, kind: str, document: Fields) -> None:
+        """Read a parsed event."""
+        change = _read_change(kind, document)
+        if change is None:
+            return
+        if change.is_start:
+            self._begin(change.place, dict(change.fields))
+            return
+        block = self._find(change.place)
+        if block is None:
+            return
+        if "citation" in change.fields:
+            block.start.setdefault("type", "text")
+            block.citations.append(change.fields["citation"])
+            return
+        for name, value in change.fields.items():
+            if name != "type" and isinstance(value, str):
+                _add(block, name, value)
+
+    def read_text(self, index: int, name: str, text: str) -> None:
+        """Read what deltas add to a field of a block."""
+        if (block := self._find(index)) is not None:
+            _add(block, name, text)
+
+    def _find(self, index: object) -> Block | None:
+        """Return a block that has begun, or a new one whose start was lost."""
+        return self._by_index.get(index) or self._begin(index, {}) if _is_index(index) else None
+
+    def _begin(self, index: object, start: dict[str, object]) -> Block | None:
+        if not _is_index(index) or len(self.blocks) >= MAX_BLOCKS:
+            return None
+        block = self._by_index[index] = Block(start)
+        self.blocks.append(block)
+        return block
+
+
+def read_content(body: bytes, max_events: int = MAX_EVENTS) -> Content:
+    """Return the content of a decoded body, whole or cut. It may not be changed: others get it too.
+
+    Never raises."""
+    if is_document(body):
+        document = parse_object(body) or {}
+        return Content(list_blocks(document.get("content")))
+    if max_events != MAX_EVENTS:
+        return _parse(body, max_events)
+    return _remember_stream(body) if len(body) <= MAX_REMEMBERED_BYTES else _read_stream(body)
+
+
+def list_blocks(content: object) -> list[Block]:
+    """Return the blocks of the content of a document."""
+    return [Block(as_object(block)) for block in as_list(content)]
+
+
+def list_changes(body: bytes) -> Iterator[Change]:
+    """Yield what the events of a stream say of its content, of a long one only the beginning and the end."""
+    for event in parse_events(body, (_CHANGE,)):
+        document = parse_object(event.data) or {}
+        if (change := _read_change(find_kind(event, document), document)) is not None:
+            yield change
+
+
+def find_fallbacks(body: bytes, most: int) -> list[int]:
+    """Return where the events of a stream begin by which another model takes over, the first of them."""
+    places: list[int] = []
+    at = 0
+    for _ in range(_MAX_LOOKS):
+        found = body.find(_FALLBACK, at) if len(places) < most else -1
+        if found < 0:
+            break
+        before = body.rfind(BLANK_LINE, at, found)
+        start = before + len(BLANK_LINE) if before >= 0 else at
+        end = body.find(BLANK_LINE, found)
+        at = end if end >= 0 else len(body)
+        if any(is_fallback(change.fields) for change in list_changes(body[start:at])):
+            places.append(start)
+    return places
+
+
+def join_surrogates(text: str) -> str:
+    """Return a text with the halves of a character joined, and halves that stand alone replaced."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _read_stream(body: bytes) -> Content:
+    blocks = _read_quickly(body)
+    return _parse(body, MAX_EVENTS) if blocks is None else Content(blocks)
+
+
+_remember_stream = lru_cache(maxsize=MAX_REMEMBERED)(_read_stream)
+
+
+def _parse(body: bytes, max_events: int) -> Content:
+    reader = ContentReader()
+    events = parse_events(body)
+    for event in islice(events, max_events):
+        if _CHANGE in event.data or event.name.startswith("content_block_"):
+            document = parse_object(event.data) or {}
+            reader.read(find_kind(event, document), document)
+    return Content(reader.blocks, next(events, None) is not None)
+
+
+def _read_quickly(body: bytes) -> list[Block] | None:
+    """Return the blocks of a stream, None if it is not written as most are.
+
+    That is if not all deltas are of the usual kinds, a start is not one line, or two starts have one index:
+    their deltas are to be told apart."""
+    found = [] if b"\r" in body else _PLAIN_DELTA.findall(body)
+    if len(found) != body.count(_DELTA):
+        return None
+    reader = ContentReader()
+    starts = list(_list_starts(body))
+    indexes = {repr(start.get("index")) for start in starts}
+    if len(indexes) != body.count(_START):
+        return None
+    for document in starts:
+        reader.read("content_block_start", document)
+    parts: defaultdict[tuple[bytes, bytes], list[bytes]] = defaultdict(list)
+    for index, name, part in found:
+        parts[index, name].append(part)
+    for (index, name), each in parts.items():
+        reader.read_text(int(index), name.decode(), decode_string(b"".join(each)))
+    return reader.blocks
+
+
+def _list_starts(body: bytes) -> Iterator[dict[str, object]]:
+    place = body.find(_START)
+    while place >= 0:
+        begin = body.rfind(b"\n", 0, place) + 1
+        end = body.find(b"\n", place)
+        line = body[begin : end if end >= 0 else len(body)]
+        if line.startswith(_DATA) and (document := parse_object(line.removeprefix(_DATA))):
+            yield document
+        place = body.find(_START, begin + len(line))
+
+
+def _read_change(kind: str, document: Fields) -> Change | None:
+    if kind == "content_block_start":
+        return Change(document.get("index"), True, as_object(document.get("content_block")))
+    if kind == "content_block_delta":
+        return Change(document.get("index"), False, as_object(document.get("delta")))
+    return None
+
+
+def _add(block: Block, name: str, text: str) -> None:
+    if text:
+        block.start.setdefault("type", _KINDS.get(name, "text"))
+        block.parts.setdefault(name, []).append(text)
+
+
+def _is_index(value: object) -> TypeGuard[int]:
+    """Return whether it is the place of a block that is read. Blocks are numbered from 0 on; without an
+    upper bound there are numbers of which a dict takes each for all others before it compares them."""
+    return type(value) is int and 0 <= value < MAX_BLOCKS

@@ -1,0 +1,177 @@
+"""What a response says around its content: model, usage, stop reason, error, models that took over."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from wire.json_reading import (
+    as_list,
+    as_object,
+    as_objects,
+    as_text,
+    clean_text,
+    parse_object,
+)
+from wire.sse import BYTE_ORDER_MARK, Event, parse_events
+from wire.usage_object import MAX_FIELDS, NO_USAGE, NOTHING, Fields, UsageObject
+
+MAX_FALLBACKS = 16  # upstream takes three
+FALLBACK = "fallback"
+REFUSAL = "refusal"
+# An event without one of these says nothing that is read here. A fallback is announced as a content block
+# that names the model taking over.
+MARKERS: Final = (b"message_", b"error", b"fallback")
+
+_DOCUMENT = re.compile(b"(?:%s)?[ \t\r\n]*+\\{" % BYTE_ORDER_MARK)
+
+
+@dataclass(slots=True, kw_only=True)
+class Envelope:
+    """A response without its content, as far as it has come.
+
+    ``message`` is the document, or the message that a stream begins with; ``ending`` has what later events
+    put in the place of its fields. ``model`` is the one named last, ``fallbacks`` are the blocks by which
+    another one takes over, in order. ``has_start``, ``has_end``: the
+    event has come. ``error`` is the object of an
+    error, empty where it is none; ``is_error`` says that the response is one, or ended with one."""
+
+    is_document: bool = False
+    message: Fields = NOTHING
+    ending: dict[str, object] = field(default_factory=dict)
+    model: str | None = None
+    stop_reason: str | None = None
+    container_id: str | None = None
+    refusal_category: str | None = None
+    fallbacks: list[Fields] = field(default_factory=list)
+    has_start: bool = False
+    has_end: bool = False
+    is_error: bool = False
+    error: Fields = NOTHING
+    has_edits: bool = False
+    started: UsageObject = NO_USAGE
+    counted: UsageObject = NO_USAGE
+
+    @property
+    def id(self) -> str | None:
+        """Return upstream's id of the message, by which later requests name it."""
+        return clean_text(self.message.get("id"))
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Return the message with what later events said of it."""
+        return {**self.message, **self.ending}
+
+    @property
+    def usage(self) -> UsageObject:
+        """Return the usage object, as a document would have it."""
+        return self.started.merge(self.counted) if self.counted.fields else self.started
+
+    @property
+    def error_type(self) -> str | None:
+        """Return upstream's type of the error."""
+        return clean_text(self.error.get("type"))
+
+    @property
+    def cache_miss(self) -> Fields:
+        """Return upstream's diagnosis of a cache miss: ``type``, ``cache_missed_input_tokens``."""
+        return as_object(as_object(self.message.get("diagnostics")).get("cache_miss_reason"))
+
+    def take(self, event: Event) -> None:
+        """Read an event of a stream."""
+        document = parse_object(event.data)
+        if document is None:
+            self.is_error = self.is_error or event.name == "error"
+        else:
+            self.read(find_kind(event, document), document)
+
+    def read(self, kind: str, document: Fields) -> None:
+        """Read a parsed event."""
+        match kind:
+            case "message_start":
+                message = as_object(document.get("message"))
+                self.has_start, self.message = True, message
+                self.model = clean_text(message.get("model")) or self.model
+                self.started = self.started.merge(UsageObject.read(message.get("usage")))
+            case "message_delta":
+                delta = as_object(document.get("delta"))
+                self._read_stop(delta)
+                for name, value in list(delta.items())[:MAX_FIELDS]:
+                    if value is not None:
+                        self.ending[name] = value
+                self.counted = self.counted.merge(UsageObject.read(document.get("usage")))
+                self.has_edits = self.has_edits or _has_edits(document)
+            case "content_block_start":
+                block = as_object(document.get("content_block"))
+                if is_fallback(block):
+                    self.model = read_model(block.get("to")) or self.model
+                    self._add_fallback(block)
+            case "message_stop":
+                self.has_end = True
+            case "error":
+                self.is_error, self.error = True, as_object(document.get("error")) or self.error
+
+    def read_document(self, document: Fields) -> None:
+        """Read a response that is no stream."""
+        self.is_document, self.message = True, document
+        self.is_error = document.get("type") == "error"
+        self.error = as_object(document.get("error"))
+        self.model = clean_text(document.get("model"))
+        self._read_stop(document)
+        self.started = self.started.merge(UsageObject.read(document.get("usage")))
+        self.has_edits = _has_edits(document)
+        for block in filter(is_fallback, as_objects(document.get("content"))):
+            self._add_fallback(block)
+
+    def _read_stop(self, message: Fields) -> None:
+        self.stop_reason = clean_text(message.get("stop_reason")) or self.stop_reason
+        container = as_object(message.get("container"))
+        self.container_id = clean_text(container.get("id")) or self.container_id
+        if self.stop_reason == REFUSAL:
+            details = as_object(message.get("stop_details"))
+            self.refusal_category = clean_text(details.get("category")) or self.refusal_category
+
+    def _add_fallback(self, block: Fields) -> None:
+        if len(self.fallbacks) < MAX_FALLBACKS:
+            self.fallbacks.append(block)
+
+
+NO_ENVELOPE: Final = Envelope()
+
+
+def read_envelope(body: bytes) -> Envelope:
+    """Return what a decoded body, whole or cut, says around its content. Never raises."""
+    envelope = Envelope()
+    if is_document(body):
+        document = parse_object(body)
+        if document is not None:
+            envelope.read_document(document)
+        return envelope
+    for event in parse_events(body, MARKERS):
+        envelope.take(event)
+    return envelope
+
+
+def is_document(body: bytes) -> bool:
+    """Return whether a body is a JSON object, whatever its content type says: gateways send errors as
+    JSON under the type of a stream."""
+    return _DOCUMENT.match(body) is not None
+
+
+def find_kind(event: Event, document: Fields) -> str:
+    """Return the kind of an event: its type, which rules, or its name."""
+    return as_text(document.get("type")) or event.name
+
+
+def is_fallback(block: Fields) -> bool:
+    """Return whether a content block says that another model takes over."""
+    return block.get("type") == FALLBACK
+
+
+def read_model(info: object) -> str | None:
+    """Return the name of a model that an object of a fallback has."""
+    return clean_text(as_object(info).get("model"))
+
+
+def _has_edits(document: Fields) -> bool:
+    """Return whether a message or an event says that upstream has shortened the history."""
+    return bool(as_list(as_object(document.get("context_management")).get("applied_edits")))

@@ -1,0 +1,95 @@
+"""The usage object of a response.
+
+In a stream the counts come twice, first as an estimate in ``message_start`` and then, cumulative, in one or
+more ``message_delta``: a value in a delta replaces the one before, 0 included; a missing or null value
+changes nothing. Nothing is added up, so repeated events do no harm. The list of passes is older than
+the counts when an event changed these and brought no list.
+
+A value that cannot be a count (negative, a string, a fraction, a boolean, absurdly large) does not replace
+one: no count is better than a wrong one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from types import MappingProxyType
+
+from wire.json_reading import as_count, as_list, as_object, clean_text
+
+MAX_FIELDS, MAX_MERGED_FIELDS = 64, 512  # upstream has some dozen
+PASSES = "iterations"
+
+type Fields = Mapping[str, object]
+NOTHING: Fields = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class UsageObject:
+    """A usage object, or what several events said of one. ``passes_are_stale``: counts changed after the
+    passes were listed."""
+
+    fields: Fields = NOTHING
+    passes_are_stale: bool = False
+
+    @classmethod
+    def read(cls, value: object) -> "UsageObject":
+        """Return a usage object of an event or a document, empty for what is none."""
+        fields = islice(as_object(value).items(), MAX_FIELDS)
+        return cls({name: each for name, each in fields if each is not None})
+
+    def merge(self, later: "UsageObject") -> "UsageObject":
+        """Return the usage with the values of a later one in place of its own.
+
+        It keeps so many fields: this runs for each event, and its time must not grow with their number."""
+        if not self.fields:
+            return later
+        merged = _merge(self.fields, later.fields)
+        if PASSES in later.fields:
+            return UsageObject(merged, later.passes_are_stale)
+        is_stale = PASSES in self.fields and (self.passes_are_stale or self._differs(later))
+        return UsageObject(merged, is_stale)
+
+    def _differs(self, later: "UsageObject") -> bool:
+        """Return whether a later usage has other counts."""
+        return any(
+            as_count(value) is not None and value != self.fields.get(name)
+            for name, value in later.fields.items()
+        )
+
+    def count(self, *path: str) -> int | None:
+        """Return the count at a path of names, None where there is none."""
+        value: object = self.fields
+        for name in path:
+            value = as_object(value).get(name)
+        return as_count(value)
+
+    def text(self, name: str) -> str | None:
+        """Return a text, None where there is none."""
+        return clean_text(self.fields.get(name))
+
+    def list_passes(self, most: int) -> Sequence["UsageObject"]:
+        """Return the usage of each pass, none where they are not listed, or more than so many."""
+        items = as_list(self.fields.get(PASSES))
+        return (
+            [UsageObject.read(item) for item in items if isinstance(item, dict)]
+            if len(items) <= most
+            else []
+        )
+
+
+NO_USAGE = UsageObject()
+
+
+def _merge(before: Fields, later: Fields, depth: int = 1) -> dict[str, object]:
+    merged = dict(before)
+    for name, value in later.items():
+        known = merged.get(name)
+        if value is None or (known is None and len(merged) >= MAX_MERGED_FIELDS):
+            continue
+        if as_count(known) is not None and as_count(value) is None:
+            continue
+        if isinstance(value, dict) and depth:
+            merged[name] = _merge(as_object(known), value, depth - 1)
+        elif not isinstance(known, dict):
+            merged[name] = value
+    return merged
