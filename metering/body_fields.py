@@ -30,7 +30,7 @@ def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
 def make_response_fields(usage: Usage) -> dict[str, Any]:
     """Return the fields of an entry that the response states, by name."""
     return {
-        "message_id": clean_text(usage.message.get("id")),
+        "message_id": usage.envelope.id,
         "stop_reason": usage.stop_reason,
         "container_id": usage.container_id,
         "refusal_category": usage.refusal_category,
