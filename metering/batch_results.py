@@ -20,8 +20,8 @@ from metering.body_fields import make_response_fields
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
 from metering.pricing import price_call
-from metering.usage import clean_text, read_usage
-from wire.json_reading import as_object, as_text, parse_object
+from metering.usage import read_usage
+from wire.json_reading import as_object, as_text, clean_text, parse_object
 
 type ResultType = Literal["succeeded", "errored", "canceled", "expired"]
 
