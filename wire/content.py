@@ -113,16 +113,18 @@ class ContentReader:
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self._by_index: dict[int, Block] = {}
+        self._last = 0  # what an event without an index is about
 
     def read(self, kind: str, document: Fields) -> None:
         """Read a parsed event."""
         change = _read_change(kind, document)
         if change is None:
             return
+        index = change.place
         if change.is_start:
-            self._begin(change.place, dict(change.fields))
+            self._begin(self._last if index is None else index, dict(change.fields))
             return
-        block = self._find(change.place)
+        block = self._find(self._last if index is None else index)
         if block is None:
             return
         if "citation" in change.fields:
@@ -146,6 +148,7 @@ class ContentReader:
         if not _is_index(index) or len(self.blocks) >= MAX_BLOCKS:
             return None
         block = self._by_index[index] = Block(start)
+        self._last = index
         self.blocks.append(block)
         return block
 
@@ -215,8 +218,9 @@ def _parse(body: bytes, max_events: int) -> Content:
     events = parse_events(body)
     for event in islice(events, max_events):
         if _CHANGE in event.data or event.name.startswith("content_block_"):
-            document = parse_object(event.data) or {}
-            reader.read(find_kind(event, document), document)
+            document = parse_object(event.data)
+            if document is not None:
+                reader.read(find_kind(event, document), document)
     return Content(reader.blocks, next(events, None) is not None)
 
 

@@ -8,11 +8,11 @@ def event(type: str, **fields: object) -> bytes:
     return f"event: {type}\ndata: {json.dumps({'type': type, **fields})}\n\n".encode()
 
 
-def start(block: object, index: int = 0) -> bytes:
+def start(block: object, index: int | None = 0) -> bytes:
     return event("content_block_start", index=index, content_block=block)
 
 
-def delta(kind: str, index: int = 0, **fields: object) -> bytes:
+def delta(kind: str, index: int | None = 0, **fields: object) -> bytes:
     return event("content_block_delta", index=index, delta={"type": f"{kind}_delta", **fields})
 
 
@@ -68,6 +68,12 @@ STREAMS = {
     + delta("input_json", partial_json="{}")
     + ENDED,
     "lost starts": delta("text", 3, text="no start") + delta("thinking", 4, thinking="none"),
+    "no indexes": BEGUN
+    + start(TEXT, None)
+    + delta("text", None, text="one")
+    + start(TOOL, None)
+    + delta("input_json", None, partial_json="{}")
+    + ENDED,
     "error": BEGUN
     + start(TEXT)
     + delta("text", text="so")

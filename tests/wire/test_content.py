@@ -50,6 +50,7 @@ def grow(*parts: bytes) -> GrowingResponse:
         ("compaction", [{"type": "compaction", "content": "Until now: much."}]),
         ("fallback", [FALLBACK, {"type": "text", "text": "b says"}]),
         ("blocks of one index", [{"type": "text", "text": "one"}, TOOL]),
+        ("no indexes", [{"type": "text", "text": "one"}, TOOL]),
         (
             "lost starts",
             [{"type": "text", "text": "no start"}, {"type": "thinking", "thinking": "none"}],

@@ -413,7 +413,7 @@ def test_the_time_that_citations_take_grows_with_their_number_alone():
     assert found.blocks[0].notes == ("140000 citations",)
 
 
-@pytest.mark.parametrize("index", [-1, 10_000, 2**61 - 1, "0", None])
+@pytest.mark.parametrize("index", [-1, 10_000, 2**61 - 1, "0"])
 def test_a_block_at_an_odd_place_is_left_out(index):
     found = answer_of(
         stream_of(
