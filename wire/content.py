@@ -1,4 +1,4 @@
-"""The content of a response: its blocks, put together from the deltas of a stream or as a document has them.
+"""Blocks of content, as a document has them or put together from the deltas of a stream.
 
 A stream has its words in parts, which may end anywhere, in the middle of a character too. Those of a block
 are joined before they are decoded: most streams are written in one way, and a regular expression finds the
@@ -97,7 +97,7 @@ class Content(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What one event says of the content: how a block begins, or a delta."""
+    """A change of the content by one event: the start of a block, or a delta."""
 
     place: object
     is_start: bool
@@ -105,7 +105,7 @@ class Change(NamedTuple):
 
 
 class ContentReader:
-    """Puts the blocks of a stream together as its events come. ``blocks`` are in the order of their events.
+    """Blocks of a stream, put together as its events come, in their order.
 
     Texts are kept as the lists of their parts: to join them at each of a hundred thousand would take
     quadratic time."""

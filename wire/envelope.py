@@ -1,4 +1,4 @@
-"""What a response says around its content: model, usage, stop reason, error, models that took over."""
+"""Everything of a response but its content: model, usage, stop reason, error, models that took over."""
 
 import re
 from dataclasses import dataclass, field

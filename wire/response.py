@@ -40,8 +40,9 @@ class Response:
 
 
 class GrowingResponse:
-    """A response that is read as its decoded bytes come. ``is_full``: no more of it is read, because it is no
-    stream or an event of it is too long."""
+    """A response that is read as its decoded bytes come.
+
+    ``is_full``: no more of it is read, because it is no stream or an event of it is too long."""
 
     def __init__(self) -> None:
         self.envelope = Envelope()

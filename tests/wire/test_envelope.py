@@ -1,4 +1,4 @@
-"""What a response says around its content. How its counts are read: ``tests/metering/test_usage.py``."""
+"""The envelope of a response. How its counts are read: ``tests/metering/test_usage.py``."""
 
 import json
 
