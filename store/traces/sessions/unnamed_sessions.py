@@ -31,11 +31,6 @@ def parse_first_id(session_id: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def format_id(first_id: int) -> str:
-    """Return the id of the unnamed session that begins with the call of this row id."""
-    return f"{PREFIX}{first_id}"
-
-
 def bind(session_id: str) -> dict[str, str | int | None]:
     """Return the values for ``CALLS``."""
     return {"session_id": session_id, "first_id": parse_first_id(session_id)}

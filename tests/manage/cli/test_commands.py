@@ -171,18 +171,6 @@ def test_an_endpoint_can_be_changed(run):
     assert (item["streaming"], item["metadata_only"]) == (None, True)
 
 
-def test_a_slug_that_is_made_again_keeps_what_was_decided_about_it(run):
-    run("endpoints", "create", "Clinic", "--metadata-only")
-    run("budgets", "set", "clinic", "--day", "50", "--refuse")
-    assert run("endpoints", "delete", "clinic").exit_code == 0, "the local user is an owner"
-    assert "clinic" not in run("budgets", "list").stdout
-    made = json.loads(run("endpoints", "create", "Clinic", "--json").stdout)
-    assert (made["slug"], made["metadata_only"]) == ("clinic", True)
-    assert "clinic" in run("budgets", "list").stdout
-    kept = run("endpoints", "update", "clinic", "--keep-bodies", "--json")
-    assert json.loads(kept.stdout)["metadata_only"] is False
-
-
 def test_a_key_is_printed_once_alone_on_standard_output(run):
     created = run("keys", "create", "laptop")
     assert re.fullmatch(r"sk_[\w-]{43}\n", created.stdout)

@@ -140,12 +140,6 @@ def test_as_json_it_is_the_api_s_document(run, entries):
     assert [group["model"] for group in document["groups"]] == ["b", "a", "\x1b[2Jx"]
 
 
-def test_the_sums_stay_when_entries_are_pruned(run, entries):
-    before = run("usage").stdout
-    assert run("prune", "--older-than", "1d").exit_code == 0
-    assert run("usage").stdout == before
-
-
 def test_value_and_spend_are_said_where_a_subscription_covers_calls(run, traces):
     traces.insert(
         [

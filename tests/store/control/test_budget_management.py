@@ -71,12 +71,6 @@ def test_a_budget_is_replaced_and_deleted(manage, people, endpoint):
         manage.budgets.delete(people.ann, None)
 
 
-def test_the_budget_of_a_deleted_endpoint_goes_with_it(manage, people, endpoint):
-    put(manage, people.ann)
-    manage.delete_endpoint(people.ann, "ci")
-    assert manage.budgets.list(people.ann).items == []
-
-
 def test_members_read_budgets_and_owners_change_them(manage, people, endpoint):
     put(manage, people.ann)
     assert manage.budgets.get(people.bob, "ci").budget.limit_usd == 50

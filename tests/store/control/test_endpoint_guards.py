@@ -146,14 +146,6 @@ def test_a_budget_of_a_deleted_endpoint_is_not_looked_after(manage, people, cont
     assert manage.budgets.list_by_subject(people.ann) == {}
 
 
-def test_what_an_owner_decides_between_page_and_form_holds(manage, people):
-    endpoint = make(manage, people)
-    assert manage.find_guards(people.bob, "ci") == []
-    put_budget(manage, people.ann)
-    with pytest.raises(ForbiddenError, match="that has a budget"):
-        manage.delete_endpoint(people.bob, endpoint.id)
-
-
 @pytest.mark.parametrize("guard", GUARDS)
 def test_a_role_counts_as_it_is_when_something_changes(manage, people, control, guard):
     make(manage, people, GUARDS[guard])
