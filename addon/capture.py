@@ -14,8 +14,14 @@ class Capture:
     stream would reach the client."""
 
     def __init__(
-        self, spool_file: SpoolFile, metadata: ResponseMetadata, troubles: SpoolTroubles
+        self,
+        spool_file: SpoolFile,
+        metadata: ResponseMetadata,
+        troubles: SpoolTroubles,
+        most_bytes: int | None = None,
     ) -> None:
+        """Write to this file. Of a response with more than ``most_bytes`` the rest is left out."""
+        self._left = most_bytes
         self._file = spool_file
         self._metadata = metadata
         self._troubles = troubles
@@ -35,6 +41,11 @@ class Capture:
         """Write a chunk of the response as it came."""
         if self._response_lost:  # a body with a hole in it would be a lie
             return
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                self._response_lost = True
+                return
         try:
             self._file.write_chunk(data, elapsed_ms)
         except Exception as error:

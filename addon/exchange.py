@@ -12,7 +12,7 @@ from addon.headers import Fields
 from addon.held_response import HeldResponse
 from runtime import clock
 from store.control.database import ProxyEndpoint
-from store.spool.format import Ending, TransportOutcome
+from store.spool.format import CALLS, Ending, Record, TransportOutcome
 
 LEAST_UPLOAD_BYTES_PER_S = 64 * 1024
 
@@ -42,7 +42,7 @@ class Exchange:
     target: str = ""  # below the slug, with the query
     client_fields: Fields = ()  # the request's headers as they came, until they are captured
     run_id: str | None = None
-    is_logged: bool = False
+    record: Record | None = None  # what is made of it; None: nothing
     is_buffered: bool = False
     is_http_1_0: bool = (
         False  # its client knows no chunks: the end of the connection ends the response
@@ -70,6 +70,11 @@ class Exchange:
         """Note what the exchange waits for now."""
         self.phase = phase
         self.waiting_since_s = self.upload_since_s = time.monotonic()
+
+    @property
+    def is_report(self) -> bool:
+        """Return whether only what the response reports is of interest."""
+        return self.record is not None and self.record not in CALLS
 
     @property
     def waits_for_client(self) -> bool:

@@ -18,7 +18,7 @@ from metering.request_facts import (
 )
 from runtime import clock
 from store.control.database import ProxyEndpoint
-from store.spool.format import RequestHead, ResponseHead
+from store.spool.format import Record, RequestHead, ResponseHead
 
 MAX_ID_CHARS = 200
 
@@ -43,6 +43,7 @@ class RequestMetadata:
         body: bytes | None,
         target: str,
         run_id: str | None,
+        record: Record = "messages",
         *,
         is_kept: bool,
     ) -> RequestHead:
@@ -50,7 +51,7 @@ class RequestMetadata:
         from it here. What looks like a credential is left out wherever it stands.
 
         ``body`` is None where it was too large to be held. ``target`` is the path below the slug with
-        its query, without the run that it names."""
+        its query, without the run that it names. ``record`` is what is made of the exchange."""
         named = headers.by_name(fields)
         is_read = body is not None and not is_kept and b"content-encoding" not in named
         facts = parse_facts(body) if is_read and body is not None else NO_FACTS
@@ -93,6 +94,7 @@ class RequestMetadata:
             thread_previous_id=drop_credential(facts.thread_previous_id),
             user_profile_id=drop_credential(named.get(self._profile_header)),
             bill_to=drop_credential(facts.bill_to),
+            record=record,
         )
         return _without_text(head) if endpoint.metadata_only else head
 

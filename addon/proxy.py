@@ -233,8 +233,10 @@ class UsageProxy:
         arrived_s = exchange.last_byte_s = time.monotonic()
         exchange.enter(Phase.IDLE)
         exchange.response_started = True
-        if exchange.capture is None and flow.request.stream:
-            self._capture(flow, exchange)  # an upload of unknown length that grew too large to keep
+        is_kept = response.status_code == 200 or not exchange.is_report
+        if exchange.capture is None and flow.request.stream and is_kept:
+            # A report, or an upload of unknown length that grew too large to keep.
+            self._capture(flow, exchange)
         flow.request.data.content = None  # it is sent and spooled; a stream may go on for minutes
         self._exchanges.begin_response(flow.client_conn.id, exchange)
         if exchange.capture is not None:
@@ -276,7 +278,7 @@ class UsageProxy:
             for_web=exchange.endpoint is None,
             message=flow.error.msg if flow.error else "",
         )
-        if exchange.capture is None and was_sent:
+        if exchange.capture is None and was_sent and not exchange.is_report:
             self._capture(flow, exchange)
         if failure.outcome == "client_disconnected" and not was_sent:
             exchange.discard()

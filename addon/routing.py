@@ -16,6 +16,7 @@ from addon.destination import Destination
 from addon.errors import Refusal
 from runtime import runs
 from store.control import slugs
+from store.spool.format import Record
 
 PROXIED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 CHECK_METHODS = ("GET", "HEAD")
@@ -30,13 +31,15 @@ _QUERY = re.compile(r"[!-\"$-~]*")  # printable ASCII without the fragment's #
 @dataclass(frozen=True, slots=True)
 class Route:
     """Holds where a request goes. ``target`` is its path below the upstream's prefix, with the query.
-    ``run_id`` is None where the path names no run. ``is_billed``: used-up budgets refuse it."""
+    ``run_id`` is None where the path names no run, ``record`` where nothing is made of the exchange.
+    ``is_billed``: used-up budgets refuse it."""
 
     destination: Destination
     slug: str = ""
     target: str = ""
     run_id: str | None = None
     is_billed: bool = False
+    record: Record | None = None
 
 
 _WEB = Route(Destination.WEB)
@@ -77,7 +80,9 @@ def _match(method: str, target: str) -> Route | Refusal:
     if method not in PROXIED_METHODS:
         return errors.method_not_allowed(method, PROXIED_METHODS)
     target = rest + question_mark + query
-    return Route(call.destination, slug, target, run_id, is_billed=call.is_billed)
+    return Route(
+        call.destination, slug, target, run_id, is_billed=call.is_billed, record=call.record
+    )
 
 
 _recall = lru_cache(MOST_ROUTES)(_match)

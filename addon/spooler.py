@@ -21,6 +21,8 @@ from store.spool.writer import RESERVE_BYTES, SpoolFile, SpoolRun
 
 logger = logging.getLogger(__name__)
 
+MAX_REPORT_BYTES = 32 * 1024 * 1024  # of a response; what follows is forwarded and not recorded
+
 
 class Spooler:
     """Opens captures in this run's spool folder and watches the disk under it."""
@@ -46,9 +48,9 @@ class Spooler:
         self._run: SpoolRun | None = None
 
     def capture(self, exchange: Exchange, fields: headers.Fields, body: bytes | None) -> None:
-        """Begin to capture an exchange, if it is a logged one, by writing its request to the spool.
-        ``body`` is None where it was too large to be held."""
-        if not exchange.is_logged:
+        """Begin to capture an exchange, if anything is made of it, by writing its request to the spool.
+        ``body`` is None where it was too large to be held, and where the response alone is of interest."""
+        if exchange.record is None or (exchange.is_report and self._disk_is_low):
             return
         try:
             exchange.capture = self._open(exchange, fields, body)
@@ -73,6 +75,7 @@ class Spooler:
             body,
             exchange.target,
             exchange.run_id,
+            exchange.record or "messages",
         )
         is_kept = body is not None and not endpoint.metadata_only and not self._disk_is_low
         if self._disk_is_low and body:
@@ -80,7 +83,8 @@ class Spooler:
         spool_file = self._write_request(make_head, body if is_kept else None)
         if not self._disk_is_low:
             self.troubles.clear()
-        return Capture(spool_file, self._responses, self.troubles)
+        most_bytes = MAX_REPORT_BYTES if exchange.is_report else None
+        return Capture(spool_file, self._responses, self.troubles, most_bytes)
 
     def _write_request(
         self, make_head: Callable[..., RequestHead], body: bytes | None

@@ -23,6 +23,7 @@ from runtime.attempts import client_network
 from runtime.settings import Settings
 from runtime.trouble_log import TroubleLog
 from store.control.database import ProxyEndpoint, SlugDirectory
+from store.spool.format import CALLS
 
 logger = logging.getLogger(__name__)
 
@@ -147,13 +148,12 @@ class UpstreamForwarder:
         client_address: str,
     ) -> Refusal | None:
         """Return why a request must be refused, whatever its rate limit. None admits it."""
-        destination = route.destination
         if "upgrade" in request.headers:
             return errors.upgrade_refused()
         over_budget = self._budgets.admit(endpoint) if route.is_billed else None
         if over_budget is not None:
             return over_budget
-        if destination is Destination.MESSAGES:
+        if route.record in CALLS:
             if request.stream:  # declared larger than what is buffered
                 return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
             if not self._memory.has_room(
@@ -170,18 +170,18 @@ class UpstreamForwarder:
         request.path = upstream.prefix + route.target
         client_fields = request.headers.fields
         request.headers.fields = headers.with_host(self._filter(client_fields), self._upstream_host)
-        is_logged = route.destination is Destination.MESSAGES
+        is_call = route.record in CALLS
         mode = endpoint.streaming or self._streaming
         exchange = Exchange(
             endpoint=endpoint,
             client_address=client_address,
             origin=flow.metadata.get(ORIGIN),
             target=route.target,
-            client_fields=client_fields if is_logged else (),
+            client_fields=client_fields if route.record else (),
             run_id=route.run_id,
-            is_logged=is_logged,
-            is_buffered=is_logged and mode == "buffered",
+            record=route.record,
+            is_buffered=is_call and mode == "buffered",
         )
         self._exchanges.begin(flow, exchange, client_fields)
-        if not is_logged:
+        if not is_call:
             request.stream = exchange.pass_request_chunk

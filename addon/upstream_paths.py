@@ -11,12 +11,13 @@ is the same path to all of them. Paths that nobody knows yet are forwarded, in p
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from addon import errors
 from addon.destination import Destination
 from addon.errors import Refusal
+from store.spool.format import Record
 
 _ANY = "*"
 _PATH = re.compile(r"/v1(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+")
@@ -28,19 +29,23 @@ _END_OF_NAME = re.compile("[;.]")
 
 @dataclass(frozen=True, slots=True)
 class UpstreamCall:
-    """A request to the upstream, by how it is treated. ``is_billed``: used-up budgets refuse it."""
+    """A request to the upstream, by how it is treated.
+
+    ``is_billed``: used-up budgets refuse it. ``record`` is what is made of it, None where nothing is."""
 
     destination: Destination
     is_billed: bool = False
+    record: Record | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPath:
-    """A path by its segments, of which ``*`` is any one, and what posting to it is. ``is_family``: paths
-    below it are meant as well."""
+    """A path by its segments, of which ``*`` is any one, and what posting to it and getting it is.
+    ``is_family``: paths below it are meant as well."""
 
     segments: tuple[str, ...]
     posted: UpstreamCall
+    got: UpstreamCall
     is_family: bool = False
 
     def covers(self, segments: Sequence[str]) -> bool:
@@ -56,12 +61,19 @@ class KnownPath:
         return "/" + "/".join("<id>" if each == _ANY else each for each in self.segments)
 
 
-def _know(path: str, posted: UpstreamCall, *, is_family: bool = False) -> KnownPath:
-    return KnownPath(tuple(path.split("/")[1:]), posted, is_family)
-
-
 _FREE = UpstreamCall(Destination.OTHER)
 _BILLED = UpstreamCall(Destination.OTHER, is_billed=True)
+# Each response that has one of these says what it has used so far.
+_SESSION = replace(_FREE, record="session")
+_DREAM = replace(_FREE, record="dream")
+
+
+def _know(
+    path: str, posted: UpstreamCall, got: UpstreamCall = _FREE, *, is_family: bool = False
+) -> KnownPath:
+    return KnownPath(tuple(path.split("/")[1:]), posted, got, is_family)
+
+
 _FREE_FAMILIES = (
     "messages",
     "agents",
@@ -83,21 +95,23 @@ _FREE_FAMILIES = (
 )
 # The first that covers a path decides.
 KNOWN = (
-    _know("/v1/messages", UpstreamCall(Destination.MESSAGES, is_billed=True)),
+    _know("/v1/messages", UpstreamCall(Destination.MESSAGES, is_billed=True, record="messages")),
     _know("/v1/messages/count_tokens", UpstreamCall(Destination.COUNT_TOKENS)),
     _know("/v1/messages/batches", _BILLED),
+    _know("/v1/messages/batches/*/results", _FREE, replace(_FREE, record="batch_results")),
     _know("/v1/complete", _BILLED),
-    _know("/v1/chat/completions", _BILLED),
+    _know("/v1/chat/completions", replace(_BILLED, record="chat_completions")),
     # Sessions are billed by the tokens and hours of what is posted to them, or of what it sets going. An
     # update may lift the budget of a session, and give a deployment a schedule.
-    _know("/v1/sessions", _BILLED),
-    _know("/v1/sessions/*", _BILLED),
+    _know("/v1/sessions", replace(_BILLED, record="session"), _SESSION),
+    _know("/v1/sessions/*", replace(_BILLED, record="session"), _SESSION),
     _know("/v1/sessions/*/events", _BILLED),
     _know("/v1/deployments", _BILLED),
     _know("/v1/deployments/*", _BILLED),
     _know("/v1/deployments/*/run", _BILLED),
     _know("/v1/deployments/*/unpause", _BILLED),
-    _know("/v1/dreams", _BILLED),
+    _know("/v1/dreams", replace(_BILLED, record="dream"), _DREAM),
+    _know("/v1/dreams/*", _FREE, _DREAM),
     *(_know(f"/v1/{name}", _FREE, is_family=True) for name in _FREE_FAMILIES),
 )
 
@@ -121,7 +135,9 @@ def judge(method: str, path: str) -> UpstreamCall | Refusal:
     misspelling = _find_misspelling(path, segments, known)
     if misspelling is not None:
         return errors.bad_path(misspelling)
-    return known.posted if known is not None and method == "POST" else _FREE
+    if known is None:
+        return _FREE
+    return {"POST": known.posted, "GET": known.got}.get(method, _FREE)
 
 
 def list_billed() -> list[str]:

@@ -117,7 +117,7 @@ def read_usage(
     outputs = _find_outputs(said, body, is_failed=is_failed)
     return Usage(
         # The header decides the kind of the response: gateways send JSON errors as text/event-stream.
-        streamed=_is_sse(content_type, body),
+        streamed=is_sse(content_type, body),
         is_document=said.is_document,
         source=_find_source(said, tokens, is_complete=is_complete),
         model=said.model,
@@ -171,7 +171,8 @@ def _read_hop(block: Fields, has_output: bool) -> Hop:
     )
 
 
-def _is_sse(content_type: str | None, body: bytes) -> bool:
+def is_sse(content_type: str | None, body: bytes) -> bool:
+    """Return whether a response is an event stream, by its header or, without one, by how it begins."""
     media_type = (content_type or "").partition(";")[0].strip().lower()
     return media_type == "text/event-stream" if media_type else looks_like_sse(body)
 

@@ -21,6 +21,7 @@ from recorder.entry_store import EntryStore
 from recorder.open_databases import OpenDatabases
 from recorder.pauses import Pauses
 from recorder.rejection_store import RejectionStore
+from recorder.reports import ReportStore
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
@@ -81,6 +82,7 @@ class Ingester:
         )
         self._work = make_work(self._databases)
         self._rejections = RejectionStore(data_dir, spool_root, self._databases)
+        self._reports = ReportStore(spool_root, self._databases, prices, on_entries, between)
         self._tidy_at_s = clock_s()
 
     @property
@@ -144,7 +146,10 @@ class Ingester:
     def _store(self, owner: str, files: Sequence[Waiting]) -> int:
         if owner == REJECTIONS:
             return self._rejections.store(files)
-        handled = self._entries.store(owner, files)
+        reports = [each for each in files if each.is_report]
+        calls = [each for each in files if not each.is_report]
+        handled = self._reports.store(owner, reports) if reports else 0
+        handled += self._entries.store(owner, calls) if calls else 0
         self._begin_to_read(owner)
         return handled
 

@@ -22,6 +22,7 @@ from metering.billed_passes import make_call
 from metering.billing import find_billing
 from metering.body_fields import calculate_speed, make_request_fields, make_response_fields
 from metering.body_notes import Reason, Side, format_note, join_notes
+from metering.chat_completions import read_chat_usage
 from metering.client_hints import (
     COLUMNS,
     PARENT_AGENT_ID,
@@ -90,22 +91,34 @@ def make_recorded(
         decode_body(exchange.response_body, response.content_encoding) if response else NO_BODY
     )
     has_whole_response = response_body.is_readable_to_its_end and not ending.response_lost
-    usage = read_usage(
+    is_chat = head.record == "chat_completions"
+    read = read_chat_usage if is_chat else partial(read_usage, cache_ttl=facts.cache_ttl)
+    usage = read(
         response.status_code if response else None,
         response.content_type if response else None,
         response_body.text,
         is_complete=ending.outcome == "complete" and has_whole_response,
-        cache_ttl=facts.cache_ttl,
     )
     output_size = None
-    if is_estimable(usage) and has_whole_response:
+    # What was delivered is counted in messages alone.
+    if is_estimable(usage) and has_whole_response and not is_chat:
         find_size = partial(sizes.find_size, head.organization_id)
         usage = estimate_usage(usage, response_body.text, find_size, request.text)
-    elif usage.source == "final" and sizes.is_wanted(head.organization_id, usage.model):
+    elif (
+        usage.source == "final"
+        and not is_chat
+        and sizes.is_wanted(head.organization_id, usage.model)
+    ):
         output_size = measure_output(usage, response_body.text)
     outcome = _refine_outcome(exchange, usage, has_whole_response=has_whole_response)
     status_code = response.status_code if response else None
-    call = make_call(usage, created_at=created_at, outcome=outcome, status_code=status_code)
+    call = make_call(
+        usage,
+        created_at=created_at,
+        outcome=outcome,
+        status_code=status_code,
+        product="chat_completions" if is_chat else "messages",
+    )
     items, cost_cents = price_call(call, prices)
     duration_ms = _round(
         exchange.last_byte_ms if ending.duration_ms is None else ending.duration_ms
@@ -130,6 +143,7 @@ def make_recorded(
         outcome=outcome,
         usage_source=usage.source,
         streamed=usage.streamed and response is not None,
+        product=call.product,
         model=usage.model,
         tokens=usage.tokens,
         cost_cents=cost_cents,
@@ -144,7 +158,7 @@ def make_recorded(
         upstream_request_id=clean_text(response.upstream_request_id) if response else None,
         session_id=clean_text(head.session_id) or clean_text(facts.session_id),
         agent_id=clean_text(head.agent_id),
-        client=_parse_product((head.user_agent or "")[:MAX_AGENT_CHARS]),
+        client=parse_product(head.user_agent),
         service_tier=usage.service_tier,
         speed=usage.speed,
         inference_geo=usage.inference_geo,
@@ -188,7 +202,7 @@ def make_recorded(
         entry=drop_text(entry) if head.metadata_only else entry,
         usage=usage,
         bill=call,
-        request=request.text if has_request and keeps_bodies else None,
+        request=request.text if has_request and keeps_bodies and not is_chat else None,
         response=response_body.text,
     )
 
@@ -263,6 +277,11 @@ def _refine_outcome(
     if usage.streamed and has_whole_response and not has_end:
         return "upstream_interrupted"
     return "complete"
+
+
+def parse_product(user_agent: str | None) -> str | None:
+    """Return the product that a User-Agent header names first, with its version."""
+    return _parse_product((user_agent or "")[:MAX_AGENT_CHARS])
 
 
 @lru_cache(maxsize=1_000)  # many calls come from the same client

@@ -81,7 +81,8 @@ def _make(connection: sqlite3.Connection, values: Sequence[object]) -> RecordedC
     row = dict(zip((*SCALARS, *_SIZES, "id"), values, strict=True))
     entry = make_entry(row)
     stored = StoredBodies(request=None, response=None)
-    if all(_as_int(row[name]) <= MAX_BODY_BYTES for name in _SIZES):
+    is_chat = entry.product == "chat_completions"  # its bodies are of another format
+    if not is_chat and all(_as_int(row[name]) <= MAX_BODY_BYTES for name in _SIZES):
         with suppress(MissingPieceError):
             stored = bodies.read_bodies(connection, _as_int(row["id"]))
     if stored.response is None:

@@ -64,7 +64,7 @@ def _render_call(page: PageRequest, call: Call, reader: CallReader) -> Response:
     if call.request is not None and call.request.length <= MAX_PASTED_BYTES:
         data = reader.read_body(call.id, "request", MAX_PASTED_BYTES)
     programs: list[tuple[str, str]] = []
-    if call.request is not None:
+    if call.request is not None and entry.product == "messages":
         given = page.endpoint_url(entry.slug), page.vendor, entry, data, request.file_name
         programs = [("curl", make_curl(*given)), *list_languages(*given)]
     response = open_response(call, reader, is_plain=page.is_plain)

@@ -27,6 +27,9 @@ Headers are written only where they have a field in this module, so no credentia
 
 When the disk is full, everything but request bodies is written into the space of the reserve.
 
+A response that reports what other calls have used, such as the results of a batch, is kept in a file with
+``_report`` in the place of the run: no call is in flight there.
+
 Requests that our own rate limit rejected are counted in ``<id>~rejections.done``, with one J frame.
 """
 
@@ -55,6 +58,12 @@ type TransportOutcome = Literal[
     "client_disconnected",
     "proxy_restarted",
 ]
+
+# What is made of an exchange: an entry, or what its response reports of batches, sessions and dreams.
+type Record = Literal["messages", "chat_completions", "batch_results", "session", "dream"]
+CALLS: tuple[Record, ...] = ("messages", "chat_completions")
+# In the place of the id of a run, which never begins like this: a file that is no call in flight.
+REPORT = "_report"
 
 type RequestBodyKept = Literal["whole", "omitted"]
 
@@ -104,6 +113,7 @@ class RequestHead:
     thread_previous_id: str | None = None
     user_profile_id: str | None = None
     bill_to: str | None = None
+    record: Record = "messages"
 
     @property
     def facts(self) -> RequestFacts:

@@ -18,6 +18,7 @@ from store.spool.format import (
     LOCK,
     OPEN,
     REJECTIONS,
+    REPORT,
     RESERVE,
     UNREADABLE,
     Rejection,
@@ -52,6 +53,11 @@ class Waiting(NamedTuple):
     def path(self) -> Path:
         return Path(self.file)
 
+    @property
+    def is_report(self) -> bool:
+        """Return whether the file is that of a response that reports what other calls have used."""
+        return self.file.rpartition(".")[0].endswith(f"~{REPORT}")
+
 
 def find_waiting(root: Path) -> Iterator[Waiting]:
     """Yield the files that no proxy writes any more, oldest arrival first.
@@ -82,8 +88,9 @@ def find_in_flight(root: Path) -> Iterator[Waiting]:
             continue
         for name in names:
             entry_id, separator, owner = name.rpartition(".")[0].partition("~")
-            if separator and owner != REJECTIONS:
-                yield Waiting(f"{run}/{name}", entry_id, owner.partition("~")[0])
+            owner, _, mark = owner.partition("~")
+            if separator and owner != REJECTIONS and mark != REPORT:
+                yield Waiting(f"{run}/{name}", entry_id, owner)
 
 
 class InFlightFile:

@@ -12,11 +12,13 @@ import orjson
 from runtime import clock
 from runtime.reserve_file import NO_ROOM, STEP_BYTES, ReserveFile
 from store.spool.format import (
+    CALLS,
     DONE,
     FRAME,
     LOCK,
     OPEN,
     REJECTIONS,
+    REPORT,
     RESERVE,
     Ending,
     Rejection,
@@ -65,7 +67,8 @@ class SpoolRun:
         """Write head and request in one go. Raises OSError, and then leaves no file behind.
 
         A request with a body gets nothing of the reserve: try again without."""
-        run = "" if head.run_id is None else f"~{head.run_id}"
+        mark = head.run_id if head.record in CALLS else REPORT
+        run = "" if mark is None else f"~{mark}"
         stem = f"{self._folder}/{head.entry_id}~{head.organization_id}{run}"
         if memoryview(request_body).nbytes:
             return self._make_file(stem, head, request_body)

@@ -9,7 +9,7 @@ Every method may raise sqlite3.Error; nothing has been stored then.
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from metering.entry import UsageLogEntry
 from metering.token_counts import list_flat_fields
+from metering.upstream_objects import UpstreamObject
 from runtime import extensions
 from store import database
 from store.spool.format import Rejection
@@ -29,7 +30,7 @@ from store.traces.bodies.bodies import (
     RequestPreparer,
     StoredBodies,
 )
-from store.traces.calls import costs, judgements, rate_limits
+from store.traces.calls import costs, judgements, rate_limits, upstream_objects
 from store.traces.calls.judgements import StoredCall
 from store.traces.maintenance import erasing, retention, verify
 from store.traces.row_writer import insert_rows
@@ -191,6 +192,13 @@ class TraceDatabase:
                 " values (?, ?, ?, ?, ?, ?) on conflict do nothing",
                 ((flush_id, *key, count) for key, count in counts.items()),
             )
+
+    def write_upstream_objects(
+        self, reading: upstream_objects.Reading, objects: Iterable[UpstreamObject]
+    ) -> None:
+        """Store managed sessions or dreams in the place of what was known of them before."""
+        with database.immediate(self.connection):
+            upstream_objects.write_objects(self.connection, reading, objects)
 
     def read_bodies(self, key: str | int) -> StoredBodies | None:
         """Return the exact bodies of an entry, by entry id or row id; None when there is none.

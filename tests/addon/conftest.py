@@ -55,7 +55,9 @@ def open_capture():
     """Begins to capture a logged exchange; returns the capture, or None where that failed."""
 
     def open_one(spooler, body=b"{}", fields=(), endpoint=ENDPOINT, target="/v1/messages"):
-        exchange = Exchange(endpoint=endpoint, arrived_at=ARRIVED_AT, target=target, is_logged=True)
+        exchange = Exchange(
+            endpoint=endpoint, arrived_at=ARRIVED_AT, target=target, record="messages"
+        )
         spooler.capture(exchange, fields, body)
         return exchange.capture
 

@@ -39,7 +39,7 @@ def test_exchanges_that_are_abandoned_stay_unfinished_in_the_spool(
     make_flow, begin, exchanges, spooler, tmp_path
 ):
     exchange = begin(make_flow())
-    exchange.is_logged = True
+    exchange.record = "messages"
     spooler.capture(exchange, (), b"{}")
     exchanges.abandon_all()
     exchange.finish("complete")

@@ -12,22 +12,28 @@ from addon.routing import Route, find_route
         (
             "POST",
             "/proxy/a/v1/messages",
-            Route(Destination.MESSAGES, "a", "/v1/messages", is_billed=True),
+            Route(Destination.MESSAGES, "a", "/v1/messages", is_billed=True, record="messages"),
         ),
         (
             "POST",
             "/proxy/a/v1/messages?beta=true",
-            Route(Destination.MESSAGES, "a", "/v1/messages?beta=true", is_billed=True),
+            Route(
+                Destination.MESSAGES,
+                "a",
+                "/v1/messages?beta=true",
+                is_billed=True,
+                record="messages",
+            ),
         ),
         (
             "POST",
             "/proxy/a/v1/messages?",
-            Route(Destination.MESSAGES, "a", "/v1/messages?", is_billed=True),
+            Route(Destination.MESSAGES, "a", "/v1/messages?", is_billed=True, record="messages"),
         ),
         (
             "POST",
             "/proxy/a-1//v1/messages",
-            Route(Destination.MESSAGES, "a-1", "/v1/messages", is_billed=True),
+            Route(Destination.MESSAGES, "a-1", "/v1/messages", is_billed=True, record="messages"),
         ),
         (
             "POST",
@@ -45,7 +51,14 @@ from addon.routing import Route, find_route
         (
             "POST",
             "/proxy/a/run/build-42/v1/messages?beta=true",
-            Route(Destination.MESSAGES, "a", "/v1/messages?beta=true", "build-42", is_billed=True),
+            Route(
+                Destination.MESSAGES,
+                "a",
+                "/v1/messages?beta=true",
+                "build-42",
+                is_billed=True,
+                record="messages",
+            ),
         ),
         ("GET", "/proxy/a/run/1//v1/models", Route(Destination.OTHER, "a", "/v1/models", "1")),
         ("HEAD", "/proxy/a/run/build-42", Route(Destination.PROBE, "a")),

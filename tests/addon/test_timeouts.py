@@ -26,7 +26,7 @@ def begin(exchanges, make_flow):
     def begin_one(client, phase, endpoint: ProxyEndpoint | None = ENDPOINT, **fields):
         flow = make_flow()
         flow.client_conn = client
-        exchange = Exchange(endpoint=endpoint, is_logged=True, phase=phase, **fields)
+        exchange = Exchange(endpoint=endpoint, record="messages", phase=phase, **fields)
         exchanges.begin(flow, exchange, flow.request.headers.fields)
         return exchange
 

@@ -1,5 +1,6 @@
 import re
 import unicodedata
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 import pytest
@@ -11,7 +12,9 @@ from addon.upstream_paths import KNOWN, UpstreamCall, judge
 
 FREE = UpstreamCall(Destination.OTHER)
 BILLED = UpstreamCall(Destination.OTHER, is_billed=True)
-MESSAGES = UpstreamCall(Destination.MESSAGES, is_billed=True)
+MESSAGES = UpstreamCall(Destination.MESSAGES, is_billed=True, record="messages")
+CHAT = UpstreamCall(Destination.OTHER, is_billed=True, record="chat_completions")
+RESULTS = UpstreamCall(Destination.OTHER, record="batch_results")
 
 
 @pytest.mark.parametrize(
@@ -23,18 +26,23 @@ MESSAGES = UpstreamCall(Destination.MESSAGES, is_billed=True)
         ("POST", "/v1/messages/batches", BILLED),
         ("GET", "/v1/messages/batches", FREE),
         ("POST", "/v1/messages/batches/msgbatch_01HkcT/cancel", FREE),
-        ("GET", "/v1/messages/batches/msgbatch_01HkcT/results", FREE),
+        ("GET", "/v1/messages/batches/msgbatch_01HkcT/results", RESULTS),
+        ("HEAD", "/v1/messages/batches/msgbatch_01HkcT/results", FREE),
         ("POST", "/v1/complete", BILLED),
-        ("POST", "/v1/chat/completions", BILLED),
-        ("POST", "/v1/sessions", BILLED),
-        ("POST", "/v1/sessions/sesn_01Ab", BILLED),
+        ("POST", "/v1/chat/completions", CHAT),
+        ("POST", "/v1/sessions", replace(BILLED, record="session")),
+        ("GET", "/v1/sessions", replace(FREE, record="session")),
+        ("POST", "/v1/sessions/sesn_01Ab", replace(BILLED, record="session")),
+        ("GET", "/v1/sessions/sesn_01Ab", replace(FREE, record="session")),
+        ("DELETE", "/v1/sessions/sesn_01Ab", FREE),
         ("POST", "/v1/sessions/sesn_01Ab/events", BILLED),
         ("GET", "/v1/sessions/sesn_01Ab/events", FREE),
         ("POST", "/v1/sessions/sesn_01Ab/archive", FREE),
         ("POST", "/v1/deployments/depl_1", BILLED),
         ("POST", "/v1/deployments/depl_1/run", BILLED),
         ("POST", "/v1/deployments/depl_1/pause", FREE),
-        ("POST", "/v1/dreams", BILLED),
+        ("POST", "/v1/dreams", replace(BILLED, record="dream")),
+        ("GET", "/v1/dreams/drm_1", replace(FREE, record="dream")),
         ("POST", "/v1/dreams/drm_1/cancel", FREE),
         ("POST", "/v1/files", FREE),
         ("GET", "/v1/models/claude-3.5-x:0@2", FREE),

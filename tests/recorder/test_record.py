@@ -351,6 +351,31 @@ def test_an_entry_has_the_id_of_its_message_and_the_profile_that_it_is_for(body,
     assert (entry.thread, entry.thread_previous_id) == ("continue", "msg_1")
 
 
+CHAT_REQUEST = b'{"model":"claude-opus-5","messages":[{"role":"user","content":"Hi"}]}'
+
+
+def test_a_chat_completion_costs_its_input_and_output_at_list_prices():
+    counts = {"prompt_tokens": 1_000, "completion_tokens": 100, "total_tokens": 1_100}
+    body = {"id": "msg_2", "model": "claude-opus-5", "choices": [], "usage": counts}
+    entry = make(
+        json.dumps(body).encode(),
+        DOCUMENT,
+        request=CHAT_REQUEST,
+        head={"record": "chat_completions"},
+    )
+    assert (entry.product, entry.outcome) == ("chat_completions", "complete")
+    assert entry.cost_cents == Decimal("0.75")  # 1000 x 5 + 100 x 25 USD per million
+    assert (entry.message_count, entry.title_text, entry.message_id) == (1, "Hi", "msg_2")
+    assert entry.request_body == CHAT_REQUEST
+
+
+def test_a_chat_completion_that_was_cut_has_no_estimate():
+    body = b'data: {"model":"claude-opus-5","choices":[{"delta":{"role":"assistant"}}]}\n\n'
+    entry = make(body, STREAM, request=CHAT_REQUEST, head={"record": "chat_completions"})
+    assert (entry.outcome, entry.usage_source) == ("upstream_interrupted", "none")
+    assert entry.cost_cents is None
+
+
 def test_where_no_text_is_kept_an_id_that_is_text_is_none():
     head = {"metadata_only": True, "thread_previous_id": "private text", "user_profile_id": "a b"}
     body = b'{"type":"message","id":"private text","container":{"id":"private text"}}'

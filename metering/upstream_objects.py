@@ -1,0 +1,37 @@
+"""Managed sessions and dreams: objects of the upstream that count what they have used in all.
+
+Their counts are cumulative. They come in each response that has the object, so the newest are kept and none
+are added up. A session states its list price too, in cents and rounded, and is billed for the time in which
+it runs besides its tokens. ``object_reading`` reads them.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from metering.token_counts import TokenCounts
+
+type ObjectKind = Literal["session", "dream"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamObject:
+    """An object with what it has used so far. ``ended_at`` is None for one that goes on.
+
+    ``model`` is None where several models or none are named. ``session_id`` is that of the session that a
+    dream runs in. ``cost_cents`` is None where a price is not known; ``list_cost_cents`` is what the
+    upstream states."""
+
+    object_id: str
+    kind: ObjectKind
+    created_at: str | None
+    ended_at: str | None
+    status: str | None
+    model: str | None
+    session_id: str | None
+    tokens: TokenCounts
+    cache_write_1h_tokens: int
+    web_search_requests: int | None
+    active_seconds: float | None
+    cost_cents: Decimal | None
+    list_cost_cents: Decimal | None

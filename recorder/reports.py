@@ -1,0 +1,135 @@
+"""Storing what responses report of other calls: results of batches, managed sessions and dreams.
+
+A line of results becomes an entry, once for each batch and request. A session or dream is a row that is
+replaced. Of a response that is too large to be kept whole, or was cut, what is there is stored: the rest
+comes when the client asks for it again, or with ``taximeter import batch``.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import batched
+from pathlib import Path
+from typing import Any
+
+from metering.batch_results import make_result_entry, parse_result
+from metering.billing import find_billing
+from metering.entry import UsageLogEntry
+from metering.metadata_only import drop_text
+from metering.object_reading import read_objects
+from metering.prices import PriceTable
+from metering.rate_limits import parse_limits
+from recorder.open_databases import OpenDatabases
+from recorder.record import parse_product
+from recorder.setting_aside import set_aside
+from runtime import clock
+from store.spool import reader
+from store.spool.format import ResponseHead, SpooledExchange, SpoolError
+from store.spool.reader import Waiting
+from store.traces.calls.upstream_objects import Reading
+from wire.decode import decode_body
+from wire.json_reading import clean_text
+
+logger = logging.getLogger(__name__)
+
+BATCH_ENTRIES = 250
+_BATCH = re.compile(r"/v1/messages/batches/([^/?]+)/results")
+
+
+class ReportStore:
+    """Stores reports of all organisations. ``on_entries`` is told of entries that were stored,
+    ``between`` is called where others may have waited."""
+
+    def __init__(
+        self,
+        spool_root: Path,
+        databases: OpenDatabases,
+        prices: Callable[[], PriceTable],
+        on_entries: Callable[[Sequence[UsageLogEntry]], None],
+        between: Callable[[], None],
+    ) -> None:
+        self._root = spool_root
+        self._databases = databases
+        self._prices = prices
+        self._on_entries = on_entries
+        self._between = between
+
+    def store(self, organization_id: str, files: Sequence[Waiting]) -> int:
+        """Store the reports in files of one organisation; return how many files are dealt with.
+
+        Raises sqlite3.Error, OSError when the database cannot be written just now."""
+        for waiting in files:
+            try:
+                exchange = reader.read_exchange(waiting.file)
+                if exchange is not None and exchange.head.organization_id != organization_id:
+                    raise SpoolError("its name and its head disagree about the organisation")  # noqa: TRY301
+            except FileNotFoundError:
+                continue
+            except SpoolError as error:
+                set_aside(self._root, waiting, error)
+                continue
+            if exchange is not None and exchange.response is not None:
+                self._store(organization_id, exchange, exchange.response)
+            reader.remove([waiting])
+            self._between()
+        return len(files)
+
+    def _store(
+        self, organization_id: str, exchange: SpooledExchange, response: ResponseHead
+    ) -> None:
+        body = decode_body(exchange.response_body, response.content_encoding)
+        if exchange.ending.response_lost or not body.is_readable_to_its_end:
+            logger.warning("A response that reports usage is too large, or damaged: a part is read")
+        kind = exchange.head.record
+        if kind == "batch_results":
+            for entries in batched(
+                self._read_results(exchange, response, body.text), BATCH_ENTRIES
+            ):
+                if self._databases.open(organization_id).insert(entries):
+                    self._on_entries(entries)
+                self._between()
+        elif kind in ("session", "dream"):
+            head = exchange.head
+            at = clock.parse_instant(head.created_at)
+            objects = read_objects(kind, body.text, self._prices(), at)
+            if objects:
+                reading = Reading(
+                    read_at=head.created_at,
+                    proxy_endpoint_id=head.proxy_endpoint_id,
+                    slug=head.slug,
+                    credential_hmac=clean_text(head.credential_hmac),
+                )
+                self._databases.open(organization_id).write_upstream_objects(reading, objects)
+
+    def _read_results(
+        self, exchange: SpooledExchange, response: ResponseHead, text: bytes
+    ) -> Iterator[UsageLogEntry]:
+        head = exchange.head
+        found = _BATCH.match(head.path_query or "")
+        if found is None:
+            return
+        at = clock.parse_instant(head.created_at)
+        limits = parse_limits(response.rate_limits, at.timestamp())
+        # What the response that lists the results says of all of them.
+        of_all: dict[str, Any] = {
+            "credential_hmac": clean_text(head.credential_hmac),
+            "client": parse_product(head.user_agent),
+            "billing": find_billing(head.credential_kind, limits),
+            "upstream_organization_id": clean_text(response.upstream_organization_id),
+            "workspace_id": clean_text(response.workspace_id) or clean_text(head.workspace_id),
+        }
+        for line in text.splitlines():
+            result = parse_result(line)
+            if result is None or not result.has_run:
+                continue
+            entry = make_result_entry(
+                result,
+                found[1],
+                self._prices(),
+                created_at=head.created_at,
+                proxy_endpoint_id=head.proxy_endpoint_id,
+                slug=head.slug,
+            )
+            entry = replace(entry, **of_all)
+            yield drop_text(replace(entry, response_body=None)) if head.metadata_only else entry

@@ -1,0 +1,35 @@
+import json
+
+import pytest
+
+from tests.metering.test_chat_completions import DOCUMENT, END, LAST, PARTS
+
+REQUEST = {
+    "model": "claude-opus-5",
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Why does it tick?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function"}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "tock"},
+    ],
+    "tools": [{"type": "function", "function": {"name": "listen", "parameters": {}}}],
+    "stream": True,
+}
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_chat_completion_has_a_page_with_its_question_and_its_response(
+    client, ann, is_streamed
+):
+    response = b"".join((*PARTS, LAST, END)) if is_streamed else json.dumps(DOCUMENT).encode()
+    ann.record(
+        product="chat_completions",
+        streamed=is_streamed,
+        request_body=json.dumps(REQUEST).encode(),
+        response_body=response,
+    )
+    page = await client.get("/traces/usage/1", headers=ann.cookie)
+    assert page.status_code == 200
+    assert "Why does it tick?" in page.text
+    assert "chat_completions" in page.text
+    assert "Send it again" not in page.text, "it would be sent as a message"
