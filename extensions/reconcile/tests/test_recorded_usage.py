@@ -1,7 +1,6 @@
 """Recorded usage is read by the model of each pass, and says what is left out or less exact."""
 
 import sqlite3
-from contextlib import closing
 from datetime import date
 from decimal import Decimal
 
@@ -159,60 +158,29 @@ def test_a_day_of_which_some_entries_are_left_is_not_counted_twice(path, record)
     assert found.notes == (Cause(name="pruned", calls=1),)
 
 
-def add_columns(path, table, *columns):
-    """Add the columns that are missing, as a later migration does."""
-    with closing(sqlite3.connect(path)) as db, db:
-        known = {row[1] for row in db.execute(f"pragma table_info({table})")}
-        for column in columns:
-            if column.split()[0] not in known:
-                db.execute(f"alter table {table} add column {column}")
-
-
-def set_columns(path, table, **values):
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute(
-            f"update {table} set {', '.join(f'{name} = ?' for name in values)}",  # noqa: S608
-            tuple(values.values()),
-        )
-
-
-def test_calls_that_a_subscription_covers_are_left_out_and_said(path, record):
-    record({"cost_items": make_items()})
-    add_columns(path, "usage", "billing text")
-    assert read(path).notes == ()
-    set_columns(path, "usage", billing="api_key")
-    assert len(figures_of(read(path))) == 1
-    set_columns(path, "usage", billing="subscription")
-    found = read(path)
-    assert found.items == ()
-    assert found.notes == (Cause(name="subscription", calls=1, cost_cents=Decimal(5)),)
-
-
-def test_calls_that_customers_pay_are_left_out_and_said(path, record):
-    record({"cost_items": make_items(), "billing": "customer"})
-    found = read(path)
-    assert found.items == ()
-    assert found.notes == (Cause(name="customer", calls=1, cost_cents=Decimal(5)),)
-    prune(path)
-    assert read(path).items == ()
-    assert read(path).notes == (*found.notes, Cause(name="pruned", calls=1))
-
-
 def prune(path):
     with TraceDatabase(path) as traces:
         traces.prune(before="2026-01-03T00:00:00.000Z", max_bytes=None)
 
 
-@pytest.mark.parametrize("overage", [None, False, True])
-def test_hourly_sums_leave_out_a_subscription_as_entries_do(path, record, overage):
+@pytest.mark.parametrize(
+    ("billing", "overage"),
+    [("customer", None), ("subscription", None), ("subscription", False), ("subscription", True)],
+)
+def test_calls_that_the_organisation_of_the_key_does_not_pay_are_left_out_and_said(
+    path, record, billing, overage
+):
     """Also what paid extra usage covers: it is not in the reports of the API either."""
-    record({"cost_items": make_items(), "billing": "subscription", "overage": overage})
-    before = read(path)
-    assert before.items == ()
-    prune(path)
+    record(
+        {"cost_items": make_items(), "billing": billing, "overage": overage},
+        {"cost_items": make_items(model="paid"), "billing": "api_key"},
+    )
     found = read(path)
-    assert found.items == ()
-    assert found.notes == (*before.notes, Cause(name="pruned", calls=1))
+    assert figures_of(found).keys() == {(DAY, TOKENS, "paid")}
+    assert found.notes == (Cause(name=billing, calls=1, cost_cents=Decimal(5)),)
+    prune(path)
+    assert figures_of(read(path)) == figures_of(found)
+    assert read(path).notes == (*found.notes, Cause(name="pruned", calls=2))
 
 
 def test_hourly_sums_have_web_searches_and_their_cost_apart_from_the_model(path, record):
@@ -238,24 +206,23 @@ def test_hourly_sums_count_the_calls_without_a_response(path, record):
 
 
 def test_calls_to_another_upstream_organisation_are_left_out_and_said(path, record):
-    record({"cost_items": make_items()})
-    add_columns(path, "usage", "upstream_organization_id text")
-    set_columns(path, "usage", upstream_organization_id=None)
-    assert len(figures_of(read(path, organization="ours"))) == 1, "not known is not another"
-    set_columns(path, "usage", upstream_organization_id="theirs")
-    assert len(figures_of(read(path, organization="theirs"))) == 1
-    assert len(figures_of(read(path, organization=None))) == 1
+    record(
+        {"cost_items": make_items(model="not known")},
+        {"cost_items": make_items(), "upstream_organization_id": "theirs"},
+    )
+    assert len(figures_of(read(path, organization="theirs"))) == 2
+    assert len(figures_of(read(path, organization=None))) == 2
     found = read(path, organization="ours")
-    assert found.items == ()
+    assert figures_of(found).keys() == {(DAY, TOKENS, "not known")}
     assert found.notes == (Cause(name="other_organization", calls=1, cost_cents=Decimal(5)),)
 
 
 def test_workspaces_estimates_and_unbilled_passes_are_read_where_they_are_known(path, record):
-    record({"cost_items": make_items()})
-    add_columns(path, "usage", "workspace_id text")
-    add_columns(path, "usage_cost", "estimated integer", "unbilled_reason text")
-    set_columns(path, "usage", workspace_id="wrkspc_01")
-    set_columns(path, "usage_cost", estimated=1, unbilled_reason="refused_before_output")
+    items = [
+        each._replace(estimated=True, unbilled_reason="refused_before_output")
+        for each in make_items()
+    ]
+    record({"cost_items": items, "workspace_id": "wrkspc_01"})
     found = read(path)
     assert {item.workspace_id for item in found.items} == {"wrkspc_01"}
     assert (count(found, "estimated"), count(found, "not_billed")) == (1, 1)

@@ -158,13 +158,6 @@ def test_without_a_key_nothing_is_sent(run, monkeypatch, upstream, data_dir, org
     assert not find_file(data_dir, organization_id).exists()
 
 
-def test_a_key_for_calls_is_not_sent(run, monkeypatch, upstream):
-    monkeypatch.setenv("ANTHROPIC_ADMIN_KEY", "sk-ant-api03-abcdefghijkl")
-    result = run("reconcile")
-    assert (result.exit_code, upstream.requests) == (1, [])
-    assert "a key for calls (sk-ant-api…)" in result.stderr
-
-
 def test_a_refusal_leaves_the_last_result_as_it_was(run, upstream, data_dir, organization_id):
     run("reconcile", *PERIOD)
     before = find_file(data_dir, organization_id).read_bytes()
