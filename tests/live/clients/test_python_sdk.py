@@ -1,13 +1,14 @@
-"""The Python SDK, synchronous and asynchronous: what callers get, and what entries say."""
+"""The Python SDK: what callers get, and what entries say. What it sends is one, synchronous or not."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,138 +50,48 @@ else:
     anthropic = import_lazily("anthropic")  # which takes more than a second
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The request and the response headers of a call, as the SDK has them."""
+PRODUCT = "Anthropic/Python"
 
-    headers: dict[str, str]
-    body: bytes
-    answer_headers: dict[str, str]
+type MakeSdk = Callable[..., anthropic.Anthropic]
 
 
-class Sdk(Protocol):
-    """The calls that the tests make with either kind of client."""
-
-    product: str
-
-    def __init__(self, **options: Any) -> None: ...
-    def close(self) -> None: ...
-    def create(self, **params: Any) -> Message: ...
-    def create_raw(self, **params: Any) -> Sent: ...
-    def stream(self, **params: Any) -> Message: ...
-    def first_text(self, **params: Any) -> str: ...
-    def count_tokens(self, **params: Any) -> int: ...
-
-
-class SyncSdk:
-    product = "Anthropic/Python"
-
-    def __init__(self, **options: Any) -> None:
-        self.client = anthropic.Anthropic(**options)
-
-    def close(self) -> None:
-        self.client.close()
-
-    def create(self, **params: Any) -> Message:
-        message: Message = self.client.messages.create(**params)
-        return message
-
-    def create_raw(self, **params: Any) -> Sent:
-        raw = self.client.messages.with_raw_response.create(**params)
-        request = raw.http_request
-        return Sent(dict(request.headers), request.content, dict(raw.headers))
-
-    def stream(self, **params: Any) -> Message:
-        with self.client.messages.stream(**params) as stream:
-            return stream.get_final_message()
-
-    def first_text(self, **params: Any) -> str:
-        """The first piece of text; the block is left when it is there."""
-        with self.client.messages.stream(**params) as stream:
-            return next(iter(stream.text_stream))
-
-    def count_tokens(self, **params: Any) -> int:
-        return self.client.messages.count_tokens(**params).input_tokens
-
-
-class AsyncSdk:
-    product = "AsyncAnthropic/Python"
-
-    def __init__(self, **options: Any) -> None:
-        self.client = anthropic.AsyncAnthropic(**options)
-        self._runner = asyncio.Runner()
-
-    def run[T](self, work: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(work)
-
-    def close(self) -> None:
-        self.run(self.client.close())
-        self._runner.close()
-
-    def create(self, **params: Any) -> Message:
-        message: Message = self.run(self.client.messages.create(**params))
-        return message
-
-    def create_raw(self, **params: Any) -> Sent:
-        async def work() -> Sent:
-            raw = await self.client.messages.with_raw_response.create(**params)
-            request = raw.http_request
-            return Sent(dict(request.headers), request.content, dict(raw.headers))
-
-        return self.run(work())
-
-    def stream(self, **params: Any) -> Message:
-        async def work() -> Message:
-            async with self.client.messages.stream(**params) as stream:
-                return await stream.get_final_message()
-
-        return self.run(work())
-
-    def first_text(self, **params: Any) -> str:
-        """The first piece of text; the block is left when it is there."""
-
-        async def work() -> str:
-            async with self.client.messages.stream(**params) as stream:
-                return await anext(aiter(stream.text_stream))
-
-        return self.run(work())
-
-    def count_tokens(self, **params: Any) -> int:
-        return self.run(self.client.messages.count_tokens(**params)).input_tokens
-
-
-type MakeSdk = Callable[..., Sdk]
-
-
-@pytest.fixture(params=[SyncSdk, AsyncSdk], ids=["sync", "async"])
-def make_sdk(request: pytest.FixtureRequest) -> Iterator[MakeSdk]:
-    """Makes clients of one kind: `make_sdk(endpoint, max_retries=2)`. None retries unless told to."""
+@pytest.fixture
+def make_sdk() -> Iterator[MakeSdk]:
+    """Makes clients: `make_sdk(endpoint, max_retries=2)`. None retries unless told to."""
     with ExitStack() as stack:
 
-        def make(endpoint: Endpoint, **options: Any) -> Sdk:
-            settings = {"api_key": API_KEY, "max_retries": 0} | options
-            sdk: Sdk = request.param(base_url=base_url(endpoint), **settings)
-            stack.callback(sdk.close)
-            return sdk
+        def make(endpoint: Endpoint, max_retries: int = 0) -> anthropic.Anthropic:
+            return stack.enter_context(
+                anthropic.Anthropic(
+                    base_url=base_url(endpoint), api_key=API_KEY, max_retries=max_retries
+                )
+            )
 
         yield make
 
 
 @pytest.fixture
-def sdk(make_sdk: MakeSdk, endpoint: Endpoint) -> Sdk:
+def sdk(make_sdk: MakeSdk, endpoint: Endpoint) -> anthropic.Anthropic:
     return make_sdk(endpoint)
 
 
-def ask(sdk: Sdk, *, streamed: bool, **params: Any) -> dict[str, Any]:
+def create(sdk: anthropic.Anthropic, *, streamed: bool, **params: Any) -> Message:
+    if not streamed:
+        message: Message = sdk.messages.create(**params)
+        return message
+    with sdk.messages.stream(**params) as stream:
+        return stream.get_final_message()
+
+
+def ask(sdk: anthropic.Anthropic, *, streamed: bool, **params: Any) -> dict[str, Any]:
     """Ask, and give the message that came back as a plain document."""
-    message = (sdk.stream if streamed else sdk.create)(**params)
-    return message.to_dict()
+    return create(sdk, streamed=streamed, **params).to_dict()
 
 
 @either_way
 @pytest.mark.parametrize("compressed", [False, True], ids=["plain", "gzip"])
 def test_an_answer_is_what_the_upstream_said(
-    endpoint: Endpoint, sdk: Sdk, streamed: bool, compressed: bool
+    endpoint: Endpoint, sdk: anthropic.Anthropic, streamed: bool, compressed: bool
 ) -> None:
     endpoint.upstream.enqueue(REPLY.script(streamed=streamed, compressed=compressed))
     assert_is(ask(sdk, streamed=streamed, **QUESTION), REPLY)
@@ -188,27 +99,28 @@ def test_an_answer_is_what_the_upstream_said(
     asked = QUESTION | ({"stream": True} if streamed else {})
     assert (seen.target, json.loads(seen.body)) == (TARGET, asked)
     row = endpoint.row()
-    assert_entry(row, REPLY, streamed=streamed, client=sdk.product)
+    assert_entry(row, REPLY, streamed=streamed, client=PRODUCT)
     assert_bodies([row], [seen])
     assert row["retry_count"] == 0
 
 
-def test_what_the_sdk_sent_is_what_arrives(endpoint: Endpoint, sdk: Sdk) -> None:
+def test_what_the_sdk_sent_is_what_arrives(endpoint: Endpoint, sdk: anthropic.Anthropic) -> None:
     endpoint.upstream.enqueue(REPLY.script(streamed=False))
-    sent = sdk.create_raw(**QUESTION)
+    raw = sdk.messages.with_raw_response.create(**QUESTION)
+    sent = raw.http_request
     [seen] = endpoint.upstream.requests
-    assert bytes(seen.body) == sent.body
+    assert bytes(seen.body) == sent.content
     between_hops = {"host", "connection"}
     arrived = {name.lower(): value for name, value in seen.headers}
     assert {name: arrived[name] for name in arrived.keys() - between_hops} == {
         name: sent.headers[name] for name in sent.headers.keys() - between_hops
     }
-    assert dict(API_HEADERS).items() <= sent.answer_headers.items()
+    assert dict(API_HEADERS).items() <= raw.headers.items()
 
 
 @either_way
 def test_a_tool_is_called_and_its_result_answered(
-    endpoint: Endpoint, sdk: Sdk, streamed: bool
+    endpoint: Endpoint, sdk: anthropic.Anthropic, streamed: bool
 ) -> None:
     turns = [CALL, REPLY]
     endpoint.upstream.enqueue(*(turn.script(streamed=streamed) for turn in turns))
@@ -225,7 +137,7 @@ def test_a_tool_is_called_and_its_result_answered(
     assert json.loads(second.body)["messages"] == history
     rows = rows_in_order(endpoint)
     for row, turn in zip(rows, turns, strict=True):
-        assert_entry(row, turn, streamed=streamed, client=sdk.product)
+        assert_entry(row, turn, streamed=streamed, client=PRODUCT)
     assert_bodies(rows, seen)
 
 
@@ -236,20 +148,21 @@ def test_a_budget_that_is_used_up_refuses_the_next_call_at_once(
     sdk = make_sdk(live, max_retries=2)
     live.service.set_budget(live.slug, limit_usd=0.000_001)
     live.upstream.enqueue(REPLY.script(streamed=False))
-    sdk.create(**QUESTION)
+    sdk.messages.create(**QUESTION)
     assert live.row()["cost_cents"] > 0.0001
 
     listed = live.service.data_dir / "budgets.json"
     live.service.wait_until(lambda: b'"day"' in listed.read_bytes(), "a budget that is used up")
-    for call in (sdk.create, sdk.stream):
-        live.upstream.otherwise = REPLY.script(streamed=call == sdk.stream)
-        refused = refuse(live, call)
+    for streamed in (False, True):
+        live.upstream.otherwise = REPLY.script(streamed=streamed)
+        refused = refuse(live, partial(create, sdk, streamed=streamed))
         assert json.loads(refused.response.content)["error"]["type"] == "billing_error"
         assert refused.response.headers["x-taximeter-error"] == "budget_reached"
         assert 0 < int(refused.response.headers["retry-after"]) <= 24 * 3600
         assert refused.response.request.headers["x-stainless-retry-count"] == "0"
     live.upstream.enqueue(token_count(7))
-    assert sdk.count_tokens(model=MODEL, messages=QUESTION["messages"]) == 7
+    counted = sdk.messages.count_tokens(model=MODEL, messages=QUESTION["messages"])
+    assert counted.input_tokens == 7
     assert len(live.rows()) == len(live.upstream.requests) - 1  # nothing refused was forwarded
 
 
@@ -280,7 +193,7 @@ ERRORS = [
 
 
 def test_errors_are_raised_as_what_they_are(
-    endpoint: Endpoint, sdk: Sdk, subtests: pytest.Subtests
+    endpoint: Endpoint, sdk: anthropic.Anthropic, subtests: pytest.Subtests
 ) -> None:
     cases = [(*each, streamed) for each in ERRORS for streamed in (False, True)]
     for status, kind, expected, streamed in cases:
@@ -307,7 +220,7 @@ def test_a_large_request_that_is_refused_is_raised_as_what_it_is(
     large = QUESTION | {"messages": [{"role": "user", "content": "x" * 20_000_000}]}
     for _ in range(2):
         with pytest.raises(anthropic.NotFoundError) as raised:
-            sdk.create(**large)
+            sdk.messages.create(**large)
         assert "nobody" in str(raised.value)
 
 
@@ -327,13 +240,14 @@ def test_each_retry_is_an_entry(endpoint: Endpoint, make_sdk: MakeSdk, streamed:
         (2, 200, "complete"),
     ]
     assert_bodies(rows, endpoint.upstream.requests)
-    assert_entry(rows[-1], REPLY, streamed=streamed, client=sdk.product)
+    assert_entry(rows[-1], REPLY, streamed=streamed, client=PRODUCT)
 
 
 def test_a_stream_that_is_left_early_is_an_entry(live: Endpoint, make_sdk: MakeSdk) -> None:
     gate = Gate()
     live.upstream.enqueue(REPLY.held_after_text(gate))
-    assert REPLY.text.startswith(make_sdk(live).first_text(**QUESTION))
+    with make_sdk(live).messages.stream(**QUESTION) as stream:
+        assert REPLY.text.startswith(next(iter(stream.text_stream)))
     assert live.upstream.requests[0].abandoned.wait(TIMEOUT_S)
     assert_left_early(live.row())
 
@@ -368,6 +282,7 @@ async def test_calls_at_once_do_not_mix(endpoint: Endpoint) -> None:
     logged = {_question_of(row): (row["input_tokens"], row["output_tokens"]) for row in rows}
     assert logged == {f"question {n}": (1000 + n, 2000 + n) for n in range(CALLS)}
     assert len(rows) == CALLS
+    assert all(row["client"].startswith("AsyncAnthropic/Python") for row in rows)
 
 
 def _question_of(row: Row) -> str:
