@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from metering.billed_passes import Call
+from metering.delivered import OutputSize
 from metering.entry import UsageLogEntry
+from metering.rate_limits import RateLimits
 from runtime import clock
 from store.spool.format import Rejection
 from store.traces.bodies import pieces
@@ -39,6 +41,26 @@ BODIES = {
     "cut off inside a character": "é".encode()[:1],
 }
 TEXTS = {"empty", "json", "text", "lone surrogate escape", "one byte", "carriage returns"}
+
+COUNTED = make_entry(
+    status_code=429,
+    outcome="upstream_error",
+    rate_limits=RateLimits(requests_limit=50, requests_remaining=40, retry_after_s=7.0),
+    output_size=OutputSize(characters=400, tokens=100, thinking_characters=90, thinking_tokens=30),
+    agent_id="a",
+    duration_ms=1.0,
+)
+"""An entry that is in every table of sums."""
+SUMMED = (
+    "usage_hourly",
+    "usage_daily",
+    "timings_daily",
+    "agents_daily",
+    "rate_limits_hourly",
+    "output_sizes",
+    "call_counters",
+    "time_counters",
+)
 
 
 def rows(traces: TraceDatabase, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
@@ -214,11 +236,20 @@ def test_text_that_sqlite_cannot_hold_does_not_keep_a_batch_out(traces):
 
 
 def test_inserting_again_changes_nothing(traces):
-    entries = agent_entries(5)
-    assert traces.insert(entries) == 5
+    entries = [*agent_entries(5), COUNTED]
+    assert traces.insert([*entries, COUNTED]) == 6
     before = dump(traces)
     assert traces.insert(entries) == 0
     assert dump(traces) == before
+
+
+def test_sums_stay_when_their_calls_are_removed(traces):
+    traces.insert([*agent_entries(5), COUNTED])
+    before = {table: rows(traces, f"select * from {table}") for table in SUMMED}  # noqa: S608
+    assert all(before.values())
+    traces.prune(before="9999", pause=lambda _: None)
+    assert traces.count_entries() == 0
+    assert {table: rows(traces, f"select * from {table}") for table in SUMMED} == before  # noqa: S608
 
 
 def test_only_what_is_new_in_a_batch_is_counted(traces):

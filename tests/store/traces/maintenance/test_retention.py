@@ -127,14 +127,6 @@ def test_bodies_stored_whole_go_too(traces):
     assert pruned.bytes_before - pruned.bytes_after >= 960_000  # whole pages
 
 
-def test_hourly_sums_are_the_history_and_stay(traces):
-    insert_all(traces, session(10))
-    sums = "select * from usage_hourly"
-    before = traces.connection.execute(sums).fetchall()
-    traces.prune(before="9999", pause=no_pause)
-    assert traces.connection.execute(sums).fetchall() == before
-
-
 def test_the_file_shrinks(traces, traces_path):
     traces.connection.execute("pragma wal_checkpoint(truncate)")
     empty = traces_path.stat().st_size

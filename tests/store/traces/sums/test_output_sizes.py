@@ -3,30 +3,16 @@
 import pytest
 
 from metering.delivered import UNKNOWN_SIZE, OutputSize
-from store.traces.database import TraceDatabase
 from store.traces.sums.output_sizes import KEPT_SHARE, MAX_MODELS, read_size, write_size
 from tests.store.traffic import make_entry
 
 SIZE = OutputSize(characters=400, tokens=100, thinking_characters=90, thinking_tokens=30)
 
 
-@pytest.fixture
-def traces(tmp_path):
-    with TraceDatabase(tmp_path / "traces.db") as database:
-        yield database
-
-
 def test_the_size_of_an_entry_is_added_to_the_sums_of_its_model(traces):
     traces.insert([make_entry(model="a", output_size=SIZE), make_entry(model="b")])
     assert read_size(traces.connection, "a") == SIZE
     assert read_size(traces.connection, "b") == read_size(traces.connection, None) == UNKNOWN_SIZE
-
-
-def test_an_entry_that_is_stored_already_is_not_added_again(traces):
-    entry = make_entry(model="a", output_size=SIZE)
-    traces.insert([entry, entry])
-    traces.insert([entry])
-    assert read_size(traces.connection, "a") == SIZE
 
 
 def test_older_responses_weigh_less_and_less(traces):
@@ -36,13 +22,6 @@ def test_older_responses_weigh_less_and_less(traces):
     size = read_size(traces.connection, "a")
     assert size.characters / size.tokens == pytest.approx(2, rel=0.01)
     assert size.tokens < 100 / (1 - KEPT_SHARE)
-
-
-def test_the_sums_are_kept_when_their_entries_are_removed(traces):
-    traces.insert([make_entry(model="a", output_size=SIZE, created_at="2026-01-01T00:00:00.000Z")])
-    traces.prune(pause=lambda _: None, before="2027-01-01T00:00:00.000Z")
-    assert traces.count_entries() == 0
-    assert read_size(traces.connection, "a") == SIZE
 
 
 def test_names_of_models_cannot_fill_the_table(traces):
