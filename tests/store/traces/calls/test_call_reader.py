@@ -6,17 +6,10 @@ import pytest
 
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import _NEXT, _PREVIOUS, CHUNK_BYTES, BodySize, CallReader
-from store.traces.database import TraceDatabase
 from tests.store.traffic import agent_requests, make_entry, make_item
 
 BLOB = b"\xff\x00" * CHUNK_BYTES
 SIDES = ("request", "response")
-
-
-@pytest.fixture
-def traces(traces_path):
-    with TraceDatabase(traces_path) as traces:
-        yield traces
 
 
 @pytest.fixture

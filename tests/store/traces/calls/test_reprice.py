@@ -13,12 +13,6 @@ PRICES = PriceTable()
 MILLION = 1_000_000
 
 
-@pytest.fixture
-def traces(tmp_path):
-    with TraceDatabase(tmp_path / "traces.db") as database:
-        yield database
-
-
 def line(**changes: object) -> CostItem:
     values: dict[str, object] = {
         "pass_index": 0,

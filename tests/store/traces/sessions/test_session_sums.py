@@ -2,11 +2,8 @@ import random
 from datetime import timedelta
 from decimal import Decimal
 
-import pytest
-
 from runtime import clock
 from store.traces.calls.costs import NewCost
-from store.traces.database import TraceDatabase
 from tests.store.traffic import make_entry
 
 SUMS = (
@@ -26,12 +23,6 @@ INDEPENDENT = (
     " + coalesce(cache_read_input_tokens, 0)), min(created_at)"
     " from usage where session_id is not null group by 1 order by 1"
 )
-
-
-@pytest.fixture
-def traces(tmp_path):
-    with TraceDatabase(tmp_path / "traces.db") as database:
-        yield database
 
 
 def make_any(rng):

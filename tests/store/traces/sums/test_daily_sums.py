@@ -8,7 +8,6 @@ import pytest
 
 from metering.body_fields import calculate_speed
 from store.traces.calls.costs import NewCost
-from store.traces.database import TraceDatabase
 from store.traces.sums.histograms import RESOLUTION, count, find_percentile
 from store.traces.sums.rollup import DAY_KEYS, SUMS
 from store.traces.sums.timings import MEASURES, NOTHING, Timing, unpack
@@ -68,17 +67,6 @@ def make_any(dice):
         output_tokens_per_s=calculate_speed(source=source, output_tokens=20, **timed),
         **timed,
     )
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "traces.db"
-
-
-@pytest.fixture
-def traces(path):
-    with TraceDatabase(path) as database:
-        yield database
 
 
 def read(traces, sql):

@@ -14,12 +14,6 @@ from tests.store.traffic import make_entry
 START = datetime(2026, 2, 27, 20, 10, tzinfo=UTC)
 
 
-@pytest.fixture
-def traces(tmp_path):
-    with TraceDatabase(tmp_path / "traces.db") as traces:
-        yield traces
-
-
 def make_call(at, cents="1", **changes):
     cost = None if cents is None else Decimal(cents)
     return make_entry(created_at=clock.format_ms(at), cost_cents=cost, **changes)
