@@ -121,20 +121,6 @@ def test_what_is_made_elsewhere_works_at_once(
     assert made_here.keys() == made.keys()
 
 
-def test_keys_can_be_made_and_deleted_elsewhere(elsewhere: Run, here: Run, key: str) -> None:
-    made = document(elsewhere("keys", "create", "another", "--json"))
-    assert made.keys() == document(here("keys", "create", "third", "--json")).keys()
-    assert elsewhere("keys", "delete", made["id"]).returncode == 0
-    listed = document(elsewhere("keys", "list", "--json"))["items"]
-    mine = next(item for item in listed if key.startswith(item["key_prefix"].removesuffix("...")))
-    assert mine["last_used_at"] is not None
-    assert elsewhere("keys", "delete", mine["id"]).returncode == 0
-    refused = elsewhere("keys", "list")
-    assert refused.returncode == 1
-    assert "does not accept the key in TAXIMETER_API_KEY" in refused.stderr
-    assert key not in refused.stderr
-
-
 def test_tail_follows_what_is_recorded_in_the_order_it_ends(
     make_endpoint: EndpointFactory, shared_service: Service
 ) -> None:

@@ -9,21 +9,8 @@ from tests.live.service import REQUEST_HEADERS, Endpoint
 from tests.live.wire.checks import EVENTS, STREAM, files_with
 from tests.upstream import SSE_HEADERS, Gate, message_events, sse
 
-COLUMNS = {
-    *("id", "entry_id", "created_at", "proxy_endpoint_id", "slug", "model", "input_tokens"),
-    *("output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "cost_cents"),
-    *("duration_ms", "status_code", "request_body", "response_body", "streamed", "outcome"),
-    *("usage_source", "ttfb_ms", "proxy_overhead_ms", "request_model", "upstream_request_id"),
-    *("session_id", "agent_id", "client", "service_tier", "request_bytes", "response_bytes"),
-    *("error_type", "credential_hmac"),
-    *("stop_reason", "refusal_category", "billing", "upstream_organization_id", "thinking_tokens"),
-    *("cache_write_1h_tokens", "web_search_requests", "output_tokens_per_s", "max_tokens"),
-    *("message_count", "tool_count", "betas", "parent_agent_id", "request_class", "prompt_id"),
-    *("path_query", "title_text"),
-}
 
-
-def test_an_entry_has_every_column_of_the_contract(live: Endpoint) -> None:
+def test_an_entry_has_what_the_wire_says(live: Endpoint) -> None:
     gate = Gate()
     headers = [
         ("request-id", "req_7"),
@@ -52,7 +39,6 @@ def test_an_entry_has_every_column_of_the_contract(live: Endpoint) -> None:
         gate.open()
         assert list(pieces)
     row = live.row()
-    assert set(row) >= COLUMNS
     assert row["created_at"].endswith("Z")
     assert 0 <= row["ttfb_ms"] <= row["duration_ms"]
     assert row["proxy_overhead_ms"] >= 0

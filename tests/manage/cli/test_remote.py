@@ -144,6 +144,7 @@ def test_what_is_asked_is_what_the_api_takes(service):
     run("endpoints", "create", "N", "--base-url", service.url)
     run("endpoints", "update", "a/b?", "--streaming", "service", "--base-url", service.url)
     run("endpoints", "delete", "a b", "--base-url", service.url)
+    run("keys", "create", "N", "--base-url", service.url)
     run("keys", "delete", "i", "--base-url", service.url)
     asked = [(r.method, r.target, json.loads(r.body or b"null")) for r in service.requests]
     assert asked == [
@@ -155,10 +156,11 @@ def test_what_is_asked_is_what_the_api_takes(service):
         ("POST", "/api/proxy-endpoints", {"name": "N"}),
         ("PATCH", "/api/proxy-endpoints/a%2Fb%3F", {"streaming": None}),
         ("DELETE", "/api/proxy-endpoints/a%20b", None),
+        ("POST", "/api/api-keys", {"name": "N"}),
         ("DELETE", "/api/api-keys/i", None),
     ]
     assert run("endpoints", "delete", "..", "--base-url", service.url).exit_code == 1
-    assert len(service.requests) == 5
+    assert len(service.requests) == 6
 
 
 @pytest.mark.parametrize(
