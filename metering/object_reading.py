@@ -1,7 +1,7 @@
 """Reading and pricing managed sessions and dreams in responses of the upstream."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 import orjson
@@ -85,11 +85,15 @@ def _find_model(document: Mapping[str, object]) -> tuple[str | None, str | None]
 
 
 def _read_instant(value: object) -> str | None:
-    text = clean_text(value)
+    """Return an instant as those of entries are written, so that they compare as text."""
     try:
-        return text if text and datetime.fromisoformat(text).tzinfo else None
-    except ValueError:
+        instant = datetime.fromisoformat(clean_text(value) or "")
+        utc = instant.astimezone(UTC) if instant.tzinfo else None
+    except (ValueError, OverflowError):
         return None
+    return (
+        None if utc is None else f"{utc.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    )
 
 
 def _read_seconds(value: object) -> float | None:

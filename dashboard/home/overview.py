@@ -21,6 +21,7 @@ from store.traces.savings.savings_reader import SavingsReader
 from store.traces.sessions.session_reader import Session, SessionReader
 from store.traces.sums.forecast import Month
 from store.traces.sums.month import find_month
+from store.traces.sums.products import ProductTotals, read_products
 from store.traces.sums.rejections import count_by_budget
 from store.traces.sums.usage_report import Group, Totals, read_groups
 
@@ -54,11 +55,13 @@ class Day:
 class Overview:
     """The data of the home page. ``days`` are oldest first and end with today. ``trouble`` is the
     reason why there is nothing else. ``saved_cents`` is what could have been saved in the last days;
+    ``products`` are what other interfaces than messages have used in the month;
     ``refused_by_budget`` requests are some of those of today that were rejected. ``size_bytes`` is that
     of all that is in the database."""
 
     days: Sequence[Day] = ()
     models: Sequence[Group] = ()
+    products: Sequence[ProductTotals] = ()
     newest: Sequence[Row] = ()
     month: Month | None = None
     sessions: Sequence[Session] = ()
@@ -99,6 +102,7 @@ def read_overview(connections: KeptConnections, path: Path, now: datetime) -> Ov
             return Overview(
                 days=days,
                 models=read_groups(db, "model", today, today),
+                products=read_products(db, today.replace(day=1), today),
                 newest=read_latest(db, NEWEST),
                 month=find_month(db, now),
                 sessions=_read_sessions(db, now),

@@ -11,6 +11,7 @@ from metering import token_counts
 from metering.token_counts import flatten
 from store.traces.calls.run_report import RunReport
 from store.traces.sums.forecast import Month
+from store.traces.sums.products import ProductName
 from store.traces.sums.usage_report import Group, Grouping, Totals, UsageReport
 
 
@@ -141,6 +142,22 @@ class UsageMonth(ResponseModel):
         )
 
 
+class UsageProduct(ResponseModel):
+    product: Annotated[
+        ProductName,
+        Field(description="`batch`, `chat_completions`, `session` (managed) or `dream`."),
+    ]
+    count: int
+    cost_cents: Annotated[float, Field(description="Cost by our prices.")]
+    unpriced: Annotated[int, Field(description="Those without a known cost, not in it.")]
+    list_cost_cents: Annotated[
+        float | None, Field(description="List price that upstream states, null where it does not.")
+    ]
+    is_of_calls: Annotated[
+        bool, Field(description="They are calls, and in the totals. Sessions and dreams are not.")
+    ]
+
+
 class Usage(ResponseModel):
     by: Grouping
     from_day: Annotated[Day | None, Field(alias="from")]
@@ -153,6 +170,13 @@ class Usage(ResponseModel):
     month: Annotated[
         UsageMonth | None, Field(description="The current month, whatever the days of the report.")
     ] = None
+    products: Annotated[
+        list[UsageProduct],
+        Field(
+            default_factory=list,
+            description="What other interfaces than messages have used. A session or dream belongs to the day on which it was created.",
+        ),
+    ]
 
     @classmethod
     def make(cls, report: UsageReport, month: Month) -> Self:
@@ -161,6 +185,7 @@ class Usage(ResponseModel):
             month=UsageMonth.make(month),
             totals=UsageTotals.make(report.totals),
             groups=[UsageGroup.make_group(group) for group in report.groups],
+            products=[UsageProduct.of(product) for product in report.products],
         )
 
 

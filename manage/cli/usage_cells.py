@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from manage.api.usage_operations import UsageGroup, UsageTotals
+from manage.api.usage_operations import UsageGroup, UsageProduct, UsageTotals
 from manage.cli.terminal import format_amount, format_count
 from metering.formats import format_calls
 from metering.token_counts import OTHER_CLASSES, TokenCounts
 from store.traces.sums import requested_models
+from store.traces.sums.products import name_product
 
 _OTHER_HEADINGS = tuple(each.title.upper() for each in OTHER_CLASSES)
 _HEADINGS = ("CALLS", "ERRORS", "INPUT", "CACHED", *_OTHER_HEADINGS, "COST")
@@ -38,6 +39,24 @@ def make_cells(
 
 def _format_part(cents: float) -> str:
     return format_amount(cents) if cents else ""
+
+
+def describe_products(products: Sequence[UsageProduct]) -> Iterator[str]:
+    """Yield a line for what other interfaces than messages have used: as a part of the calls, or besides."""
+    for is_of_calls, where in ((True, "Of the calls"), (False, "Besides the calls")):
+        parts = [_describe_product(each) for each in products if each.is_of_calls is is_of_calls]
+        if parts:
+            yield f"{where}: {'; '.join(parts)}."
+
+
+def _describe_product(product: UsageProduct) -> str:
+    text = f"{format_count(product.count)} {name_product(product.product, product.count)}"
+    text += f", {format_amount(product.cost_cents)}"
+    if product.list_cost_cents is not None:
+        text += f" ({format_amount(product.list_cost_cents)} by upstream's list)"
+    if product.unpriced:
+        text += f", {format_count(product.unpriced)} without a known cost"
+    return text
 
 
 def describe_open_costs(totals: UsageTotals) -> Iterator[str]:

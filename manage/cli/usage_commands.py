@@ -13,7 +13,12 @@ from manage.cli.parameters import Choice
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.program import name_commands
 from manage.cli.terminal import format_amount, make_bar, print_table
-from manage.cli.usage_cells import describe_open_costs, make_cells, name_group
+from manage.cli.usage_cells import (
+    describe_open_costs,
+    describe_products,
+    make_cells,
+    name_group,
+)
 from metering.formats import format_number
 from runtime import clock
 from store.traces.sums.usage_report import Grouping
@@ -128,6 +133,8 @@ def _print_report(report: Usage) -> None:
     ]
     header = (title, *headings, "")
     print_table(header, [*rows, ("TOTAL", *cells[-1], "")], right=headings)
+    for line in describe_products(report.products):
+        click.echo(f"\n{line}")
     for line in describe_open_costs(totals):
         click.echo(f"\n{line}")
     if totals.unpriced:

@@ -613,6 +613,9 @@ def m002_threads_products_and_upstream_objects(db: Database) -> None:
     )
     for name in ("message_id", "thread_previous_id"):
         db.execute(f"create index usage_{name} on usage ({name}) where {name} is not null")
+    db.execute(
+        "create index usage_product on usage (product, created_at) where product <> 'messages'"
+    )
     db.execute("""
         create table upstream_objects (
             object_id text primary key,     -- of the upstream

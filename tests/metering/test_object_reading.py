@@ -58,7 +58,7 @@ def change(document, usage=None, **fields):
 def test_a_session_costs_its_tokens_searches_and_hours():
     (session,) = read("session", SESSION)
     assert (session.object_id, session.kind, session.status) == ("sesn_1", "session", "idle")
-    assert (session.created_at, session.ended_at) == ("2026-11-20T10:00:00Z", None)
+    assert (session.created_at, session.ended_at) == ("2026-11-20T10:00:00.000Z", None)
     assert session.tokens == TokenCounts(
         input_tokens=100_000,
         output_tokens=20_000,
@@ -75,7 +75,7 @@ def test_a_session_costs_its_tokens_searches_and_hours():
 def test_a_dream_costs_its_tokens():
     (dream,) = read("dream", DREAM)
     assert (dream.object_id, dream.session_id, dream.status) == ("drm_1", "sesn_2", "completed")
-    assert dream.ended_at == "2026-11-20T11:00:00Z"
+    assert dream.ended_at == "2026-11-20T11:00:00.000Z"
     assert (dream.cost_cents, dream.list_cost_cents) == (Decimal("0.75"), None)
     assert dream.active_seconds is None
 
@@ -137,3 +137,8 @@ def test_what_is_no_session_is_passed_over(document):
 def test_an_instant_that_is_none_is_none():
     for text in ("yesterday", "2026-11-20T10:00:00", 7):
         assert read("session", SESSION | {"created_at": text})[0].created_at is None
+
+
+def test_instants_are_written_as_those_of_entries():
+    (session,) = read("session", SESSION | {"created_at": "2026-11-20T10:00:00.1234+02:00"})
+    assert session.created_at == "2026-11-20T08:00:00.123Z"

@@ -37,6 +37,17 @@ _MATCHES = {
 }
 
 
+# The same of managed sessions and dreams, of whose client nothing is known.
+_OBJECT_MATCHES = {
+    "session": "object_id = :session",
+    "credential": "credential_hmac = :credential",
+    "client": "false",
+    "endpoint": "(proxy_endpoint_id = :endpoint or slug = :endpoint)",
+    "since": "read_at >= :since",
+    "until": "read_at < :until",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
     """The calls to erase: those for which everything holds that is not None.
@@ -56,6 +67,11 @@ class Criteria:
         """Return the names of the criteria that are not None."""
         return [name for name in _MATCHES if getattr(self, name) is not None]
 
+    @property
+    def values(self) -> dict[str, object]:
+        """Return these criteria by their names."""
+        return {name: getattr(self, name) for name in self.names}
+
 
 def find_newest(connection: sqlite3.Connection) -> int:
     """Return the id of the call that was recorded last, 0 where none was."""
@@ -67,7 +83,7 @@ def find_calls(
 ) -> "Steps[array[int]]":
     """Find the ids of these calls, oldest first, of those that were recorded after the one with an id."""
     found = array("q")
-    values: dict[str, object] = {name: getattr(criteria, name) for name in criteria.names}
+    values = criteria.values
     where = " and ".join(_MATCHES[name] for name in criteria.names)
     if criteria.session is not None:  # there is an index of them
         values |= unnamed_sessions.bind(criteria.session)
@@ -125,13 +141,29 @@ def erase(connection: sqlite3.Connection, erasure_id: str, criteria: Criteria) -
         return place == len(found)
 
     yield from in_steps(connection, erase_some)
+    objects = yield from _erase_objects(connection, criteria)
     entries = read_count(connection, erasure_id)
-    if entries:
+    if entries or objects:
         yield from finish(connection)
         yield from give_back(connection)
         while not database.empty_log(connection):
             yield
     return entries
+
+
+def _erase_objects(connection: sqlite3.Connection, criteria: Criteria) -> Steps[int]:
+    """Remove managed sessions and dreams, which are no calls. Return how many."""
+    where = " and ".join(_OBJECT_MATCHES[name] for name in criteria.names)
+    removed = 0
+
+    def erase_all(_step: Step) -> bool:
+        nonlocal removed
+        sql = f"delete from upstream_objects where {where}"  # noqa: S608 - our own text
+        removed = connection.execute(sql, criteria.values).rowcount
+        return True
+
+    yield from in_steps(connection, erase_all)
+    return removed
 
 
 def read_count(connection: sqlite3.Connection, erasure_id: str) -> int:

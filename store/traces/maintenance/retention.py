@@ -81,6 +81,7 @@ def prune(connection: sqlite3.Connection, rules: Rules) -> Steps[Pruned]:
             entries += yield from _prune_by_age(connection, endpoint_id, limits.entries_before)
         if limits.texts_before is not None:
             texts += yield from _remove_texts(connection, endpoint_id, limits.texts_before)
+    yield from in_steps(connection, lambda _step: _remove_objects(connection, rules))
     yield from sweep(connection)
     if rules.max_bytes is not None:
         entries += yield from _prune_by_size(connection, rules.max_bytes)
@@ -93,6 +94,18 @@ def prune(connection: sqlite3.Connection, rules: Rules) -> Steps[Pruned]:
         bytes_before=bytes_before,
         bytes_after=used_bytes(connection),
     )
+
+
+def _remove_objects(connection: sqlite3.Connection, rules: Rules) -> bool:
+    """Remove the managed sessions and dreams that were last read too long ago."""
+    sql = "select distinct proxy_endpoint_id from upstream_objects"
+    for (endpoint_id,) in connection.execute(sql).fetchall():
+        before = rules.find_limits(endpoint_id).entries_before
+        connection.execute(
+            "delete from upstream_objects where proxy_endpoint_id = ? and read_at < ?",
+            (endpoint_id, before or ""),
+        )
+    return True
 
 
 def list_endpoints(connection: sqlite3.Connection) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Literal
 from metering import token_counts
 from metering.token_counts import ZERO, TokenCounts
 from store.database import list_columns, open_readonly, snapshot
+from store.traces.sums.products import ProductTotals, read_products
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.requested_sums import Part, read_requested, take_out
 from store.traces.sums.rollup import PAID_BY_OTHERS
@@ -93,13 +94,15 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """Totals by day, newest first, or by something else, the most expensive first."""
+    """Totals by day, newest first, or by something else, the most expensive first. ``products`` are those
+    of other interfaces than messages."""
 
     by: Grouping
     from_day: date | None
     to_day: date | None
     totals: Totals
     groups: Sequence[Group]
+    products: Sequence[ProductTotals] = ()
 
 
 type Names = tuple[str, ...]
@@ -115,15 +118,18 @@ def read_usage(
     Raises sqlite3.Error when the database cannot be read."""
     sums: dict[Names, Sums] = {}
     rejected: dict[Names, int] = {}
+    products: Sequence[ProductTotals] = ()
     if path.exists():
         with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
             sums, rejected = _read_period(db, by, from_day, to_day)
+            products = read_products(db, from_day, to_day)
     return UsageReport(
         by=by,
         from_day=from_day,
         to_day=to_day,
         totals=add_up(sums.values(), sum(rejected.values())),
         groups=make_groups(by, sums, rejected),
+        products=products,
     )
 
 

@@ -25,6 +25,7 @@ from store.traces.sums.usage_report import Totals
 from tests.dashboard.pages import words_of
 from tests.dashboard.people import BASE_URL
 from tests.proxy_endpoints import create_endpoint
+from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import make_entry
 
 NOW = datetime(2026, 3, 14, 9, tzinfo=UTC)
@@ -422,3 +423,18 @@ def test_the_address_cannot_put_words_on_the_page(ann, code):
     page = ann.browser.get("/", params={"done": code}).text
     assert 'role="status"' not in page
     assert "alert(1)" not in page
+
+
+def test_products_of_their_own_are_named_with_what_they_cost(ann, record, settings):
+    record(ann.organization_id, {})
+    assert "Other products" not in ann.get("/").text
+    now = clock.format_ms(clock.now())
+    record(ann.organization_id, {"product": "batch", "cost_cents": Decimal(34), "created_at": now})
+    with TraceDatabase(trace_path(settings.data_dir, ann.organization_id)) as traces:
+        session = make_object("sesn_1", cents="190", list_cents="200", created_at=now)
+        traces.write_upstream_objects(READING, [session])
+    part = ann.get("/").text.partition("Other products this month")[2].partition("</ul>")[0]
+    assert '<a href="/traces/usage?product=batch">1 result of batches</a>: $0.3400' in part
+    assert '<a href="/traces/upstream_objects?kind=session">1 managed session</a>: $1.90' in part
+    assert "$2.00 by upstream" in part
+    assert ann.get("/traces/upstream_objects?kind=session").status_code == 200

@@ -412,7 +412,7 @@ def test_a_run_has_zeros_before_anything_was_recorded(ann):
 
 def test_usage_is_empty_before_anything_was_recorded(ann):
     usage = ann("GET", "/usage?by=endpoint&from=2026-01-01&to=2026-01-31").json()
-    assert list(usage) == ["by", "from", "to", "totals", "groups", "month"]
+    assert list(usage) == ["by", "from", "to", "totals", "groups", "month", "products"]
     assert usage["month"]["cost_cents"] == 0
     assert usage["month"]["expected_cost_cents"] is None
     assert (usage["by"], usage["from"], usage["to"]) == ("endpoint", "2026-01-01", "2026-01-31")

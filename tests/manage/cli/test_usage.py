@@ -7,6 +7,7 @@ import pytest
 from metering.formats import format_cents
 from runtime import clock
 from store.spool.format import Rejection
+from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import make_entry, make_item
 
 
@@ -135,7 +136,7 @@ def test_before_the_first_call_there_are_only_totals(run):
 
 def test_as_json_it_is_the_api_s_document(run, entries):
     document = json.loads(run("usage", "--by", "model", "--json").stdout)
-    assert set(document) == {"by", "from", "to", "totals", "groups", "month"}
+    assert set(document) == {"by", "from", "to", "totals", "groups", "month", "products"}
     assert document["totals"]["cost_cents"] == 600
     assert [group["model"] for group in document["groups"]] == ["b", "a", "\x1b[2Jx"]
 
@@ -215,3 +216,31 @@ def test_calls_that_reached_no_upstream_stand_under_the_model_that_they_asked_fo
         (None, "\x1b[2Jx", 1),
         (None, None, 1),
     }
+
+
+def test_products_of_their_own_are_named_beside_the_calls(run, traces):
+    assert "Of the calls" not in run("usage").stdout
+    traces.insert(
+        [
+            make_entry(cost_cents=Decimal(100), product="batch"),
+            make_entry(cost_cents=Decimal(50), product="chat_completions"),
+            make_entry(cost_cents=None, product="chat_completions"),
+        ]
+    )
+    traces.write_upstream_objects(
+        READING,
+        [make_object("sesn_1", cents="190", list_cents="200"), make_object("drm_1", "dream")],
+    )
+    shown = run("usage").stdout
+    assert (
+        "Of the calls: 1 result of batches, $1.00; 2 chat completions, $0.5000, 1 without a known cost."
+        in shown
+    )
+    assert (
+        "Besides the calls: 1 dream, $1.00; 1 managed session, $1.90 ($2.00 by upstream's list)."
+        in shown
+    )
+    products = json.loads(run("usage", "--json").stdout)["products"]
+    assert {each["product"]: each["is_of_calls"] for each in products} == {
+        "batch": True, "chat_completions": True, "dream": False, "session": False,
+    }  # fmt: skip

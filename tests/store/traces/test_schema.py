@@ -110,6 +110,7 @@ def test_usage_has_these_indexes(connection):
         ("session_id", "agent_id", "created_at"),
         ("message_id",),
         ("thread_previous_id",),
+        ("product", "created_at"),
     }
 
 

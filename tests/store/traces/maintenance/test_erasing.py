@@ -20,6 +20,7 @@ from store.traces.sessions import agent_sums, unnamed_sessions
 from tests.store.dying import die_after
 from tests.store.stored_words import find_word
 from tests.store.traces.search.conversation import assistant, find, request, response, user
+from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import agent_requests, make_entry
 
 WORD = "quokkaplonkify"
@@ -288,3 +289,29 @@ def test_the_log_is_emptied_when_nobody_reads_an_earlier_state_any_more(traces):
                 reader.rollback()
     assert waits > 200
     assert find_word(traces.path.parent, WORD) == []
+
+
+@pytest.mark.parametrize(
+    ("criteria", "left"),
+    [
+        (Criteria(session="sesn_1"), {"drm_1"}),
+        (Criteria(endpoint="default", since="2026-01-02T12:00:00.000Z"), set()),
+        (Criteria(endpoint="default", until="2026-01-02T12:00:00.000Z"), {"sesn_1", "drm_1"}),
+        (Criteria(endpoint="default", client="curl"), {"sesn_1", "drm_1"}),
+        (Criteria(credential="c0ffee"), {"sesn_1", "drm_1"}),
+    ],
+)
+def test_managed_sessions_and_dreams_are_erased_too(traces, criteria, left):
+    objects = [make_object("sesn_1"), make_object("drm_1", "dream")]
+    traces.write_upstream_objects(READING, objects)
+    assert erase(traces, criteria) == 0
+    rows = traces.connection.execute("select object_id from upstream_objects").fetchall()
+    assert {name for (name,) in rows} == left
+
+
+def test_retention_removes_managed_sessions_that_nobody_has_read_for_long(traces):
+    traces.write_upstream_objects(READING, [make_object("sesn_1")])
+    for before, left in (("2026-01-02T12:00:00.000Z", 1), ("2026-01-02T12:00:00.001Z", 0)):
+        traces.prune(before=before, pause=no_pause)
+        count = traces.connection.execute("select count(*) from upstream_objects").fetchone()
+        assert count == (left,)

@@ -1,0 +1,87 @@
+"""Totals of what was used by other interfaces than messages.
+
+Results of batches and chat completions are calls, and in all totals of calls too. Managed sessions and dreams
+are not: they count what they have used in all, which belongs to the day on which they were created. Here they
+are read from the rows themselves, so what retention has removed is missing.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from store.database import list_columns
+
+type ProductName = Literal["batch", "chat_completions", "session", "dream"]
+
+TITLES: dict[ProductName, tuple[str, str]] = {
+    "batch": ("result of batches", "results of batches"),
+    "chat_completions": ("chat completion", "chat completions"),
+    "session": ("managed session", "managed sessions"),
+    "dream": ("dream", "dreams"),
+}
+_OF_CALLS = (
+    "select product, count(*), total(cost_cents), sum(cost_cents is null and usage_source <> 'none'), null"
+    " from usage where product <> 'messages' and created_at >= ? and created_at < ? group by product"
+)
+# The session that a dream runs in has the same tokens again.
+_OF_OBJECTS = (
+    "select kind, count(*), total(cost_cents), sum(cost_cents is null), sum(list_cost_cents)"
+    " from upstream_objects where coalesce(created_at, read_at) >= ?"
+    " and coalesce(created_at, read_at) < ? and object_id not in"
+    " (select session_id from upstream_objects where session_id is not null) group by kind"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductTotals:
+    """The totals of a product.
+
+    ``unpriced`` of them have no known cost. ``list_cost_cents`` is what the upstream states, None where it
+    does not. ``is_of_calls``: they are in totals of calls too."""
+
+    product: ProductName
+    count: int
+    cost_cents: float
+    unpriced: int
+    list_cost_cents: float | None
+    is_of_calls: bool
+
+    @property
+    def title(self) -> str:
+        """Return what it is called, in the number that there are."""
+        return name_product(self.product, self.count)
+
+
+def name_product(product: ProductName, count: int) -> str:
+    """Return what so many of a product are called."""
+    return TITLES[product][count != 1]
+
+
+def read_products(
+    db: sqlite3.Connection, from_day: date | None, to_day: date | None
+) -> tuple[ProductTotals, ...]:
+    """Return the totals of a period, whose days are both included. Raises sqlite3.Error."""
+    return tuple(_read(db, from_day, to_day))
+
+
+def _read(
+    db: sqlite3.Connection, from_day: date | None, to_day: date | None
+) -> Iterator[ProductTotals]:
+    if not list_columns(db, "upstream_objects"):  # no newer recorder has opened it yet
+        return
+    period = (
+        "" if from_day is None else from_day.isoformat(),
+        "~" if to_day is None else f"{to_day.isoformat()}~",
+    )
+    for sql in (_OF_CALLS, _OF_OBJECTS):
+        for product, count, cents, unpriced, list_cents in db.execute(sql, period):
+            yield ProductTotals(
+                product=product,
+                count=count,
+                cost_cents=cents,
+                unpriced=unpriced,
+                list_cost_cents=list_cents,
+                is_of_calls=sql is _OF_CALLS,
+            )
