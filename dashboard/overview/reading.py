@@ -1,8 +1,8 @@
 """Reading all that an overview shows of a period, by one connection in one snapshot."""
 
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dashboard.overview.filters import Filters, Name
@@ -15,6 +15,7 @@ from store.traces.sums.histograms import count, find_percentile
 from store.traces.sums.month import read_month
 from store.traces.sums.overview_query import AGENT_COLUMNS, Query
 from store.traces.sums.overview_reader import OverviewReader
+from store.traces.sums.products import ProductTotals, read_products
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.timings import MEASURES, NOTHING, Timing
 from store.traces.sums.usage_report import Totals, add_up
@@ -33,7 +34,8 @@ class Percentiles:
 class Overview:
     """The data of an overview. ``before`` are the totals of the period before, None where they are not
     known under these filters, as ``rejected``, ``headroom`` and ``month``. ``back_to`` is where reading
-    calls stopped: before it nothing is in the figures."""
+    calls stopped: before it nothing is in the figures. ``products`` are those of other interfaces than
+    messages, which no filter is for."""
 
     period: Period
     filters: Filters
@@ -47,6 +49,7 @@ class Overview:
     month: Month | None = None
     titles: Mapping[str, str | None] = field(default_factory=dict)
     back_to: datetime | None = None
+    products: Sequence[ProductTotals] = ()
 
     @property
     def totals(self) -> Totals:
@@ -68,11 +71,12 @@ def read_overview(
     """Return the overview of a period. Raises sqlite3.Error."""
     with snapshot(db):
         reader = OverviewReader(db)
-        return (
-            _read(reader, period, filters, by, now)
-            if reader.is_ready
-            else empty(period, filters, by)
-        )
+        if not reader.is_ready:
+            return empty(period, filters, by)
+        found = _read(reader, period, filters, by, now)
+        if not filters.values:
+            found = replace(found, products=read_products(db, period.first, period.last))
+        return found
 
 
 def empty(period: Period, filters: Filters, by: Name) -> Overview:

@@ -24,6 +24,7 @@ from store.traces.sums.overview_reader import OverviewReader
 from tests.dashboard.pages import Page
 from tests.dashboard.people import BASE_URL
 from tests.proxy_endpoints import create_endpoint
+from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import make_entry
 
 NOW = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
@@ -220,6 +221,19 @@ def test_the_month_is_expected_to_go_on_as_the_last_week(ann):
     page = ann.get("/overview").text
     assert month["method"] in page
     assert "$12.43" in page
+
+
+def test_products_of_their_own_are_named_where_no_filter_is_set(ann):
+    at = "2026-03-14T03:00:00.000Z"
+    ann.record({"product": "batch", "cost_cents": Decimal(34), "slug": "a"}, created_at=at)
+    with TraceDatabase(ann.path) as traces:
+        traces.write_upstream_objects(READING, [make_object("sesn_1", created_at=at)])
+    for query, is_shown in (("span=today", True), ("span=today&endpoint=a", False)):
+        page = ann.get(f"/overview?{query}").text
+        assert ("Other products" in page) is is_shown
+        assert ('product=batch">1 result of batches</a>: $0.3400' in page) is is_shown
+        assert ('kind=session">1 managed session</a>: $1.00' in page) is is_shown
+    assert "Other products" not in ann.get("/overview?span=2026-03-10..2026-03-12").text
 
 
 def test_rejections_and_the_lowest_headroom_are_shown_where_they_are_known(ann):
