@@ -8,6 +8,9 @@ A call continues another one of its session and agent when
   more messages or shares what the model answered after the place where both differ (an early text was
   edited).
 
+The call that a request names is taken before all others, and for a request that continues a message thread
+there is no other: it sends only what is new.
+
 Having the same tools and system prompt is not enough: that is another conversation. Without bodies
 only the numbers of messages and tools are left to go by. The one that shares most units is taken, of
 those the one with the same tools and system prompt, of those the latest.
@@ -49,10 +52,17 @@ def find_predecessor(
 ) -> Predecessor | None:
     """Return the call that this one continues, None where it begins a conversation. ``prompt`` is that
     of ``call``; a few latest calls of the session are enough as candidates."""
-    if call.previous_message_id is not None:
-        for each in candidates:
-            if each.message_id == call.previous_message_id and may_precede(each, call):
-                return Predecessor(each, "upstream")
+    named = [
+        each
+        for each in candidates
+        if call.previous_message_id is not None
+        and each.message_id == call.previous_message_id
+        and _is_there(each, call)
+        and (call.continues_thread or is_same_group(each, call))
+    ]
+    if named or call.continues_thread:  # of which the units are no beginning of a prompt
+        best = max(named, key=lambda each: rank_namesake(each, call), default=None)
+        return None if best is None else Predecessor(best, "upstream")
     if prompt is None or call.prompt is None:
         return _find_by_counts(call, (each for each in candidates if may_precede(each, call)))
     if (found := _find_by_units(call, call.prompt, prompt, candidates)) is not None:
@@ -88,7 +98,22 @@ def _find_by_units(
     return found
 
 
+def rank_namesake(earlier: CallSummary, call: CallSummary) -> tuple[bool, bool, float]:
+    """Return how likely an earlier call is the one that a request names, for gateways that use ids again:
+    the same credential, then session and agent, then the latest."""
+    return (
+        earlier.credential_hmac == call.credential_hmac,
+        (earlier.session_id, earlier.agent_id) == (call.session_id, call.agent_id),
+        earlier.began_at,
+    )
+
+
 def may_precede(earlier: CallSummary, call: CallSummary) -> bool:
+    """Return whether a call may be the one that another of its session continues."""
+    return _is_there(earlier, call) and is_same_group(earlier, call)
+
+
+def _is_there(earlier: CallSummary, call: CallSummary) -> bool:
     """Return whether what the earlier call left in the cache was there when this one began."""
     return (
         earlier.entry_id != call.entry_id
@@ -97,7 +122,6 @@ def may_precede(earlier: CallSummary, call: CallSummary) -> bool:
         and (earlier.began_at, earlier.entry_id) < (call.began_at, call.entry_id)
         and earlier.tokens.total > 0
         and not earlier.is_side_call
-        and is_same_group(earlier, call)
     )
 
 
@@ -111,8 +135,10 @@ def is_same_group(one: CallSummary, other: CallSummary) -> bool:
 
 def may_be_continued_by(earlier: CallSummary, call: CallSummary) -> bool:
     """Return whether a call may turn out to continue an earlier one, as far as summaries tell."""
-    if call.message_id is not None and call.previous_message_id == earlier.message_id:
+    if call.previous_message_id is not None and call.previous_message_id == earlier.message_id:
         return True
+    if call.continues_thread:
+        return False
     if earlier.prompt is None or call.prompt is None:
         return call.session_id is not None
     units, wanted = _Units(call.prompt), earlier.prompt.message_digests

@@ -129,7 +129,9 @@ class CallSummary:
     ``answered_at`` is when the response began, None for a call that was not answered: nothing of it is
     in the cache. ``tokens`` are those of the pass that read what earlier calls wrote, which is the one
     with the number ``pass_index``; ``prefix_tokens`` is the size of what the call left in the cache,
-    None where that is not known. ``is_rebuild``: upstream or the client has shortened the history.
+    None where that is not known. ``previous_message_id`` is the message that the request names as the one
+    before; ``continues_thread`` says that it sends only what is new since then. ``is_rebuild``: upstream
+    or the client has shortened the history.
     ``prompt`` is None where the body is not kept or cannot be read."""
 
     entry_id: str
@@ -147,6 +149,7 @@ class CallSummary:
     cache_ttl: CacheTtl | None = None
     message_id: str | None = None
     previous_message_id: str | None = None
+    continues_thread: bool = False
     pass_index: int = 0
     tokens: PromptTokens = NO_TOKENS
     prefix_tokens: int | None = 0
@@ -224,8 +227,10 @@ def summarize_call(
         message_count=entry.message_count,
         tool_count=entry.tool_count,
         cache_ttl=entry.cache_ttl,
-        message_id=report.message_id,
-        previous_message_id=prompt.previous_message_id if prompt else None,
+        message_id=entry.message_id or report.message_id,
+        previous_message_id=entry.thread_previous_id
+        or (prompt.previous_message_id if prompt else None),
+        continues_thread=entry.thread == "continue",
         is_rebuild=_is_rebuild(entry, usage, report),
         prompt=summarize_prompt(prompt) if prompt else None,
     )

@@ -81,6 +81,10 @@ class UnitRun:
             ),
         )
 
+    def without_markers(self) -> "UnitRun":
+        """Return the run as a later request has it, which sets cache markers of its own."""
+        return UnitRun(self.digests, self.orders, (), self.sums._replace(markers=0))
+
     def cut(self, sums: Sums) -> "UnitRun":
         """Return the beginning of the run that has these sums."""
         return UnitRun(

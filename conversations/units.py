@@ -46,6 +46,7 @@ TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
     "other",
 )
 _RUNS = ("tool_use", "tool_result")
+_OF_CALL = ("type", "id", "name", "input")
 _CITED = ("document", "search_result")
 _TOO_DEEP = b"(nested too deeply to be written)"
 
@@ -136,6 +137,24 @@ def make_prompt(
     )
 
 
+def continue_prompt(
+    before: Prompt, answer: Sequence[object], request: Mapping[str, object]
+) -> Prompt:
+    """Return the whole prompt of a request that sends only what is new of a message thread.
+
+    It is the prompt ``before`` with the content of its response, and the messages of the request.
+    Settings and cache markers are the request's own; a system prompt and tools are those of the thread.
+    Raises TooManyUnitsError."""
+    first = before.units[-1].message + 1 if len(before.units) > before.front else 0
+    messages = [{"role": "assistant", "content": list(answer)}, *as_list(request.get("messages"))]
+    known = [unit._replace(marker=None) if unit.marker else unit for unit in before.units]
+    units = [*known, *list_message_units(messages, first)]
+    if len(units) > MAX_PROMPT_UNITS:
+        raise TooManyUnitsError
+    run = before.run.without_markers().add(units[len(known) :])
+    return make_prompt(request, units, before.front, run)
+
+
 def list_failed_tools(prompt: Prompt, first_message: int) -> list[str]:
     """Return the names of tools of which a result is an error, each once.
 
@@ -214,6 +233,9 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
         if isinstance(text, str):
             return _make_text_unit(number, place, role, text, _read_ttl(block.get("cache_control")))
     bare, marker, images, surplus, cites = _strip(block)
+    if kind in CALL_KINDS and isinstance(bare, dict):
+        # Clients send a call back without what else upstream said of it.
+        bare = {name: bare[name] for name in _OF_CALL if name in bare}
     content = _write(bare)
     digest = _digest(_begin_digest(role, kind), content)
     if kind == COMPACTION and number == place == 0:

@@ -39,6 +39,7 @@ from metering.prices import PriceTable
 from metering.request_facts import keep_plain_name
 from recorder import recorded_calls
 from recorder.recorded_calls import RecordedCall
+from recorder.threads import ThreadPrompts, choose_parent
 from runtime import clock
 from runtime.trouble_log import TroubleLog
 from store.traces.calls import cache_breaks
@@ -54,7 +55,7 @@ MAX_BODY_BYTES = 16 * 1024 * 1024  # more is not judged: others would wait for i
 # Read again of a conversation that is not remembered. Programs that send no session are told apart by
 # their credential, for which there is no index: only the calls stored last are looked through.
 RECALLED_BYTES, LOOKED_THROUGH = 4 * 1024 * 1024, 2_000
-MAX_JUDGED_AGAIN = 8
+MAX_JUDGED_AGAIN, MAX_NAMESAKES = 8, 8
 MAX_NAMES_CHARS = 200
 # Message ids of platforms that do not remove the attribution block of Claude Code.
 _OTHER_UPSTREAMS = ("msg_bdrk", "msg_vrtx")
@@ -80,6 +81,7 @@ class Judge:
         self._prices = prices
         self._max_bytes = max_bytes
         self._prompts = PromptReader(memory)
+        self._threads = ThreadPrompts()
         self._recent = RecentCalls(max_bytes)
         self._batch: dict[str, RecordedCall] = {}
         self._trouble = TroubleLog(logger, "A call is stored without looking for a cache break: %s")
@@ -91,6 +93,7 @@ class Judge:
     def forget(self) -> None:
         """Forget everything, to give back memory."""
         self._batch.clear()
+        self._threads = ThreadPrompts()
         self._recent = RecentCalls(self._max_bytes)
 
     def judge(self, owner: str, call: RecordedCall, connect: Connect) -> list[Judgement]:
@@ -107,16 +110,18 @@ class Judge:
             return []
 
     def _judge(self, owner: str, call: RecordedCall, connect: Connect) -> list[Judgement]:
-        report = read_cache_report(call.usage)
-        prompt = self._read_prompt(call, report)
-        summary = summarize_call(call.entry, call.usage, prompt, report)
+        summary, prompt, report = self._summarize(owner, call, connect)
         if not self._recent.knows(owner, summary):
             self._recall(owner, summary, connect)
         self._batch[call.entry.entry_id] = call
         candidates = self._recent.list_candidates(owner, summary)
-        found = self._judge_among(candidates, call, summary, prompt, report, connect)
+        if summary.continues_thread and not _has_named(candidates, summary):
+            parent = self._find_parent(call, connect)
+            if parent is not None:
+                candidates.append(self._summarize(owner, parent, connect)[0])
+        found = self._judge_among(owner, candidates, call, summary, prompt, report, connect)
         self._recent.add(owner, summary)
-        again = self._judge_again(owner, summary, candidates, connect)
+        again = self._judge_again(owner, call, summary, candidates, connect)
         return [*again, found] if found is not None else again
 
     def _recall(self, owner: str, call: CallSummary, connect: Connect) -> None:
@@ -130,11 +135,12 @@ class Judge:
             earliest = clock.format_ms(datetime.fromtimestamp(call.began_at - MAX_IDLE_S, UTC))
             values = LOOKED_THROUGH, call.credential_hmac, earliest
         for each in recorded_calls.read_latest(connect(), where, values, count, RECALLED_BYTES):
-            self._recent.add(owner, self._summarize(each)[0])
+            self._recent.add(owner, self._summarize(owner, each, connect)[0])
 
     def _judge_again(
         self,
         owner: str,
+        recorded: RecordedCall,
         call: CallSummary,
         others: Sequence[CallSummary],
         connect: Connect,
@@ -142,23 +148,27 @@ class Judge:
         """Return the judgements of others that continue this call and were judged without it."""
         found: list[Judgement] = []
         successors = [
-            each for each in list_successors(call, others) if may_be_continued_by(call, each)
+            each.entry_id
+            for each in list_successors(call, others)
+            if may_be_continued_by(call, each)
         ]
+        successors += self._find_children(recorded, connect)
         if not successors:
             return found
         candidates = self._recent.list_candidates(owner, call)
-        for later in successors[-MAX_JUDGED_AGAIN:]:
-            stored = self._find(later.entry_id, connect)
+        for entry_id in list(dict.fromkeys(successors))[-MAX_JUDGED_AGAIN:]:
+            stored = self._find(entry_id, connect)
             if stored is None:  # it will be recorded yet, and judged then
                 continue
-            summary, prompt, report = self._summarize(stored)
-            judged = self._judge_among(candidates, stored, summary, prompt, report, connect)
+            summary, prompt, report = self._summarize(owner, stored, connect)
+            judged = self._judge_among(owner, candidates, stored, summary, prompt, report, connect)
             if judged is not None and judged.previous_entry_id == call.entry_id:
                 found.append(judged)
         return found
 
     def _judge_among(
         self,
+        owner: str,
         candidates: Sequence[CallSummary],
         call: RecordedCall,
         summary: CallSummary,
@@ -178,11 +188,12 @@ class Judge:
             failed_tools=_name_failed_tools(before.call, prompt),
             cache_break=None
             if measured is None
-            else _as_stored(self._explain(call, summary, measured, prompt, report, connect)),
+            else _as_stored(self._explain(owner, call, summary, measured, prompt, report, connect)),
         )
 
     def _explain(
         self,
+        owner: str,
         call: RecordedCall,
         summary: CallSummary,
         measured: Measured,
@@ -193,8 +204,8 @@ class Judge:
         before = self._find(measured.predecessor.entry_id, connect)
         prompt_before, requests = None, None
         if prompt is not None and before is not None:
-            prompt_before = self._summarize(before)[1]
-            old, new = parse_object(before.request or b""), parse_object(call.request or b"")
+            prompt_before = self._summarize(owner, before, connect)[1]
+            old, new = _parse_whole(before), _parse_whole(call)
             requests = None if old is None or new is None else (old, new)
         return explain_break(
             summary,
@@ -210,19 +221,63 @@ class Judge:
     def _find(self, entry_id: str, connect: Connect) -> RecordedCall | None:
         return self._batch.get(entry_id) or recorded_calls.read_by_entry_id(connect(), entry_id)
 
-    def _summarize(self, call: RecordedCall) -> tuple[CallSummary, Prompt | None, CacheReport]:
+    def _find_parent(self, call: RecordedCall, connect: Connect) -> RecordedCall | None:
+        """Return the call that a request of a message thread names, None where it is not recorded."""
+        wanted = call.entry.thread_previous_id
+        if wanted is None:
+            return None
+        named = [each for each in self._batch.values() if each.entry.message_id == wanted]
+        named += recorded_calls.read_latest(
+            connect(), "where message_id = ?", (wanted,), MAX_NAMESAKES, RECALLED_BYTES
+        )
+        return choose_parent(call, named)
+
+    def _find_children(self, call: RecordedCall, connect: Connect) -> list[str]:
+        """Return the entry ids of the calls that continue a message thread here and came before this one."""
+        entry = call.entry
+        if entry.thread is None or entry.message_id is None:
+            return []
+        ids = [
+            each.entry.entry_id
+            for each in self._batch.values()
+            if each.entry.thread_previous_id == entry.message_id
+        ]
+        rows = connect().execute(
+            "select entry_id from usage where thread_previous_id = ? limit ?",
+            (entry.message_id, MAX_NAMESAKES),
+        )
+        return [*ids, *(entry_id for (entry_id,) in rows)]
+
+    def _summarize(
+        self, owner: str, call: RecordedCall, connect: Connect
+    ) -> tuple[CallSummary, Prompt | None, CacheReport]:
+        if call.entry.thread is None:
+            prompt = self._read_prompt(call)
+        else:
+            prompt = self._threads.read(
+                owner, call, lambda each: self._find_parent(each, connect), self._read_prompt
+            )
         report = read_cache_report(call.usage)
-        prompt = self._read_prompt(call, report)
         return summarize_call(call.entry, call.usage, prompt, report), prompt, report
 
-    def _read_prompt(self, call: RecordedCall, report: CacheReport) -> Prompt | None:
+    def _read_prompt(self, call: RecordedCall) -> Prompt | None:
         if call.request is None or len(call.request) > MAX_BODY_BYTES:
             return None
-        is_first_party = not (report.message_id or "").startswith(_OTHER_UPSTREAMS)
+        is_first_party = not (call.entry.message_id or "").startswith(_OTHER_UPSTREAMS)
         entry = call.entry
         return self._prompts.read(
             call.request, entry.session_id, entry.agent_id, is_first_party=is_first_party
         )
+
+
+def _has_named(candidates: Sequence[CallSummary], call: CallSummary) -> bool:
+    """Return whether the call that a request names is among these."""
+    return any(each.message_id == call.previous_message_id for each in candidates)
+
+
+def _parse_whole(call: RecordedCall) -> dict[str, object] | None:
+    """Return a request, None for one that sends only a part of its prompt."""
+    return None if call.entry.thread == "continue" else parse_object(call.request or b"")
 
 
 def _name_failed_tools(before: CallSummary, prompt: Prompt | None) -> str | None:

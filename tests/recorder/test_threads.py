@@ -1,0 +1,288 @@
+"""Message threads: requests that send only what is new, judged as if they sent all of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
+from tests.conversations.sessions import LONG, assistant, mark_last, request, text, tool, user
+from tests.recorder.conversations import Recording
+
+WORDS = "It sails. " * 400  # some 1,000 tokens
+RESULT = user({"type": "tool_result", "tool_use_id": "toolu_1", "content": WORDS})
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "a"}}
+MODEL = "claude-sonnet-4-5"
+# That of ``request``, as upstream has it for a request that does not send it.
+UNMARKED: dict[str, Any] = {"system": [text("Be brief."), text(LONG)]}
+
+
+@pytest.fixture
+def recording(tmp_path):
+    recording = Recording(tmp_path)
+    yield recording
+    recording.close()
+
+
+class Client:
+    """A client that uses threads, and the upstream that has its messages.
+
+    ``heads`` are fields of the head that the proxy writes for each of its calls."""
+
+    def __init__(self, recording: Recording, **heads: Any) -> None:
+        self.recording = recording
+        self.heads = {"session_id": None} | heads
+        self.messages: list[dict[str, Any]] = []
+        self.previous = ""
+
+    def create(self, *messages: dict[str, Any], **changes: Any) -> dict[str, Any]:
+        """Send all messages; return what upstream answers."""
+        self.messages = list(messages)
+        body = request(*messages)
+        return self._send(body | {"thread": {"type": "create"}}, body, **changes)
+
+    def go_on(
+        self,
+        *messages: dict[str, Any],
+        settings: Any = None,
+        previous: str | None = None,
+        **changes: Any,
+    ) -> dict[str, Any]:
+        """Send messages that follow the last answer."""
+        self.messages += messages
+        step = {"type": "continue", "previous_message_id": previous or self.previous}
+        body = {"model": MODEL, "max_tokens": 1000, "thread": step, "messages": list(messages)}
+        if messages:
+            body = mark_last(body)
+        return self._send(body | (settings or {}), request(*self.messages, **UNMARKED), **changes)
+
+    def _send(
+        self,
+        body: dict[str, Any],
+        whole: dict[str, Any],
+        *,
+        content: Any = None,
+        after_s: float = 10.0,
+        **changes: Any,
+    ) -> dict[str, Any]:
+        recording = self.recording
+        answer = recording.answer(whole, recording.at_s + after_s)
+        answer |= {"content": [text("Aye.")] if content is None else content}
+        changes = self.heads | {"answer": answer} | changes
+        if changes["answer"] is not None:
+            self.previous = changes["answer"]["id"]
+            self.messages.append(assistant(*changes["answer"]["content"]))
+        record = changes.pop("record", True)
+        recording.spool(body, after_s, **changes)
+        if record:
+            recording.record()
+        return answer
+
+
+@pytest.fixture
+def client(recording):
+    return Client(recording)
+
+
+def turn(number: int) -> dict[str, Any]:
+    return user(text(f"Question {number}: {WORDS}"))
+
+
+def previous(recording: Recording) -> list[str | None]:
+    return [each[1] for each in recording.judged()]
+
+
+def test_a_thread_is_one_session_and_breaks_nothing(recording, client):
+    client.create(turn(1))
+    client.go_on(turn(2))
+    client.go_on(turn(3))
+    assert recording.judged() == [
+        ("call-1", None, None),
+        ("call-2", "call-1", None),
+        ("call-3", "call-2", None),
+    ]
+    assert {row["session"] for row in recording.read()} == {"unnamed-1"}
+    assert recording.read("select thread, thread_previous_id from usage order by id") == [
+        {"thread": "create", "thread_previous_id": None},
+        {"thread": "continue", "thread_previous_id": "msg_0"},
+        {"thread": "continue", "thread_previous_id": "msg_1"},
+    ]
+
+
+def test_a_break_of_a_thread_is_explained_by_whole_prompts(recording, client):
+    """The request has no tools and no system prompt, which is no reason."""
+    client.create(turn(1))
+    client.go_on(turn(2))
+    client.go_on(turn(3), after_s=400.0)
+    assert [each[2] for each in recording.judged()] == [None, None, "expired"]
+    client.go_on(turn(4), settings={"model": "claude-opus-4-8"}, answer=_of_opus(recording))
+    assert recording.judged()[3][1:] == ("call-3", "model")
+
+
+def _of_opus(recording):
+    body = request(turn(1), turn(2), turn(3), turn(4))
+    return recording.answer(body | {"model": "claude-opus-4-8"}) | {"content": [text("Aye.")]}
+
+
+def test_a_setting_that_breaks_the_cache_is_named(recording, client):
+    client.create(turn(1))
+    client.go_on(turn(2))
+    body = request(*client.messages, turn(3), model="claude-sonnet-4-5", **UNMARKED)
+    nothing_read = recording.answer(body | {"model": "another"}) | {"model": MODEL, "content": []}
+    choice = {"tool_choice": {"type": "any"}}
+    client.go_on(turn(3), settings=choice, answer=nothing_read)
+    assert recording.judged()[2][1:] == ("call-2", "messages")
+    (found,) = recording.read("select found_by, detail from cache_breaks")
+    assert found["found_by"] == "upstream"
+    assert "tool choice" in found["detail"]
+    assert "removed" not in found["detail"]
+
+
+def test_after_a_restart_a_long_thread_is_read_again(recording, client):
+    client.create(turn(1))
+    for number in range(300):
+        client.go_on(user(text(f"{number}?")), record=False)
+    recording.record()
+    recording.restart()
+    client.go_on(turn(2), after_s=400.0)
+    assert recording.judged()[-1] == ("call-302", "call-301", "expired")
+    assert previous(recording)[1:] == [f"call-{number}" for number in range(1, 302)]
+
+
+def test_a_call_is_compared_with_that_of_its_parent_in_any_form(recording, client):
+    """After an hour the client sends everything anew, answers as it remembers them."""
+    client.create(turn(1), content=[text("See."), CALL | {"caller": {"type": "direct"}}])
+    client.go_on(RESULT)
+    known = client.messages
+    known[1] = {"role": "assistant", "content": [text("See.") | {"citations": None}, CALL]}
+    client.create(*known, turn(2))
+    assert previous(recording) == [None, "call-1", "call-2"]
+
+
+def test_a_continue_that_fails_is_nobodys_predecessor(recording, client):
+    client.create(turn(1))
+    client.go_on(turn(2), status_code=404, answer=None)
+    del client.messages[-1]
+    client.create(*client.messages, turn(2))
+    client.go_on(turn(3))
+    assert previous(recording) == [None, "call-1", "call-1", "call-3"]
+
+
+def test_of_two_continues_of_one_call_each_follows_it(recording, client):
+    answer = client.create(turn(1))
+    client.go_on(turn(2), status_code=400, answer=None)
+    del client.messages[-1]
+    client.go_on(turn(2), previous=answer["id"])
+    client.go_on(turn(3))
+    assert previous(recording) == [None, "call-1", "call-1", "call-3"]
+
+
+def test_a_call_that_is_stored_before_its_parent_is_judged_again(recording, client):
+    answer = client.create(turn(1))
+    at_s = recording.at_s
+    second = recording.answer(request(*client.messages, turn(2), **UNMARKED), at_s + 5)
+    second |= {"content": [text("Aye.")]}
+    client.messages += [turn(2), assistant(text("Aye."))]
+    client.previous = second["id"] = "msg_second"
+    client.go_on(turn(3), after_s=20.0)
+    assert previous(recording) == [None, None]
+    step = {"type": "continue", "previous_message_id": answer["id"]}
+    body = mark_last({"model": MODEL, "thread": step, "messages": [turn(2)]})
+    recording.spool(body, at_s=at_s + 5, answer=second, session_id=None)
+    recording.record()
+    assert recording.judged() == [
+        ("call-1", None, None),
+        ("call-3", "call-1", None),
+        ("call-2", "call-3", None),
+    ]
+    assert len({row["session"] for row in recording.read()}) == 1
+
+
+def test_a_parent_of_another_organisation_is_none(recording, client):
+    client.create(turn(1), owner="other")
+    client.go_on(turn(2))
+    assert previous(recording) == [None]
+
+
+def test_a_parent_that_was_removed_is_none_and_nothing_is_guessed(recording, client):
+    client.create(turn(1))
+    with TraceDatabase(trace_path(recording.data_dir, "org")) as traces:
+        traces.prune(before="9999", pause=lambda _: None)
+    recording.restart()
+    client.go_on(turn(2))
+    client.go_on(turn(3))
+    assert previous(recording) == [None, "call-2"]
+
+
+def test_ids_alone_are_enough_where_no_bodies_are_kept(recording):
+    client = Client(recording, metadata_only=True)
+    client.create(turn(1), thread="create")
+    for number, after_s in ((2, 10.0), (3, 400.0)):
+        client.go_on(
+            turn(number), thread="continue", thread_previous_id=client.previous, after_s=after_s
+        )
+        recording.restart()
+    assert recording.judged()[1:] == [("call-2", "call-1", None), ("call-3", "call-2", "expired")]
+
+
+def test_ids_that_a_gateway_uses_again_are_told_apart_by_the_credential(recording):
+    one, other = (Client(recording, credential_hmac=name) for name in ("one", "other"))
+    body = {"model": MODEL, "max_tokens": 9, "messages": [turn(2)]}
+    step = {"type": "continue", "previous_message_id": "msg_same"}
+    for client in (one, other):
+        answer = recording.answer(request(turn(1))) | {"id": "msg_same", "content": [text("Aye.")]}
+        recording.send(request(turn(1)), answer=answer, **client.heads)
+    recording.send(
+        body | {"thread": step}, **one.heads, answer=recording.answer(request(turn(1), turn(2)))
+    )
+    assert recording.judged()[-1][:2] == ("call-3", "call-1")
+
+
+@pytest.mark.parametrize("named", ["msg_1", "msg_2", "msg_9", "", 7])
+def test_a_call_that_names_itself_or_nobody_has_no_parent(recording, client, named):
+    client.create(turn(1))
+    client.go_on(turn(2), previous=named or " ")
+    assert recording.judged()[1][1] in (None, "call-1")
+
+
+def test_a_turn_that_was_paused_goes_on_without_messages(recording, client):
+    client.create(turn(1), content=[text("Let me see.")])
+    client.go_on()
+    client.go_on(
+        {"role": "user", "content": [text("Well?")]}, {"role": "system", "content": "Be brief."}
+    )
+    client.go_on(turn(2), after_s=400.0)
+    assert previous(recording) == [None, "call-1", "call-2", "call-3"]
+    assert recording.judged()[3][2] == "expired"
+
+
+def test_a_side_call_between_two_turns_is_passed_over(recording, client):
+    client.create(turn(1))
+    recording.send(request(turn(1), max_tokens=1), session_id=None)
+    client.go_on(turn(2))
+    assert previous(recording) == [None, None, "call-1"]
+
+
+def test_an_answer_that_was_cut_leaves_the_arithmetic_alone(recording, client):
+    """No cause is guessed: what the model goes on from is not known."""
+    client.create(turn(1), ended_with="client_disconnected")
+    client.go_on(turn(2))
+    assert previous(recording) == [None, "call-1"]
+
+
+def test_tools_that_failed_are_named_from_the_whole_prompt(recording, client):
+    client.create(turn(1), content=[CALL])
+    client.go_on(user(RESULT["content"][0] | {"is_error": True}))
+    (row,) = recording.read("select failed_tools from predecessors")
+    assert row["failed_tools"] == tool("Read")["name"]
+
+
+def test_a_repeated_system_prompt_of_a_continue_is_no_change(recording, client):
+    client.create(turn(1))
+    attribution = {"system": [text("x-anthropic-billing-header: cc_version=2.1.278")]}
+    client.go_on(turn(2), settings=attribution)
+    client.go_on(turn(3), settings=attribution, after_s=400.0)
+    assert recording.judged()[2] == ("call-3", "call-2", "expired")
+    (found,) = recording.read("select detail from cache_breaks")
+    assert "system" not in json.dumps(found)
