@@ -197,12 +197,7 @@ class CallReader:
     def _find_neighbour(self, sql: str, session_id: str | None, *place: str | int) -> int | None:
         if session_id is None:
             return None
-        try:
-            found = self._db.execute(sql, (session_id, *place)).fetchone()
-        except sqlite3.OperationalError as error:
-            if "usage_session" in str(error):
-                return None
-            raise
+        found = self._db.execute(sql, (session_id, *place)).fetchone()
         return None if found is None else int(found[0])
 
     def _find_unnamed(

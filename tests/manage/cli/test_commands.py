@@ -185,6 +185,8 @@ def test_a_key_is_printed_once_alone_on_standard_output(run):
     assert run("keys", "delete", item["id"]).exit_code == 0
     assert json.loads(run("keys", "list", "--json").stdout)["items"] == []
     assert run("keys", "list").stdout.startswith("There are no keys. ")
+    as_json = json.loads(run("keys", "create", "again", "--json").stdout)
+    assert as_json["key"].startswith(as_json["key_prefix"].rstrip("."))
 
 
 def test_a_list_longer_than_a_page_is_whole(run):
@@ -211,6 +213,8 @@ def test_users_are_created_with_an_organisation_or_in_one(run):
     assert "(local user)" in run("users", "list").stdout
     assert run("users", "create", "--email", "ada@example.org").exit_code == 1
     assert "/sign-in/link?token=" in run("users", "link", "ada@example.org").stdout
+    link = json.loads(run("users", "link", "ada@example.org", "--json").stdout)
+    assert "/sign-in/link?token=" in link["url"]
     assert run("users", "delete", "bob@example.org").stdout == "Deleted bob@example.org.\n"
 
 
@@ -295,6 +299,7 @@ def test_prune_removes_what_is_old_and_keeps_the_sums(run, traces):
     assert [r[0] for r in traces.connection.execute("select entry_id from usage_log")] == ["2"]
     (cost,) = traces.connection.execute("select sum(cost_cents) from usage_hourly").fetchone()
     assert cost == 3
+    assert run("prune", "--older-than", "90d").stdout.startswith("Removed 0 calls; ")
 
 
 def test_a_database_that_is_none_is_one_line_and_not_a_traceback(run, data_dir):

@@ -11,6 +11,7 @@ from store.spool import reader
 from store.spool.format import (
     DONE,
     FRAME,
+    LOCK,
     RESERVE,
     Ending,
     RequestHead,
@@ -92,10 +93,13 @@ def test_a_finished_file_waits_and_an_open_one_of_a_living_run_does_not(root, ru
     still_open.close()
 
 
-def test_when_its_run_is_gone_an_open_file_waits_with_all_that_had_come(root):
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_when_its_run_is_gone_an_open_file_waits_with_all_that_had_come(root, has_lock):
     run = SpoolRun(root)
     write_exchange(run).close()
     run.close()
+    if not has_lock:
+        (run.path / LOCK).unlink()
     (waiting,) = reader.find_waiting(root)
     exchange = reader.read_exchange(waiting.path)
     assert exchange is not None
