@@ -238,6 +238,13 @@ def summarize_call(
     return summary
 
 
+def count_thread(call: CallSummary, before: CallSummary) -> None:
+    """Set the numbers of messages and tools of a call that has sent only what is new since the one before."""
+    if call.message_count is not None and before.message_count is not None:
+        call.message_count += 1 + before.message_count
+        call.tool_count = before.tool_count
+
+
 def _is_rebuild(entry: UsageLogEntry, usage: Usage, report: CacheReport) -> bool:
     if report.has_edits or usage.stop_reason == COMPACTION:
         return True

@@ -32,7 +32,7 @@ from conversations.recent_calls import (
     RecentCalls,
     list_successors,
 )
-from conversations.summaries import CallSummary, summarize_call
+from conversations.summaries import CallSummary, count_thread, summarize_call
 from conversations.units import Prompt, list_failed_tools
 from metering.conversation_memory import ConversationMemory
 from metering.prices import PriceTable
@@ -122,7 +122,7 @@ class Judge:
         found = self._judge_among(owner, candidates, call, summary, prompt, report, connect)
         self._recent.add(owner, summary)
         again = self._judge_again(owner, call, summary, candidates, connect)
-        return [*again, found] if found is not None else again
+        return [found, *again] if found is not None else again
 
     def _recall(self, owner: str, call: CallSummary, connect: Connect) -> None:
         """Remember the latest stored calls of the session and agent of a call again."""
@@ -181,6 +181,8 @@ class Judge:
         before = find_predecessor(summary, prompt, candidates)
         if before is None:
             return None
+        if summary.continues_thread:
+            count_thread(summary, before.call)
         measured = measure_break(summary, before, candidates)
         return Judgement(
             entry_id=summary.entry_id,

@@ -286,3 +286,21 @@ def test_a_repeated_system_prompt_of_a_continue_is_no_change(recording, client):
     assert recording.judged()[2] == ("call-3", "call-2", "expired")
     (found,) = recording.read("select detail from cache_breaks")
     assert "system" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("keeps_bodies", [True, False])
+def test_a_call_of_a_thread_counts_the_messages_and_tools_of_its_whole_prompt(
+    recording, keeps_bodies
+):
+    client = Client(recording)
+    facts: list[dict[str, Any]] = [{}] * 4
+    if not keeps_bodies:
+        facts = [{"metadata_only": True, "message_count": n, "tool_count": t, "thread": step} for n, t, step in
+                 ((1, 2, "create"), (1, 0, "continue"), (2, 0, "continue"), (1, 0, "continue"))]  # fmt: skip
+    client.create(turn(1), **facts[0])
+    for messages, each in zip(([turn(2)], [RESULT, turn(3)], [turn(4)]), facts[1:], strict=True):
+        named = {} if keeps_bodies else {"thread_previous_id": client.previous}
+        client.go_on(*messages, **each, **named)
+        recording.restart()
+    counts = recording.read("select message_count, tool_count from usage order by id")
+    assert [tuple(row.values()) for row in counts] == [(1, 2), (3, 2), (6, 2), (8, 2)]
