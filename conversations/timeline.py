@@ -77,8 +77,8 @@ class Timeline:
 
     def is_alike(self, call: SavingsCall) -> bool:
         """Return whether a call's body is likely to be the beginning of this one."""
-        if call.request_length is None:
-            return True  # nothing says otherwise
+        if call.request_length is None or call.continues_thread:
+            return True  # nothing says otherwise: a request of a thread sends only what is new
         off = abs(self.predict_length(call.message_count) - call.request_length)
         return off <= max(MOST_OFF * call.request_length, BYTES_OFF)
 

@@ -16,8 +16,8 @@ from metering.entry import CostItem
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from runtime import clock
-from store.traces.bodies import bodies
 from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls import threads
 from store.traces.savings import savings_calls
 from store.traces.savings.savings_calls import CallColumns, SessionCall
 
@@ -62,10 +62,11 @@ def read_contents_of(
         if call is None or not 0 < (call.request_length or 0) <= min(left, MAX_BODY_BYTES):
             continue
         try:
-            body = bodies.read_bodies(connection, call.id).request
+            whole = threads.read_whole_request(connection, call.id)
         except MissingPieceError:
             continue  # `taximeter verify` reports it; the other conversations have findings
-        if body is not None:
+        if whole is not None and whole.gap is None:
+            body = whole.body
             left -= len(body)
             day = datetime.fromisoformat(call.day).date()
             found[chain[0].id] = read_contents(body, call, read_own_rules().find(call.model, day))

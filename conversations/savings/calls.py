@@ -44,6 +44,7 @@ class SavingsCall:
     cache_break: Break | None = None
     minimum_tokens: int | None = None
     request_length: int | None = None
+    continues_thread: bool = False
     is_side_call: bool = False
     read_elsewhere: int = 0
 

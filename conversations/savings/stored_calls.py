@@ -41,6 +41,8 @@ class StoredColumns(Protocol):
     @property
     def request_body_length(self) -> int | None: ...
     @property
+    def thread(self) -> str | None: ...
+    @property
     def output_tokens(self) -> int | None: ...
 
 
@@ -92,6 +94,7 @@ def make_call(
         cache_break=None if cache_break is None else _make_break(cache_break),
         minimum_tokens=read_own_rules().find(columns.model, began.date()).minimum_tokens,
         request_length=columns.request_body_length,
+        continues_thread=columns.thread == "continue",
         is_side_call=is_probe or columns.request_class == AUXILIARY,
         read_elsewhere=read_elsewhere,
     )

@@ -7,9 +7,10 @@ messages are compared. Where the body of the call before is gone, the number of 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dashboard.call.bodies import read_text
 from dashboard.call.conversation import list_messages, parse_request
+from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import Call, CallReader
+from store.traces.calls.threads import read_whole_request
 from wire.json_reading import as_object, as_text
 
 MAX_COMPARED_BYTES = 4 << 20
@@ -116,8 +117,14 @@ def _list_candidates(call: Call, reader: CallReader) -> Iterator[Call]:
 
 
 def _read_messages(call: Call, reader: CallReader) -> list[object] | None:
-    body = read_text(call, "request", reader, MAX_COMPARED_BYTES)
-    document = None if body is None else parse_request(body)
+    size = call.request
+    if size is None or not size.is_text or size.length > MAX_COMPARED_BYTES:
+        return None
+    try:
+        whole = read_whole_request(reader.connection, call.id)
+    except MissingPieceError:  # retention removes it at this moment
+        return None
+    document = None if whole is None or whole.gap is not None else parse_request(whole.body)
     return None if document is None else list_messages(document)
 
 

@@ -28,6 +28,7 @@ from dashboard.call.latest import Latest, find_latest
 from dashboard.call.lookup import size_of
 from dashboard.call.response import MessageResponse, parse_response
 from store.traces.calls.call_reader import Call, CallReader, Side
+from store.traces.calls.threads import Gap, read_whole_request
 from wire.json_reading import as_list
 
 MAX_PAGE_BYTES = 4 << 20  # of a body that is part of the page of its call
@@ -36,18 +37,30 @@ MAX_PAGE_CHARS = 300_000  # of the new messages, and of the response
 MAX_BLOCK_CHARS = 4_000_000
 _FRONT_SHARE = 4  # of a page with messages, at most: one in so many
 
+GAPS: dict[Gap, str] = {
+    "missing": "a call of its thread is not recorded.",
+    "not kept": "the bodies of a call of its thread were not kept.",
+    "cut": "the response to a call of its thread was cut.",
+    "too long": "its thread is too long to be put together here.",
+}
+
 type Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One part, with the fields that it has. ``earlier`` are numbers of messages before those shown."""
+    """One part, with the fields that it has. ``earlier`` are numbers of messages before those shown.
+
+    ``sent`` is the number of messages that a call of a thread sent itself, and ``gap`` says why the others
+    are not there."""
 
     address: str
     latest: Latest | None = None
     messages: tuple[Message, ...] | None = None
     message_count: int = 0
     earlier: Range | None = None
+    sent: int | None = None
+    gap: str | None = None
     front: Front | None = None
     front_words: str = ""
     response: MessageResponse | None = None
@@ -66,12 +79,18 @@ def open_new(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
     if document is None:
         return refusal
     given = list_messages(document)
-    latest = find_latest(call, given, reader)
+    sent = refusal.sent
+    if sent is not None:
+        latest = Latest(first=len(given) - sent + 1, previous_id=call.predecessor_id)
+    else:
+        latest = find_latest(call, given, reader)
     room = Room(allowance=Allowance(MAX_PAGE_CHARS), address=address, is_plain=is_plain)
     view = _show_messages(address, given, latest.first, len(given), room)
     return replace(
         view,
         latest=latest,
+        sent=sent,
+        gap=refusal.gap,
         earlier=_end_before(view.messages, latest.first),
         front_words=_describe_front(document),
     )
@@ -152,11 +171,11 @@ def _read_content(call: Call, side: Side, place: str, reader: CallReader) -> obj
     size = size_of(call, side)
     if size is None or not size.is_text or size.length > MAX_READ_BYTES:
         return None
-    body = reader.read_body(call.id, side, size.length)
     if side == "response":
-        response = parse_response(body, max_chars=0)
+        response = parse_response(reader.read_body(call.id, side, size.length), max_chars=0)
         return None if response is None else response.content
-    document = parse_request(body) or {}
+    whole = read_whole_request(reader.connection, call.id)
+    document = (whole and parse_request(whole.body)) or {}
     return document.get("system" if place.startswith("s.") else "messages")
 
 
@@ -167,18 +186,20 @@ def _parse_place(place: str) -> list[int]:
 def _open_request(
     call: Call, reader: CallReader, max_bytes: int
 ) -> tuple[dict[str, object] | None, View]:
-    """Return a request, or None and what to show instead."""
+    """Return a request with what is said of it, or None and what to show instead."""
     refusal = View(address=body_address(call.id, "request"))
     size = call.request
     if size is None or not size.length:
         return None, refusal
     if size.length > max_bytes:
         return None, _show_large(call, "request", reader, max_bytes)
-    body = reader.read_body(call.id, "request", size.length)
-    document = parse_request(body) if size.is_text else None
-    if document is None:
-        refusal = replace(refusal, raw=make_raw(body, size))
-    return document, refusal
+    whole = read_whole_request(reader.connection, call.id) if size.is_text else None
+    document = None if whole is None else parse_request(whole.body)
+    if whole is None or document is None:
+        body = reader.read_body(call.id, "request", size.length)
+        return None, replace(refusal, raw=make_raw(body, size))
+    gap = None if whole.gap is None else GAPS[whole.gap]
+    return document, replace(refusal, sent=whole.sent, gap=gap)
 
 
 def _open_response(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dashboard.call.addresses import body_address
 from dashboard.call.response import MessageResponse, parse_response
+from dashboard.call.views import GAPS
 from dashboard.compare.alignment import Effort
 from dashboard.compare.differences import MAX_SHOWN, Difference, compare_lists
 from dashboard.compare.figures import BillRow, Row, list_bill, list_figures, list_headers
@@ -14,6 +15,7 @@ from metering.formats import UNKNOWN, format_count
 from runtime.safe_text import reveal
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
+from store.traces.calls.threads import read_whole_request
 from wire.json_reading import parse_object
 
 MAX_BODY_BYTES = 24 << 20
@@ -190,7 +192,12 @@ def _read_body(
         missing.append(f"The {side} of call {call.id} is too large, or not text.")
         return None
     try:
-        return reader.read_body(call.id, side, size.length)
+        if side == "response":
+            return reader.read_body(call.id, side, size.length)
+        whole = read_whole_request(reader.connection, call.id)
     except MissingPieceError:  # retention took it meanwhile
         missing.append(f"The {side} of call {call.id} has just been removed by retention.")
         return None
+    if whole is not None and whole.gap is not None:
+        missing.append(f"The request of call {call.id} has only what it sent: {GAPS[whole.gap]}")
+    return None if whole is None else whole.body

@@ -17,6 +17,7 @@ from dashboard.context.sorting import sort_rows
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from store.traces.calls.call_reader import Call, CallReader
+from store.traces.calls.threads import read_whole_request
 
 MAX_BODY_BYTES = 8 * 1024 * 1024  # parsed in some 0.5 s
 LARGEST = 20
@@ -57,13 +58,16 @@ def render(page: PageRequest, reader: CallReader) -> Response:
 
 
 def _read(call: Call, reader: CallReader) -> Context | None:
-    """Return the context of a call, None where its request was not kept or is too large."""
+    """Return the context of a call, None where its request or its thread was not kept, or is too large."""
     if call.request is None or call.request.length > MAX_BODY_BYTES:
         return None
     entry = call.entry
     day = datetime.fromisoformat(entry.created_at).date()
+    whole = read_whole_request(reader.connection, call.id)
+    if whole is None or len(whole.body) > MAX_BODY_BYTES or whole.gap is not None:
+        return None
     return read_context(
-        reader.read_body(call.id, "request", MAX_BODY_BYTES),
+        whole.body,
         read_prompt_bill(entry),
         entry.model,
         read_own_rules().find(entry.model, day),

@@ -23,7 +23,8 @@ from dashboard.context.bar import find_colour
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION
-from store.traces.bodies.bodies import MissingPieceError, read_bodies
+from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls.threads import read_whole_request
 from store.traces.savings import savings_calls
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -87,11 +88,12 @@ def _read(connection: sqlite3.Connection, chain: Chain) -> Growth | None:
         if (call.request_length or 0) > MAX_BODY_BYTES:
             return None
         try:
-            body = read_bodies(connection, call.id).request
+            whole = read_whole_request(connection, call.id)
         except MissingPieceError:
             return None  # the turn is estimated from another request, which the page says
-        if not body:
+        if whole is None or not whole.body or whole.gap is not None:
             return None
+        body = whole.body
         rules = read_own_rules().find(call.model, datetime.fromisoformat(call.day).date())
         bill = PromptBill(tokens=call.tokens, cents={})
         return read_context(body, bill, call.model, rules), len(body)

@@ -16,6 +16,7 @@ from dashboard.replay.editing import MAX_EDITED_BYTES, lay_out
 from metering.formats import format_bytes
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import Call, CallReader
+from store.traces.calls.threads import read_whole_request
 from wire.json_reading import parse_object
 
 MAX_RESPONSE_BYTES = 4 << 20
@@ -62,9 +63,11 @@ def _read_request(call: Call, reader: CallReader) -> bytes | None:
     if not call.request.is_text or call.request.length > MAX_EDITED_BYTES:
         return None
     try:
-        return reader.read_body(call.id, "request", call.request.length)
+        whole = read_whole_request(reader.connection, call.id)
     except MissingPieceError:  # retention took it meanwhile
         return _EMPTY
+    body = b"" if whole is None else whole.body
+    return body if len(body) <= MAX_EDITED_BYTES else None
 
 
 def _read_response(call: Call, reader: CallReader, *, is_plain: bool) -> MessageResponse | None:

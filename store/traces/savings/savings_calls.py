@@ -31,6 +31,7 @@ class CallColumns(NamedTuple):
     message_count: int | None
     tool_count: int | None
     request_body_length: int | None
+    thread: str | None
     credential_hmac: str | None
     input_tokens: int | None
     output_tokens: int | None

@@ -1,0 +1,95 @@
+"""The calls of a message thread, by the messages that their requests name.
+
+A request that continues a thread names a message of upstream; the call that has it is the one before.
+Gateways use ids again: the same credential decides then, session and agent, and the latest.
+"""
+
+import sqlite3
+from typing import Literal, NamedTuple
+
+import orjson
+
+from store.traces.bodies.bodies import StoredBodies, read_bodies
+from wire.threads import Exchange, join_thread
+
+MAX_CALLS = 1_000
+MAX_BYTES = 24 << 20
+
+_PARENT = (
+    "select p.id from usage as p, usage as u where u.id = ? and p.message_id = u.thread_previous_id"
+    " and p.status_code = 200 and (p.created_at, p.id) < (u.created_at, u.id)"
+    " order by p.credential_hmac is u.credential_hmac desc,"
+    " p.session_id is u.session_id and p.agent_id is u.agent_id desc, p.created_at desc limit 1"
+)
+_CALL = (
+    "select thread, usage_source = 'final', request_body_length, response_body_length from usage"
+    " where id = ?"
+)
+
+type Gap = Literal["missing", "not kept", "cut", "too long"]
+
+
+class Thread(NamedTuple):
+    """The calls before one of a thread, the first of which sent everything.
+
+    There are none where one of them is missing. ``gap`` says why: a call is not recorded, has no bodies, its
+    response was cut, or they are too many."""
+
+    ids: tuple[int, ...] = ()
+    gap: Gap | None = None
+
+
+def find_thread(connection: sqlite3.Connection, usage_id: int) -> Thread:
+    """Return the calls before a call of a thread, none for a request that sends everything."""
+    ids: list[int] = []
+    total, here = 0, usage_id
+    while True:
+        step, is_whole, request_bytes, response_bytes = connection.execute(
+            _CALL, (here,)
+        ).fetchone()
+        if ids and (request_bytes is None or response_bytes is None):
+            return Thread((), "not kept")
+        if ids and not is_whole:
+            return Thread((), "cut")
+        total += (request_bytes or 0) + (response_bytes or 0)
+        if len(ids) > MAX_CALLS or total > MAX_BYTES:
+            return Thread((), "too long")
+        if step != "continue":
+            return Thread(tuple(reversed(ids)))
+        parent = connection.execute(_PARENT, (here,)).fetchone()
+        if parent is None:
+            return Thread((), "missing")
+        here = int(parent[0])
+        ids.append(here)
+
+
+class WholeRequest(NamedTuple):
+    """The request of a call with all messages that the model was given.
+
+    ``sent`` is the number of those that the call brought itself, None where that is all of them. ``gap``
+    says why the others are missing."""
+
+    body: bytes
+    sent: int | None = None
+    gap: Gap | None = None
+
+
+def read_whole_request(connection: sqlite3.Connection, usage_id: int) -> WholeRequest | None:
+    """Return the request of a call, with those of its thread before it, None for one that was not kept.
+
+    A request that sent everything is as it came. Raises sqlite3.Error, MissingPieceError."""
+    body = read_bodies(connection, usage_id).request
+    if body is None:
+        return None
+    thread = find_thread(connection, usage_id)
+    if thread.gap is not None or not thread.ids:
+        return WholeRequest(body, gap=thread.gap)
+    before = [_make_exchange(read_bodies(connection, each)) for each in thread.ids]
+    whole = join_thread(before, body)
+    if whole is None:
+        return WholeRequest(body, gap="not kept")
+    return WholeRequest(orjson.dumps(whole.document), whole.sent)
+
+
+def _make_exchange(bodies: StoredBodies) -> Exchange:
+    return Exchange(bodies.request or b"", bodies.response or b"")
