@@ -183,9 +183,7 @@ def _describe_cost(
             else None
         )
         notes.append((f"{format_cents(now.spend_cents)} spend", None))
-        notes.append(
-            (f"{format_cents(now.value_cents)} covered by a subscription or customer", covered)
-        )
+        notes.append((f"{format_cents(now.value_cents)} not billed to you", covered))
     if now.unpriced:
         words = "call" if now.unpriced == 1 else "calls"
         notes.append(

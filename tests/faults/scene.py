@@ -15,12 +15,13 @@ from typing import Any, Literal, Self
 import psutil
 
 from metering.budget_periods import Span
+from runtime.settings import Settings
 from store.traces.database import TraceDatabase
 from store.traces.sums.spend import find_spend, read_spend_of
 from tests.faults.control import Control
 from tests.faults.load import HEADERS, Load
 from tests.faults.oracle import Call, Row, Seen, Verdict, is_numbered, judge, number_of
-from tests.faults.usage import Usage, find_growth, measure
+from tests.faults.usage import Usage, find_growth, has_begun, measure
 from tests.live.service import START_S, Child, Service
 from tests.rawclient import request
 from tests.upstream import Upstream, wait_until
@@ -153,6 +154,8 @@ class Scene:
         self.load.wait_for(1)  # which makes the trace database
         self.service.wait_for_rows(1)
         self.settle()
+        count = Settings.from_env(self.service.environment).query_processes + 1
+        wait_until(lambda: has_begun(self.service, count), "all query processes")
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -35,6 +36,22 @@ def measure(service: Service) -> Usage:
             memory_mb = process.memory_full_info().uss / 1e6
             memory[name], descriptors[name] = memory_mb, process.num_fds()
     return Usage(memory, descriptors)
+
+
+def has_begun(service: Service, query_processes: int) -> bool:
+    """Return whether all query processes are there and wait for requests, as each does from then on.
+
+    They begin after the service is healthy, so what it uses before is not yet what it needs."""
+    pids = service.query_pids()
+    return len(pids) >= query_processes and all(map(_waits_for_events, pids))
+
+
+def _waits_for_events(pid: int) -> bool:
+    with suppress(OSError):
+        return any(
+            "eventpoll" in str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()
+        )
+    return False
 
 
 def _name_processes(service: Service) -> dict[str, psutil.Process]:

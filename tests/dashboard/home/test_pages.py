@@ -126,9 +126,7 @@ def test_the_value_of_a_subscription_is_told_from_spend(ann, record):
     )
     figure = ann.get("/").text.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
     assert '<small class="part">$0.3100 spend, <a href="/traces/usage?created_at__gte=' in figure
-    covered = (
-        '&amp;billing__in=subscription,customer">$12.09 covered by a subscription or customer</a>'
-    )
+    covered = '&amp;billing__in=subscription,customer">$12.09 not billed to you</a>'
     assert covered in figure
 
 
