@@ -93,8 +93,8 @@ class Action(enum.Enum):
 
 CLOSE, RESET, STALL, READ_BODY = Action.CLOSE, Action.RESET, Action.STALL, Action.READ_BODY
 
-type Step = bytes | Gate | Action | Callable[[SeenRequest], bytes]
-"""A function is called when the script comes to it, and what it returns is written."""
+type Step = bytes | Gate | Action | Callable[[SeenRequest], bytes | Script]
+"""A function is called when the script comes to it, and what it returns is written or played."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +377,11 @@ class _Connection:
             if isinstance(step, bytes):
                 await self._write(step)
             elif callable(step):
-                await self._write(step(request))
+                made = step(request)
+                if isinstance(made, bytes):
+                    await self._write(made)
+                elif not await self.play(made, request):
+                    return False
             elif isinstance(step, Gate):
                 await self._unless_gone(step.passed())
             elif step is Action.READ_BODY:

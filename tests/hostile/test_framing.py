@@ -87,5 +87,7 @@ def test_a_length_that_is_no_number_is_a_flaw() -> None:
 def test_the_response_tells_requests_apart() -> None:
     [make] = respond(see()).steps
     assert callable(make)
-    assert make(see()).endswith(b"\r\n\r\n" + response_to(b"hello"))
+    made = make(see())
+    assert isinstance(made, bytes)
+    assert made.endswith(b"\r\n\r\n" + response_to(b"hello"))
     assert response_to(b"hello") != response_to(SMUGGLED)

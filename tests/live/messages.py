@@ -101,6 +101,7 @@ class Answer:
     counts: Counts = Counts()
     message_id: str = "msg_01Taximeter"
     model: str = MODEL
+    passes: Sequence[dict[str, Any]] = ()
 
     @property
     def stop_reason(self) -> str:
@@ -116,7 +117,7 @@ class Answer:
         return self._frame() | {
             "content": list(self.content),
             "stop_reason": self.stop_reason,
-            "usage": self.counts.usage(self.counts.output),
+            "usage": self.counts.usage(self.counts.output) | self._passes(),
         }
 
     def events(self) -> list[bytes]:
@@ -128,7 +129,7 @@ class Answer:
             for piece in (*_block_events(index, block), event("ping"))
         ]
         delta = {"stop_reason": self.stop_reason, "stop_sequence": None}
-        usage = self.counts.columns
+        usage = self.counts.columns | self._passes()
         return [
             event("message_start", message=start),
             event("ping"),
@@ -156,6 +157,9 @@ class Answer:
         first = next(number for number, piece in enumerate(events) if b'"text_delta"' in piece)
         pieces: list[bytes | Gate] = [*events[: first + 1], gate, *events[first + 1 :]]
         return stream_of([*pieces, end] if before_end is None else [*pieces, before_end, end])
+
+    def _passes(self) -> dict[str, Any]:
+        return {"iterations": list(self.passes)} if self.passes else {}
 
     def _frame(self) -> dict[str, Any]:
         return {

@@ -304,3 +304,19 @@ def test_a_call_of_a_thread_counts_the_messages_and_tools_of_its_whole_prompt(
         recording.restart()
     counts = recording.read("select message_count, tool_count from usage order by id")
     assert [tuple(row.values()) for row in counts] == [(1, 2), (3, 2), (6, 2), (8, 2)]
+
+
+@pytest.mark.parametrize("keeps_bodies", [True, False])
+def test_a_call_without_words_of_its_own_has_the_title_of_the_one_before(recording, keeps_bodies):
+    client = Client(recording)
+    client.create(turn(1), content=[CALL])
+    facts: dict[str, Any] = {} if keeps_bodies else {"metadata_only": True, "thread": "continue"}
+    named = {} if keeps_bodies else {"thread_previous_id": client.previous}
+    client.go_on(RESULT, **facts, **named)
+    client.go_on(user(text("And then?")))
+    client.go_on(RESULT)
+    titles = recording.read("select title_text from usage order by id")
+    first, second, *others = [row["title_text"] for row in titles]
+    assert first.startswith("Question 1")
+    assert second == (first if keeps_bodies else None)
+    assert others == ["And then?", "And then?"]

@@ -6,14 +6,29 @@ its session. A call without a row begins a conversation or is a side call.
 
 import sqlite3
 
-# Of the prompt before, what was answered, and what was sent.
-_COUNT_THREAD = (
-    "update usage set"
-    " message_count = usage.message_count + 1 + before.message_count, tool_count = before.tool_count"
-    " from usage as before where usage.id = :id and before.id = :previous_id"
-    " and usage.thread = 'continue' and before.message_count is not null"
-    " and not exists (select 1 from predecessors where usage_id = :id)"
-)
+MAX_LATER = 1_000  # calls of a thread that are corrected by one that is stored late
+# A call of a thread and those that continue it have of the call before: its messages with what was answered,
+# its tools, and its title where there are no words of their own. No title goes to calls without text.
+_CONTINUE = """
+    with recursive later (id, message_id) as (
+        select id, message_id from usage
+        where id = :id and thread = 'continue'
+            and not exists (select 1 from predecessors where usage_id = :id)
+        union
+        select u.id, u.message_id
+        from later as l join usage as u on u.thread_previous_id = l.message_id
+            join predecessors as p on p.usage_id = u.id and p.previous_id = l.id
+        limit :most
+    )
+    update usage set
+        message_count = usage.message_count + coalesce(before.message_count + 1, 0),
+        tool_count = iif(before.message_count is null, usage.tool_count, before.tool_count),
+        title_text = coalesce(
+            usage.title_text, iif(usage.request_body_length is null, null, before.title_text)
+        )
+    from later, usage as before where usage.id = later.id and before.id = :previous_id
+    returning usage.id
+"""
 
 
 def find_previous(connection: sqlite3.Connection, call_id: int) -> int | None:
@@ -33,13 +48,16 @@ def write_previous(
     usage_id: int,
     previous_id: int,
     failed_tools: str | None = None,
-) -> None:
+) -> list[int]:
     """Store the predecessor of a call and the tools that failed in between.
 
-    A call that continues a message thread gets the numbers of messages and tools of its whole prompt, once:
-    it sent only its own. The caller holds the write lock."""
-    connection.execute(_COUNT_THREAD, {"id": usage_id, "previous_id": previous_id})
+    A call that continues a message thread gets the numbers of messages and tools of its whole prompt, once,
+    and a title: it sent only what is new. So do the calls of the thread after it, which came without them.
+    Returns the ids of these calls. The caller holds the write lock."""
+    values = {"id": usage_id, "previous_id": previous_id, "most": MAX_LATER}
+    continued = [each for (each,) in connection.execute(_CONTINUE, values).fetchall()]
     connection.execute(
         "insert or replace into predecessors (usage_id, previous_id, failed_tools) values (?, ?, ?)",
         (usage_id, previous_id, failed_tools),
     )
+    return continued

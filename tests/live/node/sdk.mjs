@@ -5,6 +5,7 @@
 import { createInterface } from 'node:readline';
 
 import Anthropic from '@anthropic-ai/sdk';
+import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 
 let client;
 let abort;
@@ -38,6 +39,14 @@ async function callTool(ask) {
   return [asked, await ask({ ...question, tools, messages })];
 }
 
+// Sends message threads, and runs the tool.
+function runTools() {
+  const [{ name, description, input_schema }] = tools;
+  const run = ({ to }) => `12 € to ${to}`;
+  const tool = betaTool({ name, description, inputSchema: input_schema, run });
+  return client.beta.messages.toolRunner({ ...question, tools: [tool] }).runUntilDone();
+}
+
 // Stands still until the test says so, which it does when the upstream is in the middle.
 async function abortWhenTold() {
   const running = client.messages.stream(question);
@@ -49,6 +58,7 @@ const scenarios = {
   create: () => create(question),
   createLarge: () => create({ ...question, messages: [{ role: 'user', content: 'x'.repeat(20_000_000) }] }),
   stream: () => stream(question),
+  toolRunner: runTools,
   toolsCreated: () => callTool(create),
   toolsStreamed: () => callTool(stream),
   abortWhenTold,
