@@ -1,9 +1,12 @@
 """The questions and answers of the tests of clients, and the checks of what came of them."""
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from store.traces.calls.threads import WholeRequest, read_whole_request
 from tests.live.messages import (
     MODEL,
     REQUEST_ID,
@@ -84,6 +87,16 @@ def assert_bodies(rows: list[Row], seen: list[SeenRequest]) -> None:
 def rows_in_order(endpoint: Endpoint) -> list[Row]:
     """The entries by the arrival of their requests."""
     return sorted(endpoint.rows(), key=lambda row: row["created_at"])
+
+
+def read_whole(endpoint: Endpoint, row: Row) -> WholeRequest:
+    """Return the request of an entry with all that the model was given."""
+    [path] = endpoint.service.data_dir.glob("traces/*/traces.db")
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        whole = read_whole_request(connection, row["id"])
+    assert whole is not None
+    assert whole.gap is None
+    return whole
 
 
 either_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])

@@ -9,14 +9,20 @@ from tests.live.clients.programs import CLAUDE, Program
 from tests.live.messages import MODEL
 from tests.live.service import API_KEY, Endpoint
 
+THREADS = "CLAUDE_CODE_TETHER_LIVE"
+"""Switches message threads on, which otherwise a flag does that the vendor's service sets."""
 
-def claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> Program:
+
+def claude_code(
+    endpoint: Endpoint, folder: Path, *arguments: str, has_threads: bool = False
+) -> Program:
     """Claude Code in a home of its own, asked once and without a terminal."""
     options = {
         "ANTHROPIC_BASE_URL": base_url(endpoint),
         "ANTHROPIC_API_KEY": API_KEY,
         "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",
         "TMPDIR": str(folder),
+        THREADS: str(int(has_threads)),
         **dict.fromkeys(
             (
                 "DISABLE_TELEMETRY",
@@ -31,9 +37,11 @@ def claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> Program:
     return Program(command, folder, options)
 
 
-def run_claude_code(endpoint: Endpoint, folder: Path, *arguments: str) -> dict[str, Any]:
+def run_claude_code(
+    endpoint: Endpoint, folder: Path, *arguments: str, has_threads: bool = False
+) -> dict[str, Any]:
     """The result that Claude Code printed."""
-    with claude_code(endpoint, folder, *arguments) as program:
+    with claude_code(endpoint, folder, *arguments, has_threads=has_threads) as program:
         code, output, errors = program.finish()
     assert code == 0, (output, errors)
     result: dict[str, Any] = json.loads(output)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from store.traces.calls.threads import read_whole_request
 from tests.lazily import import_lazily
-from tests.live.clients.checks import assert_bodies, base_url, either_way, rows_in_order
+from tests.live.clients.checks import assert_bodies, base_url, either_way, read_whole, rows_in_order
 from tests.live.clients.programs import needs_typescript_sdk
 from tests.live.clients.test_typescript_sdk import TypeScript, typescript as typescript
 from tests.live.message_threads import BETA, Reply, ThreadUpstream, Turn
@@ -142,18 +140,9 @@ def assert_billed(endpoint: Endpoint, rows: Sequence[Row], turns: Sequence[Turn]
         assert row["message_id"] == turn.answer.message_id
         if row["usage_source"] == "final":
             assert row["cost_cents"] == pytest.approx(turn.answer.counts.cost_cents)
-        assert read_whole(endpoint, row)["messages"] == turn.whole["messages"]
+        document = json.loads(read_whole(endpoint, row).body)
+        assert document["messages"] == turn.whole["messages"]
         assert (row["message_count"], row["tool_count"]) == (len(turn.whole["messages"]), 1)
-
-
-def read_whole(endpoint: Endpoint, row: Row) -> dict[str, Any]:
-    [path] = endpoint.service.data_dir.glob("traces/*/traces.db")
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-        whole = read_whole_request(connection, row["id"])
-    assert whole is not None
-    assert whole.gap is None
-    document: dict[str, Any] = json.loads(whole.body)
-    return document
 
 
 def assert_shown(endpoint: Endpoint, rows: Sequence[Row]) -> None:
