@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from wire.content import INPUT, TEXT, THINKING, Block, read_content
+from wire.block import INPUT, TEXT, THINKING, Block
+from wire.content import read_content
 from wire.envelope import is_document
 from wire.json_reading import as_list
 from wire.sse import sample_events
@@ -77,7 +78,7 @@ def measure_sample(blocks: Iterable[Block], scale: float = 1) -> Delivered:
         if kind.endswith("tool_use"):
             text += TOOL_CHARACTERS + _measure_input(block)
         elif kind == "text":
-            citations = len(as_list(block.start.get("citations"))) + len(block.citations)
+            citations = len(as_list(block.fields.get("citations"))) + len(block.citations)
             text += measure_text(block.text(TEXT)) + CITATION_CHARACTERS * citations
         elif kind == "thinking":
             thinking_blocks += 1

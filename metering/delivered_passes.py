@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from metering.delivered import Delivered, measure_sample, measure_text, read_sample
-from wire.content import SUMMARY, Block, find_fallbacks
+from wire.block import SUMMARY, Block
+from wire.content import find_fallbacks
 from wire.json_reading import as_object
 from wire.sse import normalize_lines
 
@@ -54,11 +55,11 @@ def _measure_part(part: bytes) -> Part:
         begins_with_compaction=bool(own) and own[0].kind == COMPACTION,
         has_tool_results=any(block.kind.endswith(TOOL_RESULT) for block in own),
         searches=sum(
-            block.kind == SEARCH and isinstance(block.start.get("content"), list) for block in own
+            block.kind == SEARCH and isinstance(block.fields.get("content"), list) for block in own
         ),
     )
 
 
 def _measure_advice(block: Block) -> int | None:
-    text = as_object(block.start.get("content")).get("text")
+    text = as_object(block.fields.get("content")).get("text")
     return measure_text(text) if isinstance(text, str) else None

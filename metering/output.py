@@ -6,7 +6,8 @@ input of a tool. Blocks of type ``fallback`` divide the content: what stands bef
 of the model that was asked, what follows is of the next one.
 """
 
-from wire.content import Block, Content
+from wire.block import Block
+from wire.content import Content
 
 
 def find_outputs(content: Content, parts: int) -> list[bool]:
@@ -24,5 +25,5 @@ def find_outputs(content: Content, parts: int) -> list[bool]:
 
 
 def _carries_output(block: Block) -> bool:
-    values = (value for name, value in block.start.items() if name != "type")
+    values = (value for name, value in block.fields.items() if name != "type")
     return bool(block.parts or block.citations) or any(values)

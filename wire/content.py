@@ -10,20 +10,19 @@ A stream that was cut has the blocks that came, the last one as far as it came.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple, TypeGuard
 
+from wire.block import INPUT, THINKING, Block
 from wire.envelope import find_kind, is_document, is_fallback
-from wire.json_reading import as_list, as_object, as_text, decode_string, parse_json, parse_object
+from wire.json_reading import as_list, as_object, decode_string, parse_object
 from wire.sse import BLANK_LINE, parse_events
 from wire.usage_object import Fields
 
 MAX_EVENTS = 150_000
 MAX_BLOCKS = 10_000
 MAX_REMEMBERED, MAX_REMEMBERED_BYTES = 200, 16 * 1024
-TEXT, THINKING, INPUT, SUMMARY = "text", "thinking", "partial_json", "content"
 _DELTA, _START, _DATA = b'"content_block_delta"', b'"content_block_start"', b"data:"
 _CHANGE = b"content_block_"
 _FALLBACK = b'"fallback"'
@@ -35,58 +34,6 @@ _PLAIN_DELTA = re.compile(
     re.MULTILINE,
 )
 _KINDS = {THINKING: "thinking", INPUT: "tool_use"}  # of a block whose start was lost
-
-
-@dataclass(slots=True)
-class Block:
-    """A content block, which may still grow. ``start`` is the block as it began, or the whole of it in a
-    document; ``parts`` are the texts that deltas added, by the name of their field."""
-
-    start: dict[str, object]
-    parts: dict[str, list[str]] = field(default_factory=dict)
-    citations: list[object] = field(default_factory=list)
-
-    @property
-    def kind(self) -> str:
-        """Return upstream's type of the block, such as ``tool_use``; empty where it was lost."""
-        return as_text(self.start.get("type"))
-
-    @property
-    def is_fallback(self) -> bool:
-        """Return whether another model takes over here."""
-        return is_fallback(self.start)
-
-    @property
-    def input(self) -> object:
-        """Return the input of a tool, or its text where that is no JSON, as in a block that was cut."""
-        if INPUT not in self.parts:
-            return self.start.get("input")
-        written = self.added(INPUT)
-        parsed = parse_json(written.encode())
-        return written if parsed is None else parsed
-
-    def added(self, name: str) -> str:
-        """Return what deltas added to a field. A character may have been cut between two of them."""
-        parts = self.parts.get(name, [])
-        if len(parts) > 1:
-            parts[:] = ["".join(parts)]
-        return join_surrogates(parts[0]) if parts else ""
-
-    def text(self, name: str) -> str:
-        """Return the text of a field, empty where it is none."""
-        return as_text(self.start.get(name)) + self.added(name)
-
-    def to_fields(self) -> dict[str, object]:
-        """Return the block as a document has it."""
-        fields = dict(self.start)
-        for name in self.parts:
-            if name == INPUT:
-                fields["input"] = self.input
-            else:
-                fields[name] = self.text(name)
-        if self.citations:
-            fields["citations"] = [*as_list(fields.get("citations")), *self.citations]
-        return fields
 
 
 class Content(NamedTuple):
@@ -128,7 +75,7 @@ class ContentReader:
         if block is None:
             return
         if "citation" in change.fields:
-            block.start.setdefault("type", "text")
+            block.fields.setdefault("type", "text")
             block.citations.append(change.fields["citation"])
             return
         for name, value in change.fields.items():
@@ -159,15 +106,10 @@ def read_content(body: bytes, max_events: int = MAX_EVENTS) -> Content:
     Never raises."""
     if is_document(body):
         document = parse_object(body) or {}
-        return Content(list_blocks(document.get("content")))
+        return Content([Block(each) for each in as_list(document.get("content"))])
     if max_events != MAX_EVENTS:
         return _parse(body, max_events)
     return _remember_stream(body) if len(body) <= MAX_REMEMBERED_BYTES else _read_stream(body)
-
-
-def list_blocks(content: object) -> list[Block]:
-    """Return the blocks of the content of a document."""
-    return [Block(as_object(block)) for block in as_list(content)]
 
 
 def list_changes(body: bytes) -> Iterator[Change]:
@@ -193,16 +135,6 @@ def find_fallbacks(body: bytes, most: int) -> list[int]:
         if any(is_fallback(change.fields) for change in list_changes(body[start:at])):
             places.append(start)
     return places
-
-
-def join_surrogates(text: str) -> str:
-    """Return a text with the halves of a character joined, and halves that stand alone replaced."""
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _read_stream(body: bytes) -> Content:
@@ -268,7 +200,7 @@ def _read_change(kind: str, document: Fields) -> Change | None:
 
 def _add(block: Block, name: str, text: str) -> None:
     if text:
-        block.start.setdefault("type", _KINDS.get(name, "text"))
+        block.fields.setdefault("type", _KINDS.get(name, "text"))
         block.parts.setdefault(name, []).append(text)
 
 

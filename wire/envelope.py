@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from wire.block import FALLBACK
 from wire.json_reading import (
     as_list,
     as_object,
@@ -16,7 +17,6 @@ from wire.sse import BYTE_ORDER_MARK, Event, parse_events
 from wire.usage_object import MAX_FIELDS, NO_USAGE, NOTHING, Fields, UsageObject
 
 MAX_FALLBACKS = 16  # upstream takes three
-FALLBACK = "fallback"
 REFUSAL = "refusal"
 # An event without one of these says nothing that is read here. A fallback is announced as a content block
 # that names the model taking over.

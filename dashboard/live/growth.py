@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from runtime.safe_text import reveal
 from store.spool.format import ResponseHead
 from wire import response as wire
-from wire.content import INPUT, TEXT, THINKING, Block
+from wire.block import INPUT, TEXT, THINKING, Block
 from wire.decode import GrowingBody
 from wire.json_reading import as_text
 
@@ -18,7 +18,7 @@ class Part:
     """A content block as far as it has come, with hidden characters shown by name."""
 
     def __init__(self, block: Block) -> None:
-        name = reveal(as_text(block.start.get("name"))[:100])
+        name = reveal(as_text(block.fields.get("name"))[:100])
         kind = block.kind[:50]
         self.label = _LABELS.get(kind) or f"{kind.replace('_', ' ').capitalize()} {name}".strip()
         self.text = ""

@@ -25,7 +25,8 @@ from store.control.database import ControlDatabase
 from store.traces.bodies import bodies
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.paths import trace_path
-from wire.content import INPUT, TEXT, THINKING, read_content
+from wire.block import INPUT, TEXT, THINKING
+from wire.content import read_content
 from wire.json_reading import as_list, as_object, as_text, parse_object
 from wire.sse import looks_like_sse
 

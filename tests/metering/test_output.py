@@ -1,9 +1,11 @@
+import orjson
 import pytest
 from hypothesis import given, strategies as st
 
 from metering.output import find_outputs
 from tests.metering.responses import event
-from wire.content import Content, list_blocks, read_content
+from wire.block import list_blocks
+from wire.content import Content, read_content
 
 FALLBACK = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}
 EMPTY = [
@@ -71,4 +73,4 @@ def test_what_lies_beyond_the_events_that_are_read_is_taken_for_output():
 
 @pytest.mark.parametrize("content", [None, "text", [None, 1, "a", []], {"type": "text"}])
 def test_content_that_is_none_is_no_output(content):
-    assert find_outputs(Content(list_blocks(content)), 1) == [False]
+    assert find_outputs(read_content(orjson.dumps({"content": content})), 1) == [False]

@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 from tests.recorded import RECORDED, needs_recorded
 from tests.wire.streams import BEGUN, ENDED, FALLBACK, STREAMS, TEXT, TOOL, delta, event, start
 from wire import content
-from wire.content import MAX_BLOCKS, Content, find_fallbacks, list_blocks, read_content
+from wire.block import list_blocks
+from wire.content import MAX_BLOCKS, Content, find_fallbacks, read_content
 from wire.response import GrowingResponse
 
 EVERY_STREAM = pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from store.traces.search.text import clean
 from store.traces.search.walk import MAX_PIECE_CHARS, SKIPPED, Role, Texts
-from wire.content import Block, read_content
+from wire.block import Block
+from wire.content import read_content
 
 MAX_BYTES = 8 * 1024 * 1024  # a larger response is not searched
 MAX_DEPTH = 64

@@ -1,0 +1,164 @@
+"""A block of content: of a message or the system prompt of a request, of a response, of a tool result.
+
+A block of a response may still grow, by the deltas of its stream."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from wire.json_reading import as_list, as_object, as_text, parse_json
+
+TEXT, THINKING, INPUT, SUMMARY = "text", "thinking", "partial_json", "content"
+CALL: Final = "tool_use"
+RESULT: Final = "tool_result"
+CALL_KINDS = (CALL, "server_tool_use", "mcp_tool_use")
+THINKING_KINDS = (THINKING, "redacted_thinking")
+COMPACTION = "compaction"  # stands for what upstream has summed up
+FALLBACK = "fallback"
+MARKER = "cache_control"
+
+type CacheTtl = Literal["5m", "1h"]
+
+
+@dataclass(slots=True)
+class Block:
+    """A content block.
+
+    ``value`` is what a document has there, normally an object, or the block as it began in a stream;
+    ``parts`` are the texts that deltas added, by the name of their field."""
+
+    value: object
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    citations: list[object] = field(default_factory=list)
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Return the fields of the block, without what deltas added."""
+        return as_object(self.value)
+
+    @property
+    def kind(self) -> str:
+        """Return upstream's type of the block, such as ``tool_use``; empty where it was lost."""
+        return as_text(self.fields.get("type"))
+
+    @property
+    def is_fallback(self) -> bool:
+        """Return whether another model takes over here."""
+        return self.kind == FALLBACK
+
+    @property
+    def is_call(self) -> bool:
+        """Return whether it is a call of a tool, of the client or of upstream."""
+        return is_call(self.kind)
+
+    @property
+    def is_result(self) -> bool:
+        """Return whether it is the result of a call of a tool."""
+        return is_result(self.kind)
+
+    @property
+    def call_id(self) -> str:
+        """Return the id of a call, which its result has too; empty for other blocks."""
+        if self.is_call:
+            return as_text(self.fields.get("id"))
+        return as_text(self.fields.get("tool_use_id")) if self.is_result else ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of a tool, in its definition or in a call."""
+        return as_text(self.fields.get("name"))
+
+    @property
+    def is_error(self) -> bool:
+        """Return whether it is the result of a call that failed."""
+        return self.fields.get("is_error") is True
+
+    @property
+    def ttl(self) -> CacheTtl | None:
+        """Return the lifetime that its cache marker asks for, None without one."""
+        return read_ttl(self.fields.get(MARKER))
+
+    @property
+    def content(self) -> object:
+        """Return what a tool result consists of: a text, blocks, or an object of upstream."""
+        return self.fields.get("content")
+
+    def list_parts(self) -> list["Block"]:
+        """Return the blocks that a tool result consists of."""
+        return list_blocks(self.content)
+
+    @property
+    def input(self) -> object:
+        """Return the input of a tool, or its text where that is no JSON, as in a block that was cut."""
+        if INPUT not in self.parts:
+            return self.fields.get("input")
+        written = self.added(INPUT)
+        parsed = parse_json(written.encode())
+        return written if parsed is None else parsed
+
+    def added(self, name: str) -> str:
+        """Return what deltas added to a field. A character may have been cut between two of them."""
+        parts = self.parts.get(name, [])
+        if len(parts) > 1:
+            parts[:] = ["".join(parts)]
+        return join_surrogates(parts[0]) if parts else ""
+
+    def text(self, name: str = TEXT) -> str:
+        """Return the text of a field, empty where it is none."""
+        return as_text(self.fields.get(name)) + self.added(name)
+
+    def to_fields(self) -> dict[str, object]:
+        """Return the block as a document has it."""
+        fields = dict(self.fields)
+        for name in self.parts:
+            if name == INPUT:
+                fields["input"] = self.input
+            else:
+                fields[name] = self.text(name)
+        if self.citations:
+            fields["citations"] = [*as_list(fields.get("citations")), *self.citations]
+        return fields
+
+
+def is_call(kind: str) -> bool:
+    """Return whether blocks of this kind are calls of tools. A kind that is new is known by its end."""
+    return kind in CALL_KINDS or kind.endswith("_tool_use")
+
+
+def is_result(kind: str) -> bool:
+    """Return whether blocks of this kind are results of calls, as ``web_search_tool_result`` are."""
+    return kind == RESULT or kind.endswith("_tool_result")
+
+
+def as_blocks(content: object) -> list[object]:
+    """Return content as it would be as a list: a text is the same as one text block."""
+    if isinstance(content, str):
+        return [{"type": TEXT, "text": content}]
+    return content if isinstance(content, list) else [] if content is None else [content]
+
+
+def list_blocks(content: object) -> list[Block]:
+    """Return the blocks of a content."""
+    return [Block(each) for each in as_blocks(content)]
+
+
+def read_ttl(marker: object) -> CacheTtl | None:
+    """Return the lifetime that a cache marker asks for, None for what is not one."""
+    if not isinstance(marker, dict):
+        return None
+    return "1h" if marker.get("ttl") == "1h" else "5m"
+
+
+def without_marker(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of a block but its cache marker."""
+    return {name: value for name, value in fields.items() if name != MARKER}
+
+
+def join_surrogates(text: str) -> str:
+    """Return a text with the halves of a character joined, and halves that stand alone replaced."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,177 @@
+"""A request, of which nothing is read before it is asked for. Never raises, whatever the document has."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Self
+
+from wire.block import (
+    MARKER,
+    Block,
+    CacheTtl,
+    as_blocks,
+    is_result,
+    list_blocks,
+    read_ttl,
+    without_marker,
+)
+from wire.json_reading import as_list, as_object, as_text, clean_text, parse_object
+
+# What tells of the client, at the beginning of the system prompt, and what a compaction leaves as the first
+# text of the messages.
+ATTRIBUTION = "x-anthropic-billing-header:"
+CONTINUATION = "This session is being continued from a previous conversation"
+PROMPT_FIELDS = ("tools", "system", "messages")
+_WEB_SEARCH = "web_search"
+_OF_SERVER = ("name", "tool_configuration")  # its address and its token are no part of the prompt
+
+type ThreadStep = Literal["create", "continue"]
+
+
+class Thread(NamedTuple):
+    """The part of a request in a message thread; ``previous_id`` names the message that it continues."""
+
+    step: ThreadStep | None = None
+    previous_id: str | None = None
+
+
+class Message(NamedTuple):
+    """A message. ``content`` is a text or a list of blocks."""
+
+    role: str
+    content: object
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Return the blocks of its content."""
+        return list_blocks(self.content)
+
+    def normalize(self) -> tuple[str, list[object]]:
+        """Return its role and blocks without what may differ while the model is given the same: whether a
+        text stands alone or in a block, and cache markers."""
+        return self.role, _normalize(self.content)
+
+
+class Tool(Block):
+    """The definition of a tool."""
+
+    __slots__ = ()
+
+    @property
+    def is_deferred(self) -> bool:
+        """Return whether it is no part of the prompt until the model finds it."""
+        return self.fields.get("defer_loading") is True
+
+    @property
+    def is_web_search(self) -> bool:
+        """Return whether it is upstream's web search, which is a part of the system prompt."""
+        return self.kind.startswith(_WEB_SEARCH)
+
+    def load(self) -> "Tool":
+        """Return the tool as it is where its loading is not deferred."""
+        return Tool({name: self.fields[name] for name in self.fields if name != "defer_loading"})
+
+
+class Request:
+    """A parsed request for messages."""
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        self.fields = fields
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self | None:
+        """Return the request that a decoded body is, None for what is no JSON object."""
+        fields = parse_object(body)
+        return None if fields is None else cls(fields)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Return the fields that are not the prompt."""
+        return {name: self.fields[name] for name in self.fields if name not in PROMPT_FIELDS}
+
+    @property
+    def tools(self) -> list[Tool]:
+        """Return the definitions of tools."""
+        return [Tool(each) for each in as_list(self.fields.get("tools"))]
+
+    @property
+    def mcp_servers(self) -> list[Block]:
+        """Return what the prompt has of MCP servers: their names and which of their tools there are."""
+        servers = map(as_object, as_list(self.fields.get("mcp_servers")))
+        return [
+            Block({name: each[name] for name in _OF_SERVER if name in each}) for each in servers
+        ]
+
+    @property
+    def system(self) -> list[Block]:
+        """Return the blocks of the system prompt."""
+        return list_blocks(self.fields.get("system"))
+
+    @property
+    def has_attribution(self) -> bool:
+        """Return whether the first block of the system prompt says which client this is. A whole system
+        prompt in one text never does so alone."""
+        system = self.fields.get("system")
+        return isinstance(system, list) and Block(next(iter(system), None)).text().startswith(
+            ATTRIBUTION
+        )
+
+    @property
+    def has_messages(self) -> bool:
+        """Return whether there is a list of messages, as every request for messages has one."""
+        return isinstance(self.fields.get("messages"), list)
+
+    @property
+    def messages(self) -> list[Message]:
+        """Return the messages."""
+        return list(read_messages(as_list(self.fields.get("messages"))))
+
+    @property
+    def ttl(self) -> CacheTtl | None:
+        """Return the lifetime that automatic caching asks for, None without it."""
+        return read_ttl(self.fields.get(MARKER))
+
+    @property
+    def thread(self) -> Thread:
+        """Return how it takes part in a message thread."""
+        return read_thread(self.fields.get("thread"))
+
+    @property
+    def diagnosed_message_id(self) -> str | None:
+        """Return the message with whose request upstream is to compare this one, or None."""
+        return clean_text(as_object(self.fields.get("diagnostics")).get("previous_message_id"))
+
+
+def read_messages(messages: Sequence[object]) -> Iterator[Message]:
+    """Yield messages as values. What is no message has no role, and is a block itself."""
+    for each in messages:
+        if isinstance(each, dict):
+            yield Message(as_text(each.get("role")), each.get("content"))
+        else:
+            yield Message("", [each])
+
+
+def read_thread(thread: object) -> Thread:
+    """Return what the field ``thread`` of a request says."""
+    fields = as_object(thread)
+    match fields.get("type"):
+        case "create":
+            return Thread("create")
+        case "continue":
+            return Thread("continue", as_text(fields.get("previous_message_id")) or None)
+    return Thread()
+
+
+def _normalize(content: object) -> list[object]:
+    return [_normalize_block(block) for block in as_blocks(content)]
+
+
+def _normalize_block(block: object) -> object:
+    if not isinstance(block, dict):
+        return block
+    bare = without_marker(block)
+    if is_result(as_text(bare.get("type"))):
+        # A part of a result has no results in it.
+        parts = as_blocks(bare.get("content"))
+        bare["content"] = [
+            without_marker(each) if isinstance(each, dict) else each for each in parts
+        ]
+    return bare
