@@ -65,6 +65,7 @@ _FREE = UpstreamCall(Destination.OTHER)
 _BILLED = UpstreamCall(Destination.OTHER, is_billed=True)
 # Each response that has one of these says what it has used so far.
 _SESSION = replace(_FREE, record="session")
+_SESSION_EVENTS = replace(_FREE, record="session_events")
 _DREAM = replace(_FREE, record="dream")
 
 
@@ -105,7 +106,8 @@ KNOWN = (
     # update may lift the budget of a session, and give a deployment a schedule.
     _know("/v1/sessions", replace(_BILLED, record="session"), _SESSION),
     _know("/v1/sessions/*", replace(_BILLED, record="session"), _SESSION),
-    _know("/v1/sessions/*/events", _BILLED),
+    _know("/v1/sessions/*/events", _BILLED, _SESSION_EVENTS),
+    _know("/v1/sessions/*/events/stream", _FREE, _SESSION_EVENTS),
     _know("/v1/deployments", _BILLED),
     _know("/v1/deployments/*", _BILLED),
     _know("/v1/deployments/*/run", _BILLED),

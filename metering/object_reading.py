@@ -1,30 +1,82 @@
-"""Reading and pricing managed sessions and dreams in responses of the upstream."""
+"""Reading managed sessions and dreams, and what they have used, in responses of the upstream.
+
+The events of a session have its counts too, and nothing else of it:
+
+    {"type": "session.usage", "processed_at": "…", "usage": {"input_tokens": 12, "active_seconds": 3.5, …}}
+"""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
-import orjson
-
-from metering.billed_passes import make_call
-from metering.prices import PriceTable
-from metering.pricing import price_call
+from metering.token_counts import UNKNOWN
 from metering.upstream_objects import ObjectKind, UpstreamObject
-from metering.usage import read_usage
+from metering.usage import read_tokens
+from wire.envelope import is_document
 from wire.json_reading import as_object, as_objects, clean_text, parse_object
+from wire.sse import parse_events
+from wire.usage_object import UsageObject
 
-# "Pricing" of the vendor's documentation, as read on 2026-11-23: $0.08 for an hour in which a session runs.
-CENTS_PER_ACTIVE_SECOND = Decimal(8) / 3600
 MAX_SECONDS = 10**9
+_USAGE_EVENT = "session.usage"
 
 
-def read_objects(
-    kind: ObjectKind, body: bytes, prices: PriceTable, at: datetime
-) -> list[UpstreamObject]:
-    """Return the objects of a kind in a response: one, or those of a list. Never raises.
+def read_objects(kind: ObjectKind, body: bytes) -> list[UpstreamObject]:
+    """Return the objects of a kind in a response: one, or those of a list. Never raises."""
+    return [_read(kind, each) for each in _find(kind, parse_object(body) or {})]
 
-    Prices are those of the day of ``at`` for an object that does not say when it was created."""
-    return [_read(kind, each, prices, at) for each in _find(kind, parse_object(body) or {})]
+
+def read_session_usage(body: bytes) -> tuple[str, Mapping[str, object]] | None:
+    """Return when the latest counts among events of a session were taken, and these counts.
+
+    The events are a list, or a stream that may be cut. None where no event has counts. Never raises."""
+    if is_document(body):
+        events = as_objects((parse_object(body) or {}).get("data"))
+    else:
+        found = parse_events(body, (_USAGE_EVENT.encode(),))
+        events = [parse_object(event.data) or {} for event in found]
+    counted = [
+        (at, as_object(event.get("usage")))
+        for event in events
+        if event.get("type") == _USAGE_EVENT
+        and isinstance(event.get("usage"), dict)
+        and (at := _read_instant(event.get("processed_at"))) is not None
+    ]
+    return max(counted, key=lambda each: each[0], default=None)
+
+
+def make_session(session_id: str) -> UpstreamObject:
+    """Return a managed session of which nothing but the id is known."""
+    return UpstreamObject(
+        object_id=session_id,
+        kind="session",
+        created_at=None,
+        ended_at=None,
+        status=None,
+        model=None,
+        speed=None,
+        session_id=None,
+        tokens=UNKNOWN,
+        cache_write_1h_tokens=0,
+        web_search_requests=None,
+        active_seconds=None,
+        list_cost_cents=None,
+    )
+
+
+def set_counts(found: UpstreamObject, counts: Mapping[str, object]) -> UpstreamObject:
+    """Return an object with the counts of a usage object, whose names are those in a message."""
+    usage = UsageObject.read(counts)
+    tokens, cache_write_1h_tokens = read_tokens(usage)
+    return replace(
+        found,
+        tokens=tokens,
+        cache_write_1h_tokens=cache_write_1h_tokens,
+        web_search_requests=usage.count("server_tool_use", "web_search_requests"),
+        active_seconds=_read_seconds(counts.get("active_seconds")),
+        list_cost_cents=_read_list_cost(counts.get("list_cost")),
+    )
 
 
 def _find(kind: ObjectKind, document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
@@ -34,42 +86,19 @@ def _find(kind: ObjectKind, document: Mapping[str, object]) -> Iterator[Mapping[
             yield each
 
 
-def _read(
-    kind: ObjectKind, document: Mapping[str, object], prices: PriceTable, at: datetime
-) -> UpstreamObject:
-    counts = as_object(document.get("usage"))
+def _read(kind: ObjectKind, document: Mapping[str, object]) -> UpstreamObject:
     model, speed = _find_model(document)
-    # The counts have the names that those of a message have.
-    like_a_message = {"model": model, "usage": counts | {"speed": speed}}
-    usage = read_usage(200, "application/json", orjson.dumps(like_a_message), is_complete=True)
-    created_at = _read_instant(document.get("created_at"))
-    call = make_call(
-        usage,
-        created_at=datetime.fromisoformat(created_at) if created_at else at,
-        outcome="complete",
-        status_code=200,
-    )
-    # A sum of many prompts says nothing of the size of one, which may have a price of its own.
-    call.items = [item._replace(prompt_tokens=0) for item in call.items]
-    cost_cents = price_call(call, prices)[1]
-    seconds = _read_seconds(counts.get("active_seconds"))
-    if cost_cents is not None and seconds is not None:
-        cost_cents += Decimal(repr(seconds)) * CENTS_PER_ACTIVE_SECOND
-    return UpstreamObject(
-        object_id=clean_text(document.get("id")) or "",
+    found = replace(
+        make_session(clean_text(document.get("id")) or ""),
         kind=kind,
-        created_at=created_at,
+        created_at=_read_instant(document.get("created_at")),
         ended_at=_read_instant(document.get("ended_at")),
         status=clean_text(document.get("status")),
         model=model,
+        speed=speed,
         session_id=clean_text(document.get("session_id")),
-        tokens=usage.tokens,
-        cache_write_1h_tokens=usage.cache_write_1h_tokens,
-        web_search_requests=usage.web_search_requests,
-        active_seconds=seconds,
-        cost_cents=cost_cents,
-        list_cost_cents=_read_list_cost(counts.get("list_cost")),
     )
+    return set_counts(found, as_object(document.get("usage")))
 
 
 def _find_model(document: Mapping[str, object]) -> tuple[str | None, str | None]:

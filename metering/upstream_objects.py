@@ -2,7 +2,7 @@
 
 Their counts are cumulative. They come in each response that has the object, so the newest are kept and none
 are added up. A session states its list price too, in cents and rounded, and is billed for the time in which
-it runs besides its tokens. ``object_reading`` reads them.
+it runs besides its tokens. ``object_reading`` reads them, ``object_pricing`` prices them.
 """
 
 from dataclasses import dataclass
@@ -28,10 +28,11 @@ class UpstreamObject:
     ended_at: str | None
     status: str | None
     model: str | None
+    speed: str | None
     session_id: str | None
     tokens: TokenCounts
     cache_write_1h_tokens: int
     web_search_requests: int | None
     active_seconds: float | None
-    cost_cents: Decimal | None
     list_cost_cents: Decimal | None
+    cost_cents: Decimal | None = None

@@ -112,7 +112,7 @@ def read_usage(
     said = read_envelope(body)
     is_failed = status is not None and status >= 400
     usage = said.usage
-    tokens, cache_write_1h_tokens = _read_tokens(usage, cache_ttl)
+    tokens, cache_write_1h_tokens = read_tokens(usage, cache_ttl)
     passes = _read_passes(usage, tokens, cache_write_1h_tokens, cache_ttl)
     outputs = _find_outputs(said, body, is_failed=is_failed)
     return Usage(
@@ -177,7 +177,7 @@ def is_sse(content_type: str | None, body: bytes) -> bool:
     return media_type == "text/event-stream" if media_type else looks_like_sse(body)
 
 
-def _read_tokens(raw: UsageObject, cache_ttl: str | None) -> tuple[TokenCounts, int]:
+def read_tokens(raw: UsageObject, cache_ttl: str | None = None) -> tuple[TokenCounts, int]:
     """Return the counts, and how many of the cache writes are kept for an hour.
 
     The total of the cache writes rules its split, which upstream may send earlier than the total.
@@ -211,7 +211,7 @@ def _read_passes(
 def _read_pass(
     item: UsageObject, top: TokenCounts, top_1h_tokens: int, cache_ttl: str | None
 ) -> Pass:
-    tokens, cache_write_1h_tokens = _read_tokens(item, cache_ttl)
+    tokens, cache_write_1h_tokens = read_tokens(item, cache_ttl)
     writes, top_writes = tokens.cache_creation_input_tokens, top.cache_creation_input_tokens
     if writes and top_writes and not item.fields.get("cache_creation"):
         # The pass does not tell; the call as a whole does, and all passes are of one request.

@@ -17,15 +17,17 @@ from metering.batch_results import make_result_entry, parse_result
 from metering.billing import find_billing
 from metering.entry import UsageLogEntry
 from metering.metadata_only import drop_text
-from metering.object_reading import read_objects
+from metering.object_pricing import price_object
+from metering.object_reading import make_session, read_objects, read_session_usage, set_counts
 from metering.prices import PriceTable
 from metering.rate_limits import parse_limits
+from metering.upstream_objects import UpstreamObject
 from recorder.open_databases import OpenDatabases
 from recorder.record import parse_product
 from recorder.setting_aside import set_aside
 from runtime import clock
 from store.spool import reader
-from store.spool.format import ResponseHead, SpooledExchange, SpoolError
+from store.spool.format import RequestHead, ResponseHead, SpooledExchange, SpoolError
 from store.spool.reader import Waiting
 from store.traces.calls.upstream_objects import Reading
 from wire.decode import decode_body
@@ -35,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 BATCH_ENTRIES = 250
 _BATCH = re.compile(r"/v1/messages/batches/([^/?]+)/results")
+_SESSION = re.compile(r"/v1/sessions/([^/?]+)/events")
 
 
 class ReportStore:
@@ -89,18 +92,46 @@ class ReportStore:
                 if self._databases.open(organization_id).insert(entries):
                     self._on_entries(entries)
                 self._between()
+        elif kind == "session_events":
+            self._store_session_usage(organization_id, exchange.head, body.text)
         elif kind in ("session", "dream"):
-            head = exchange.head
-            at = clock.parse_instant(head.created_at)
-            objects = read_objects(kind, body.text, self._prices(), at)
-            if objects:
-                reading = Reading(
-                    read_at=head.created_at,
-                    proxy_endpoint_id=head.proxy_endpoint_id,
-                    slug=head.slug,
-                    credential_hmac=clean_text(head.credential_hmac),
-                )
-                self._databases.open(organization_id).write_upstream_objects(reading, objects)
+            self._write(
+                organization_id,
+                exchange.head,
+                exchange.head.created_at,
+                read_objects(kind, body.text),
+            )
+
+    def _store_session_usage(self, organization_id: str, head: RequestHead, text: bytes) -> None:
+        """Store the latest counts among the events of a session, which say nothing else of it."""
+        found, path = read_session_usage(text), _SESSION.match(head.path_query or "")
+        if found is None or path is None:
+            return
+        read_at, counts = found
+        session_id = clean_text(path[1]) or ""
+        known = self._databases.open(organization_id).read_upstream_object(session_id)
+        session = set_counts(known or make_session(session_id), counts)
+        self._write(organization_id, head, read_at, [session])
+
+    def _write(
+        self,
+        organization_id: str,
+        head: RequestHead,
+        read_at: str,
+        objects: Sequence[UpstreamObject],
+    ) -> None:
+        if not objects:
+            return
+        at, prices = clock.parse_instant(read_at), self._prices()
+        reading = Reading(
+            read_at=read_at,
+            proxy_endpoint_id=head.proxy_endpoint_id,
+            slug=head.slug,
+            credential_hmac=clean_text(head.credential_hmac),
+        )
+        self._databases.open(organization_id).write_upstream_objects(
+            reading, [replace(each, cost_cents=price_object(each, prices, at)) for each in objects]
+        )
 
     def _read_results(
         self, exchange: SpooledExchange, response: ResponseHead, text: bytes

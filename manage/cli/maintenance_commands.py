@@ -183,9 +183,9 @@ def verify(data_dir: str | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Price calls that have no cost yet.
+    """Price calls that have no cost yet, and managed sessions and dreams.
 
-    These are calls whose model had no known price when they were recorded, and has one now. Of
+    These are those whose model had no known price when they were recorded, and has one now. Of
     several nodes these are the calls that this one keeps: run it on each node that keeps calls.
 
     \b

@@ -60,7 +60,9 @@ type TransportOutcome = Literal[
 ]
 
 # What is made of an exchange: an entry, or what its response reports of batches, sessions and dreams.
-type Record = Literal["messages", "chat_completions", "batch_results", "session", "dream"]
+type Record = Literal[
+    "messages", "chat_completions", "batch_results", "session", "session_events", "dream"
+]
 CALLS: tuple[Record, ...] = ("messages", "chat_completions")
 # In the place of the id of a run, which never begins like this: a file that is no call in flight.
 REPORT = "_report"

@@ -200,6 +200,16 @@ class TraceDatabase:
         with database.immediate(self.connection):
             upstream_objects.write_objects(self.connection, reading, objects)
 
+    def read_upstream_object(self, object_id: str) -> UpstreamObject | None:
+        """Return a managed session or dream as it was stored last, None where it was not."""
+        return upstream_objects.read_object(self.connection, object_id)
+
+    def list_upstream_objects(
+        self, *, only_unpriced: bool
+    ) -> list[tuple[upstream_objects.Reading, UpstreamObject]]:
+        """Return managed sessions and dreams, each with the response that it came in last."""
+        return upstream_objects.list_objects(self.connection, only_unpriced=only_unpriced)
+
     def read_bodies(self, key: str | int) -> StoredBodies | None:
         """Return the exact bodies of an entry, by entry id or row id; None when there is none.
 

@@ -627,7 +627,8 @@ def m002_threads_products_and_upstream_objects(db: Database) -> None:
             ended_at text,                  -- null: it goes on, or does not say
             read_at text not null,          -- when these counts came
             status text,
-            model text,
+            model text,                     -- null: several, or not known
+            speed text,
             session_id text,                -- of a dream: the managed session that it runs in
             input_tokens integer,
             output_tokens integer,

@@ -14,6 +14,7 @@ FREE = UpstreamCall(Destination.OTHER)
 BILLED = UpstreamCall(Destination.OTHER, is_billed=True)
 MESSAGES = UpstreamCall(Destination.MESSAGES, is_billed=True, record="messages")
 CHAT = UpstreamCall(Destination.OTHER, is_billed=True, record="chat_completions")
+SESSION_EVENTS = UpstreamCall(Destination.OTHER, record="session_events")
 RESULTS = UpstreamCall(Destination.OTHER, record="batch_results")
 
 
@@ -36,7 +37,9 @@ RESULTS = UpstreamCall(Destination.OTHER, record="batch_results")
         ("GET", "/v1/sessions/sesn_01Ab", replace(FREE, record="session")),
         ("DELETE", "/v1/sessions/sesn_01Ab", FREE),
         ("POST", "/v1/sessions/sesn_01Ab/events", BILLED),
-        ("GET", "/v1/sessions/sesn_01Ab/events", FREE),
+        ("GET", "/v1/sessions/sesn_01Ab/events", SESSION_EVENTS),
+        ("GET", "/v1/sessions/sesn_01Ab/events/stream", SESSION_EVENTS),
+        ("GET", "/v1/sessions/sesn_01Ab/threads/sthr_1/stream", FREE),
         ("POST", "/v1/sessions/sesn_01Ab/archive", FREE),
         ("POST", "/v1/deployments/depl_1", BILLED),
         ("POST", "/v1/deployments/depl_1/run", BILLED),

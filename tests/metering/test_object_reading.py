@@ -1,11 +1,13 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from metering.object_reading import read_objects
+from metering.object_pricing import price_object
+from metering.object_reading import make_session, read_objects, read_session_usage, set_counts
 from metering.prices import PriceTable
 from metering.token_counts import TokenCounts
 
@@ -48,7 +50,8 @@ DREAM: dict[str, Any] = {
 
 
 def read(kind, document):
-    return read_objects(kind, json.dumps(document).encode(), PRICES, AT)
+    found = read_objects(kind, json.dumps(document).encode())
+    return [replace(each, cost_cents=price_object(each, PRICES, AT)) for each in found]
 
 
 def change(document, usage=None, **fields):
@@ -142,3 +145,41 @@ def test_an_instant_that_is_none_is_none():
 def test_instants_are_written_as_those_of_entries():
     (session,) = read("session", SESSION | {"created_at": "2026-11-20T10:00:00.1234+02:00"})
     assert session.created_at == "2026-11-20T08:00:00.123Z"
+
+
+def make_event(at, seconds):
+    usage = SESSION["usage"] | {"active_seconds": seconds}
+    return {"type": "session.usage", "id": "e", "processed_at": at, "usage": usage}
+
+
+EVENTS: list[Any] = [
+    make_event("2026-11-20T10:00:01Z", 10),
+    make_event("2026-11-20T12:00:03+02:00", 30),
+    make_event("2026-11-20T10:00:02Z", 20),
+    {"type": "session.status_idle", "processed_at": "2026-11-20T10:00:09Z", "usage": {}},
+    make_event("yesterday", 99),
+    7,
+]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_of_the_events_of_a_session_the_latest_counts_are_read(is_streamed):
+    texts = [json.dumps(each).encode() for each in EVENTS]
+    stream = b"".join(b"event: message\ndata: %b\n\n" % text for text in texts) + b'data: {"ty'
+    found = read_session_usage(
+        stream if is_streamed else json.dumps({"data": EVENTS, "next_page": None}).encode()
+    )
+    assert found is not None
+    at, counts = found
+    assert at == "2026-11-20T10:00:03.000Z"
+    session = set_counts(make_session("sesn_1"), counts)
+    assert (session.active_seconds, session.list_cost_cents) == (30.0, Decimal(190))
+    assert session.tokens == read("session", SESSION)[0].tokens
+    assert price_object(session, PRICES, AT) is None, "events name no model"
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b'{"data":[{"type":"session.usage"}]}', b"\xff"]
+)
+def test_what_has_no_counts_of_a_session_is_none(body):
+    assert read_session_usage(body) is None

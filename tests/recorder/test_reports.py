@@ -15,7 +15,7 @@ from store.spool.writer import SpoolRun
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.metering.test_batch_results import ERROR, MESSAGE, write
-from tests.metering.test_object_reading import DREAM, SESSION, change
+from tests.metering.test_object_reading import DREAM, SESSION, change, make_event
 
 RESULTS = "/v1/messages/batches/msgbatch_1/results"
 LINES = b"\n".join(
@@ -140,7 +140,28 @@ def test_an_object_is_one_row_with_what_came_last(record, read):
     assert read("select count(*) from usage") == [(0,)]
 
 
-@pytest.mark.parametrize("kind", ["batch_results", "session", "dream"])
+@pytest.mark.parametrize("knows_session", [True, False])
+def test_events_of_a_session_bring_its_counts_and_leave_the_rest(record, read, knows_session):
+    events = [make_event("2026-11-20T11:00:00Z", 1800), make_event("2026-11-20T10:30:00Z", 5)]
+    path = "/v1/sessions/sesn_1/events?limit=2"
+    if knows_session:
+        record("session", json.dumps(SESSION).encode())
+    record("session_events", json.dumps({"data": events}).encode(), path)
+    record("session_events", json.dumps({"data": events[1:]}).encode(), path)
+    stream = b"event: x\ndata: %b\n\n" % json.dumps(events[1]).encode()
+    record("session_events", stream, "/v1/sessions/sesn_1/events/stream", user_agent=None)
+    rows = read(
+        "select object_id, kind, model, active_seconds, read_at, round(cost_cents, 6),"
+        " list_cost_cents from upstream_objects"
+    )
+    # A session costs 190 cents with 15 minutes, and two more with 30.
+    model, cents = ("claude-opus-5", 192.0) if knows_session else (None, None)
+    assert rows == [
+        ("sesn_1", "session", model, 1800, "2026-11-20T11:00:00.000Z", cents, 190.0),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["batch_results", "session", "session_events", "dream"])
 def test_what_reports_nothing_is_gone(record, tmp_path, kind):
     for body in (b"", b"no JSON", b"[]", b"{}", b"\xff\n\xff"):
         record(kind, body, RESULTS)

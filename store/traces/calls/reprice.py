@@ -1,10 +1,13 @@
-"""Pricing stored entries again, from their line items."""
+"""Pricing again what is stored: entries by line items, managed sessions and dreams by counts."""
 
+from dataclasses import replace
 from decimal import Decimal
 
+from metering.object_pricing import price_object
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.rewrites import price_stored_rewrite
+from runtime import clock
 from store.traces.calls.costs import NewCost, StoredCost
 from store.traces.database import TraceDatabase
 
@@ -12,11 +15,11 @@ BATCH = 200
 
 
 def reprice(database: TraceDatabase, table: PriceTable, *, everything: bool) -> int:
-    """Price stored entries again, with the rules they are recorded by.
+    """Price stored entries again, with the rules they are recorded by, and managed sessions and dreams.
 
-    Returns how many entries have a new cost: those that had none, or with ``everything`` all whose
-    cost changed. Raises sqlite3.Error."""
-    changed = 0
+    Returns how many have a new cost: those that had none, or with ``everything`` all whose cost changed.
+    Raises sqlite3.Error."""
+    changed = _reprice_objects(database, table, only_unpriced=not everything)
     batch: list[NewCost] = []
     for stored in database.iter_costs() if everything else database.iter_unpriced():
         new = find_new_cost(stored, table)
@@ -26,6 +29,16 @@ def reprice(database: TraceDatabase, table: PriceTable, *, everything: bool) -> 
             changed += database.update_costs(batch)
             batch.clear()
     return changed + database.update_costs(batch)
+
+
+def _reprice_objects(database: TraceDatabase, table: PriceTable, *, only_unpriced: bool) -> int:
+    changed = 0
+    for reading, known in database.list_upstream_objects(only_unpriced=only_unpriced):
+        cents = price_object(known, table, clock.parse_instant(reading.read_at))
+        if cents is not None and not _is_same(known.cost_cents, cents):
+            database.write_upstream_objects(reading, [replace(known, cost_cents=cents)])
+            changed += 1
+    return changed
 
 
 def find_new_cost(stored: StoredCost, table: PriceTable) -> NewCost | None:

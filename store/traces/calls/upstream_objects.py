@@ -1,12 +1,14 @@
 """The table of managed sessions and dreams: one row for each, with the counts that came last."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from metering import token_counts
+from metering.token_counts import TokenCounts
 from metering.upstream_objects import UpstreamObject
-from store.traces.calls.costs import to_real
+from store.traces.calls.costs import from_real, to_real
 
 _PLAIN = (
     "object_id",
@@ -15,6 +17,7 @@ _PLAIN = (
     "ended_at",
     "status",
     "model",
+    "speed",
     "session_id",
     "cache_write_1h_tokens",
     "web_search_requests",
@@ -30,6 +33,7 @@ _UPSERT = (
     + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name != "object_id")
     + " where excluded.read_at >= upstream_objects.read_at"
 )
+_SELECT = f"select {', '.join(_COLUMNS)} from upstream_objects"  # noqa: S608 - our own names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +62,30 @@ def write_objects(
             for each in objects
         ],
     )
+
+
+def read_object(connection: sqlite3.Connection, object_id: str) -> UpstreamObject | None:
+    """Return an object as it was stored last, None where it was not."""
+    found = _read_all(connection, f"{_SELECT} where object_id = ?", (object_id,))
+    return next((each for _, each in found), None)
+
+
+def list_objects(
+    connection: sqlite3.Connection, *, only_unpriced: bool
+) -> list[tuple[Reading, UpstreamObject]]:
+    """Return objects, each with the response that it came in last."""
+    wanted = "cost_cents is null" if only_unpriced else "true"
+    return list(_read_all(connection, f"{_SELECT} where {wanted}"))
+
+
+def _read_all(
+    connection: sqlite3.Connection, sql: str, values: tuple[str, ...] = ()
+) -> Iterator[tuple[Reading, UpstreamObject]]:
+    for row in connection.execute(sql, values):
+        named: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
+        named |= {name: from_real(named[name]) for name in _MONEY}
+        tokens = TokenCounts(**{name: named[name] for name in token_counts.NAMES})
+        yield (
+            Reading(**{name: named[name] for name in _OF_READING}),
+            UpstreamObject(tokens=tokens, **{name: named[name] for name in (*_PLAIN, *_MONEY)}),
+        )

@@ -26,12 +26,15 @@ _OF_CALLS = (
     " from usage indexed by usage_product where product <> 'messages'"  # else it reads all of the period
     " and created_at >= ? and created_at < ? group by product"
 )
-# The session that a dream runs in has the same tokens again.
-_OF_OBJECTS = (
-    "select kind, count(*), total(cost_cents), sum(cost_cents is null), sum(list_cost_cents)"
-    " from upstream_objects where coalesce(created_at, read_at) >= ?"
+# Those of a period. The session that a dream runs in has the same tokens again.
+COUNTED_OBJECTS = (
+    "upstream_objects where coalesce(created_at, read_at) >= ?"
     " and coalesce(created_at, read_at) < ? and object_id not in"
-    " (select session_id from upstream_objects where session_id is not null) group by kind"
+    " (select session_id from upstream_objects where session_id is not null)"
+)
+_OF_OBJECTS = (
+    "select kind, count(*), total(cost_cents), sum(cost_cents is null), sum(list_cost_cents)"  # noqa: S608 - our own names
+    f" from {COUNTED_OBJECTS} group by kind"
 )
 
 

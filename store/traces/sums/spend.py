@@ -4,6 +4,9 @@ Spend is the cost of calls that are billed by the token: what a subscription cov
 costs nothing more. A
 call counts in the period in which its request arrived. Whole days come from the sums of days, whole hours
 from those of hours, and what is left, in time zones that are not whole hours away, from the calls.
+
+Managed sessions and dreams count in the period in which they were created, with all that they have used so
+far. Where our prices do not tell what one cost, it is the list price that the upstream states.
 """
 
 import sqlite3
@@ -19,6 +22,7 @@ from runtime import clock
 from runtime.intervals import HOUR, floor_hour
 from store.database import list_columns, open_readonly, snapshot
 from store.traces.sums.booking_sql import BILLING
+from store.traces.sums.products import COUNTED_OBJECTS
 from store.traces.sums.rollup import PAID_BY_OTHERS
 from store.traces.sums.usage_report import READ_TIMEOUT_S
 
@@ -33,11 +37,15 @@ _FROM_CALLS = (
     " where created_at >= ? and created_at < ?"
     f" and coalesce({BILLING}, '') not in {PAID_BY_OTHERS} group by 1"
 )
+_FROM_OBJECTS = (
+    "select proxy_endpoint_id, sum(coalesce(cost_cents, list_cost_cents, 0)),"  # noqa: S608 - our own names
+    f" sum(coalesce(cost_cents, list_cost_cents) is null) from {COUNTED_OBJECTS} group by 1"
+)
 
 
 @dataclass(slots=True)
 class Spend:
-    """The cents that were spent, and the number of calls whose price is not known, which are not in it."""
+    """The cents that were spent, and the number of those whose price is not known, which are not in it."""
 
     cents: float = 0.0
     unpriced: int = 0
@@ -66,6 +74,10 @@ def read_spend(db: sqlite3.Connection, span: Span) -> SpendByEndpoint:
     with snapshot(db):
         for sql, start, end in (each for each in _divide(span) if each[1] < each[2]):
             for endpoint_id, cents, unpriced in db.execute(sql, (start, end)):
+                found[endpoint_id].add(cents, unpriced)
+        if list_columns(db, "upstream_objects"):  # else no newer recorder has opened it yet
+            span_as_text = clock.format_ms(span.start), clock.format_ms(span.end)
+            for endpoint_id, cents, unpriced in db.execute(_FROM_OBJECTS, span_as_text):
                 found[endpoint_id].add(cents, unpriced)
     return dict(found)
 

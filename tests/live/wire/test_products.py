@@ -10,7 +10,7 @@ from tests.live.conftest import EndpointFactory
 from tests.live.service import REQUEST_HEADERS, Endpoint
 from tests.metering.test_batch_results import MESSAGE, write
 from tests.metering.test_chat_completions import DOCUMENT, END, LAST, PARTS
-from tests.metering.test_object_reading import SESSION
+from tests.metering.test_object_reading import SESSION, make_event
 from tests.rawclient import request
 from tests.upstream import SSE_HEADERS, answer, chunked
 
@@ -51,14 +51,22 @@ def test_results_of_a_batch_pass_unchanged_and_are_entries(live: Endpoint) -> No
 def test_what_a_managed_session_used_is_kept_and_no_call(make_endpoint: EndpointFactory) -> None:
     endpoint = make_endpoint("live")
     body = json.dumps(SESSION).encode()
-    endpoint.upstream.enqueue(answer(404, b"{}"), answer(200, body))
+    event = b"data: %b\n\n" % json.dumps(make_event("2126-11-20T10:00:00Z", 1800)).encode()
+    endpoint.upstream.enqueue(
+        answer(404, b"{}"), answer(200, body), chunked(200, [event], SSE_HEADERS)
+    )
     assert send(endpoint, "GET", "/v1/sessions/sesn_1").status == 404
     assert send(endpoint, "GET", "/v1/sessions/sesn_1").body == body
+    assert send(endpoint, "GET", "/v1/sessions/sesn_1/events/stream").body == event
     assert endpoint.rows() == []
     (path,) = endpoint.service.data_dir.glob("traces/*/traces.db")
     with closing(sqlite3.connect(path)) as db:
-        sql = "select object_id, list_cost_cents from upstream_objects where slug = ?"
-        assert db.execute(sql, (endpoint.slug,)).fetchall() == [("sesn_1", 190.0)]
+        sql = (
+            "select object_id, model, active_seconds, round(cost_cents, 6) from upstream_objects"
+            " where slug = ?"
+        )
+        found = db.execute(sql, (endpoint.slug,)).fetchall()
+    assert found == [("sesn_1", "claude-opus-5", 1800, 192)]
 
 
 def test_a_used_up_budget_refuses_what_spends_money(make_endpoint: EndpointFactory) -> None:

@@ -4,9 +4,11 @@ import pytest
 
 from metering.entry import CostItem
 from metering.prices import PriceTable
+from metering.token_counts import TokenCounts
 from store.traces.calls.cache_breaks import CacheBreak, find_break, write_break
 from store.traces.calls.reprice import reprice
 from store.traces.database import TraceDatabase
+from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import make_entry
 
 PRICES = PriceTable()
@@ -146,3 +148,30 @@ def test_a_cache_break_without_a_cost_is_priced_also_where_its_call_has_one(trac
     found = find_break(traces.connection, 1)
     assert found is not None
     assert found.extra_cost_cents is not None
+
+
+def test_managed_sessions_and_dreams_are_priced_by_what_is_stored_of_them(traces):
+    tokens = TokenCounts(
+        input_tokens=MILLION,
+        output_tokens=0,
+        cache_creation_input_tokens=0,
+        cache_read_input_tokens=0,
+    )
+    counts = {"tokens": tokens, "model": "claude-opus-5"}
+    traces.write_upstream_objects(
+        READING,
+        [
+            make_object("sesn_1", cents=None, active_seconds=900.0, **counts),
+            make_object("drm_1", "dream", cents="7", **counts),
+            make_object("sesn_2", cents=None, tokens=tokens, model=None),
+        ],
+    )
+
+    def read():
+        sql = "select object_id, cost_cents from upstream_objects order by 1"
+        return dict(traces.connection.execute(sql).fetchall())
+
+    assert reprice(traces, PRICES, everything=False) == 1
+    assert read() == {"sesn_1": 502, "drm_1": 7, "sesn_2": None}  # $5, and a quarter of 8 cents
+    assert reprice(traces, PRICES, everything=True) == 1
+    assert read() == {"sesn_1": 502, "drm_1": 500, "sesn_2": None}

@@ -23,6 +23,7 @@ def make_object(object_id, kind="session", cents="100", list_cents=None, **chang
         "ended_at": None,
         "status": "idle",
         "model": "m",
+        "speed": None,
         "session_id": None,
         "tokens": UNKNOWN,
         "cache_write_1h_tokens": 0,

@@ -9,6 +9,7 @@ from runtime import clock
 from store.traces.calls.costs import NewCost
 from store.traces.database import TraceDatabase
 from store.traces.sums.spend import Spend, find_spend, read_spend, read_spend_of
+from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import make_entry
 
 START = datetime(2026, 2, 27, 20, 10, tzinfo=UTC)
@@ -40,6 +41,24 @@ def test_spend_is_what_is_billed_by_the_token(traces):
     assert find_spend(found, "pe_1").dollars == 40.21
     assert find_spend(found, None) == Spend(54021.0, 1)
     assert find_spend(found, "pe_3") == Spend(0.0, 0)
+
+
+def test_managed_sessions_and_dreams_are_spend_of_the_period_they_began_in(traces):
+    started = {"created_at": clock.format_ms(START)}
+    traces.write_upstream_objects(
+        READING,
+        [
+            make_object("sesn_1", cents="100", list_cents="90", **started),
+            make_object("sesn_2", cents=None, list_cents="20", **started),
+            make_object("sesn_3", cents=None, **started),
+            make_object("sesn_4", cents="4000", created_at=clock.format_ms(START - timedelta(1))),
+            make_object("drm_1", "dream", "3", session_id="sesn_5", **started),
+            make_object("sesn_5", cents="3", **started),
+        ],
+    )
+    traces.insert([make_call(START, "1000")])
+    found = read_spend(traces.connection, Span(START, START + timedelta(hours=3)))
+    assert found == {"pe_1": Spend(1123.0, 1)}
 
 
 def test_a_new_price_changes_the_spend(traces):
