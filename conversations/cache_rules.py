@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from metering.request_facts import CacheTtl
+from wire.block import CacheTtl
 
 
 class CacheRulesError(Exception):

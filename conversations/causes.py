@@ -17,7 +17,7 @@ from conversations.diagnosis import CacheReport
 from conversations.differences import Difference, find_difference
 from conversations.parameters import BY_MODEL, Change, list_changes
 from conversations.summaries import CallSummary, PromptSummary
-from conversations.unit import LEVELS, THINKING_KINDS
+from conversations.unit import LEVELS
 from conversations.unit_runs import CachedTo
 from conversations.units import Prompt
 from conversations.wording import (
@@ -27,7 +27,7 @@ from conversations.wording import (
     name_place,
 )
 from metering.model_names import is_same_model
-from metering.request_facts import CacheTtl
+from wire.block import RESULT, THINKING_KINDS, CacheTtl
 
 type Cause = Literal[
     "system", "tools", "messages", "model", "order", "expired", "marker", "unknown"
@@ -237,7 +237,7 @@ def _explain_thinking(situation: Situation) -> _Found | None:
     if prompt is None or situation.model_rules.keeps_thinking is not False:
         return None
     last = [unit for unit in prompt.units if unit.message == prompt.units[-1].message]
-    if any(unit.kind == "tool_result" or unit.role != "user" for unit in last):
+    if any(unit.kind == RESULT or unit.role != "user" for unit in last):
         return None
     limit = situation.cached[-1].place + 1 if situation.cached else 0
     size = 0

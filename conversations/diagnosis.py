@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from metering.usage import Usage
-from wire.json_reading import as_count, as_object, clean_text
+from wire.json_reading import as_count, clean_text
 
 type UpstreamCause = Literal["model", "system", "tools", "messages"]
 
@@ -49,8 +49,3 @@ def read_cache_report(usage: Usage) -> CacheReport:
         missed_tokens=as_count(said.cache_miss.get("cache_missed_input_tokens")),
         has_edits=said.has_edits,
     )
-
-
-def read_previous_message_id(request: Mapping[str, object]) -> str | None:
-    """Return the message that a request names as the one before, or None."""
-    return clean_text(as_object(request.get("diagnostics")).get("previous_message_id"))

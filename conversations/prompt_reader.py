@@ -30,6 +30,7 @@ from metering.conversation_memory import (
     Findings,
 )
 from metering.request_parts import PartParser, find_first_message, find_last_starts
+from wire.request import read_messages
 
 MAX_BODY_BYTES = 8 * 1024 * 1024  # of a larger one nothing is remembered
 MAX_STARTS = 64  # remembered of a conversation
@@ -162,7 +163,7 @@ def _read_messages(body: bytes, known: _Known, parts: PartParser) -> _Known | No
         if messages is None:
             return None
         number = starts[-1].messages
-        added = list_message_units(messages, number)
+        added = list_message_units(read_messages(messages), number)
         units += added
         run = run.add(added)
         starts.append(_Start(place, number + len(messages), run.sums))
@@ -188,7 +189,7 @@ def _read_tail(body: bytes, known: _Known, parts: PartParser) -> tuple[Prompt, _
         late = _read_late_front(tail, known)
         known = known._replace(late=late)
         front, front_run = late.front, late.run
-    added = list_message_units(last, start.messages)
+    added = list_message_units(read_messages(last), start.messages)
     units = [*front["tools"], *front["system"], *known.units, *added]
     if len(units) > MAX_PROMPT_UNITS:
         raise TooManyUnitsError

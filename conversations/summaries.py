@@ -12,13 +12,13 @@ from typing import NamedTuple
 from conversations.diagnosis import NO_REPORT, CacheReport
 from conversations.parameters import Parameters
 from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, CachedTo, UnitRun
-from conversations.units import COMPACTION, Prompt
+from conversations.units import Prompt
 from metering.billed_passes import ATTEMPTS
 from metering.entry import UsageLogEntry
 from metering.model_names import is_same_model
-from metering.request_facts import CacheTtl
 from metering.token_counts import TokenCounts
 from metering.usage import Pass, Usage
+from wire.block import COMPACTION, CacheTtl
 from wire.json_reading import parse_object
 
 MAX_UNITS = 4_000

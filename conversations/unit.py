@@ -2,12 +2,10 @@
 
 from typing import Literal, NamedTuple
 
-from metering.request_facts import CacheTtl
+from wire.block import TEXT, THINKING_KINDS, CacheTtl
 
 type Level = Literal["tools", "system", "messages"]
 LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
-THINKING_KINDS = ("thinking", "redacted_thinking")
-CALL_KINDS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
 class Unit(NamedTuple):
@@ -34,4 +32,4 @@ class Unit(NamedTuple):
     @property
     def is_markable(self) -> bool:
         """Return whether a cache marker may stand on it: not on thinking, nor on an empty text."""
-        return self.kind not in THINKING_KINDS and not (self.kind == "text" and not self.size)
+        return self.kind not in THINKING_KINDS and not (self.kind == TEXT and not self.size)

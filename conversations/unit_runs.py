@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from conversations.unit import Unit
-from metering.request_facts import CacheTtl
+from wire.block import CacheTtl
 
 DIGEST_BYTES, ORDER_BYTES = 8, 4
 

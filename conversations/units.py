@@ -15,7 +15,7 @@ system level, so that the tools keep their cache when it is switched on. Other s
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -23,19 +23,29 @@ from typing import NamedTuple
 
 import orjson
 
-from conversations.diagnosis import read_previous_message_id
 from conversations.parameters import Parameters, read_parameters
-from conversations.unit import CALL_KINDS, THINKING_KINDS, Level, Unit
+from conversations.unit import Level, Unit
 from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, UnitRun
-from metering.request_facts import CacheTtl
-from wire.json_reading import as_list, as_object, as_text
+from wire.block import (
+    CALL,
+    COMPACTION,
+    MARKER,
+    RESULT,
+    TEXT,
+    THINKING,
+    THINKING_KINDS,
+    CacheTtl,
+    as_blocks,
+    is_call,
+    read_ttl,
+    without_marker,
+)
+from wire.json_reading import as_object, as_text
+from wire.request import CONTINUATION, Message, Request
 
 NO_MESSAGE = -1
 MAX_PROMPT_UNITS = 10_000  # take some 0.2 s
 IMAGE_BYTES = 6_000  # an image is some 1,500 tokens, whatever its encoded size
-ATTRIBUTION = "x-anthropic-billing-header:"
-CONTINUATION = "This session is being continued from a previous conversation"
-COMPACTION = "compaction"  # the type of the block that stands for what upstream has summed up
 # Kinds of units that are no types of blocks.
 TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
     "tool",
@@ -45,7 +55,7 @@ TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
     "continuation",
     "other",
 )
-_RUNS = ("tool_use", "tool_result")
+_RUNS = (CALL, RESULT)
 _OF_CALL = ("type", "id", "name", "input")
 _CITED = ("document", "search_result")
 _TOO_DEEP = b"(nested too deeply to be written)"
@@ -116,7 +126,7 @@ class Prompt:
 def read_prompt(request: Mapping[str, object], *, is_first_party: bool = True) -> Prompt:
     """Return the prompt of a request. ``is_first_party``: the upstream is the vendor's own API, which
     removes the attribution block of Claude Code."""
-    messages = list_message_units(as_list(request.get("messages")), 0)
+    messages = list_message_units(Request(request).messages, 0)
     front = list_front_units(request, is_first_party=is_first_party)
     units = [*front["tools"], *front["system"], *messages]
     return make_prompt(request, units, len(units) - len(messages), EMPTY.add(units))
@@ -127,13 +137,14 @@ def make_prompt(
 ) -> Prompt:
     """Return a prompt of these units, with the settings of its request. ``run`` is that of the units,
     of which so many are in front of the messages."""
+    request = Request(settings)
     return Prompt(
         units=units,
         run=run,
         front=front,
         parameters=read_parameters(settings, images=run.sums.images, cites=run.sums.cites),
-        automatic=_read_ttl(settings.get("cache_control")),
-        previous_message_id=read_previous_message_id(settings),
+        automatic=request.ttl,
+        previous_message_id=request.diagnosed_message_id,
     )
 
 
@@ -146,7 +157,7 @@ def continue_prompt(
     Settings and cache markers are the request's own; a system prompt and tools are those of the thread.
     Raises TooManyUnitsError."""
     first = before.units[-1].message + 1 if len(before.units) > before.front else 0
-    messages = [{"role": "assistant", "content": list(answer)}, *as_list(request.get("messages"))]
+    messages = [Message("assistant", list(answer)), *Request(request).messages]
     known = [unit._replace(marker=None) if unit.marker else unit for unit in before.units]
     units = [*known, *list_message_units(messages, first)]
     if len(units) > MAX_PROMPT_UNITS:
@@ -162,7 +173,7 @@ def list_failed_tools(prompt: Prompt, first_message: int) -> list[str]:
     names: dict[str, str] = {}
     failed: list[str] = []
     for unit in reversed(prompt.units):
-        if unit.kind == "tool_use":
+        if unit.kind == CALL:
             names[unit.tool_use_id] = unit.tool
         elif unit.is_error and unit.message >= first_message:
             failed.append(unit.tool_use_id)
@@ -175,31 +186,28 @@ def list_front_units(
     request: Mapping[str, object], *, is_first_party: bool
 ) -> dict[Level, list[Unit]]:
     """Return the units before the messages, by level."""
+    given = Request(request)
     tools, searches = [], []
-    for block, tool in enumerate(as_list(request.get("tools"))):
-        if as_object(tool).get("defer_loading") is True:
+    for block, tool in enumerate(given.tools):
+        if tool.is_deferred:
             continue
-        if as_text(as_object(tool).get("type")).startswith(WEB_SEARCH):
-            searches.append(_make_unit("system", block, WEB_SEARCH, tool))
+        if tool.is_web_search:
+            searches.append(_make_unit("system", block, WEB_SEARCH, tool.value))
         else:
-            tools.append(_make_unit("tools", block, TOOL, tool))
-    for block, server in enumerate(as_list(request.get("mcp_servers"))):
-        known = as_object(server)  # its address and its token are no part of the prompt
-        part = {name: known[name] for name in ("name", "tool_configuration") if name in known}
-        tools.append(_make_unit("tools", block, MCP_SERVER, part))
-    if len(tools) + len(searches) + len(as_blocks(request.get("system"))) > MAX_PROMPT_UNITS:
+            tools.append(_make_unit("tools", block, TOOL, tool.value))
+    for block, server in enumerate(given.mcp_servers):
+        tools.append(_make_unit("tools", block, MCP_SERVER, server.value))
+    if len(tools) + len(searches) + len(given.system) > MAX_PROMPT_UNITS:
         raise TooManyUnitsError
-    system = list(_list_system_units(request.get("system"), is_first_party=is_first_party))
+    system = list(_list_system_units(given, is_first_party=is_first_party))
     return {"tools": tools, "system": [*searches, *system]}
 
 
-def list_message_units(messages: Sequence[object], first: int) -> list[Unit]:
+def list_message_units(messages: Iterable[Message], first: int) -> list[Unit]:
     """Return the units of messages, of which the first one has this number."""
     units: list[Unit] = []
-    for number, message in enumerate(messages, first):
-        fields = as_object(message)
-        role = as_text(fields.get("role"))
-        blocks = as_blocks(fields.get("content")) if fields else [message]
+    for number, (role, content) in enumerate(messages, first):
+        blocks = as_blocks(content)
         if len(units) + len(blocks) > MAX_PROMPT_UNITS:
             raise TooManyUnitsError
         for place, block in enumerate(blocks):
@@ -207,33 +215,25 @@ def list_message_units(messages: Sequence[object], first: int) -> list[Unit]:
     return units
 
 
-def as_blocks(content: object) -> list[object]:
-    """Return content as blocks: a text is the same as one text block."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return content if isinstance(content, list) else [] if content is None else [content]
-
-
-def _list_system_units(system: object, *, is_first_party: bool) -> Iterator[Unit]:
-    for place, block in enumerate(as_blocks(system)):
-        kind = _kind_of(block)
-        text = as_text(as_object(block).get("text"))
-        # A whole system prompt in one text is never the attribution block alone.
-        if place == 0 and isinstance(system, list) and text.startswith(ATTRIBUTION):
+def _list_system_units(request: Request, *, is_first_party: bool) -> Iterator[Unit]:
+    has_attribution = request.has_attribution
+    for place, block in enumerate(request.system):
+        kind = _kind_of(block.value)
+        if place == 0 and has_attribution:
             if is_first_party:
                 continue
             kind = ATTRIBUTION_BLOCK
-        yield _make_unit("system", place, kind, block)
+        yield _make_unit("system", place, kind, block.value)
 
 
 def _make_message_unit(number: int, place: int, role: str, block: object) -> Unit:
     kind = _kind_of(block)
-    if kind == "text" and isinstance(block, dict):
-        text = block.get("text")
+    if kind == TEXT and isinstance(block, dict):
+        text = block.get(TEXT)
         if isinstance(text, str):
-            return _make_text_unit(number, place, role, text, _read_ttl(block.get("cache_control")))
+            return _make_text_unit(number, place, role, text, read_ttl(block.get(MARKER)))
     bare, marker, images, surplus, cites = _strip(block)
-    if kind in CALL_KINDS and isinstance(bare, dict):
+    if is_call(kind) and isinstance(bare, dict):
         # Clients send a call back without what else upstream said of it.
         bare = {name: bare[name] for name in _OF_CALL if name in bare}
     content = _write(bare)
@@ -242,13 +242,13 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
         kind = CONTINUED
     size = len(content) - surplus
     if kind in THINKING_KINDS:
-        size = len(as_text(as_object(block).get("thinking")))
-    order = _digest_order(bare, content, digest) if kind in CALL_KINDS else digest[:ORDER_BYTES]
+        size = len(as_text(as_object(block).get(THINKING)))
+    order = _digest_order(bare, content, digest) if is_call(kind) else digest[:ORDER_BYTES]
     tool, tool_use_id, is_error = "", "", False
-    if kind == "tool_use":
+    if kind == CALL:
         fields = as_object(block)
         tool, tool_use_id = as_text(fields.get("name")), as_text(fields.get("id"))
-    elif kind == "tool_result":
+    elif kind == RESULT:
         fields = as_object(block)
         tool_use_id = as_text(fields.get("tool_use_id"))
         is_error = fields.get("is_error") is True
@@ -273,9 +273,9 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
 def _make_text_unit(number: int, place: int, role: str, text: str, marker: CacheTtl | None) -> Unit:
     """Return the unit of a text, which most of a long prompt is: no JSON is written for it."""
     content = text.encode("utf-8", "surrogatepass")
-    digest = _digest(_begin_digest(role, "text"), content)
+    digest = _digest(_begin_digest(role, TEXT), content)
     is_continued = number == 0 and text.lstrip().startswith(CONTINUATION)
-    kind = CONTINUED if is_continued else "text"
+    kind = CONTINUED if is_continued else TEXT
     order = digest[:ORDER_BYTES]
     return Unit(
         "messages", number, place, role, kind, digest, order, len(content), marker, 0, False
@@ -318,9 +318,9 @@ def _strip(block: object, *, is_part: bool = False) -> _Stripped:
     if not isinstance(block, dict):
         return _Stripped(block, None, 0, 0, False)
     bare, marker = block, None
-    if "cache_control" in block:
-        marker = _read_ttl(block["cache_control"])
-        bare = {name: value for name, value in block.items() if name != "cache_control"}
+    if MARKER in block:
+        marker = read_ttl(block[MARKER])
+        bare = without_marker(block)
     kind = block.get("type")
     if kind == "image":
         data = as_text(as_object(block.get("source")).get("data"))
@@ -329,7 +329,7 @@ def _strip(block: object, *, is_part: bool = False) -> _Stripped:
         cites = as_object(block["citations"]).get("enabled") is True
         bare = {name: value for name, value in bare.items() if name != "citations"}
         return _Stripped(bare, marker, 0, 0, cites)
-    if kind == "tool_result" and "content" in bare and not is_part:
+    if kind == RESULT and "content" in bare and not is_part:
         return _strip_result(bare, marker)
     return _Stripped(bare, marker, 0, 0, False)
 
@@ -354,16 +354,8 @@ def _list_parts(content: object) -> list[object]:
     return parts
 
 
-def _read_ttl(marker: object) -> CacheTtl | None:
-    """Return the lifetime that a cache marker asks for, None for what is not one."""
-    if not isinstance(marker, dict):
-        return None
-    return "1h" if marker.get("ttl") == "1h" else "5m"
-
-
 def _kind_of(block: object) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return kind[:40] if isinstance(kind, str) and kind else OTHER
+    return as_text(as_object(block).get("type"))[:40] or OTHER
 
 
 def _write(value: object) -> bytes:

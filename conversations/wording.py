@@ -3,24 +3,26 @@
 Both requests are read again for that, which happens only where a cache broke.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 
 from conversations.unit import Unit
-from conversations.units import ATTRIBUTION_BLOCK, TOOL, WEB_SEARCH, Prompt, as_blocks
+from conversations.units import ATTRIBUTION_BLOCK, MCP_SERVER, WEB_SEARCH, Prompt
 from metering.conversation_memory import shared_length
-from wire.json_reading import as_list, as_object, as_text, clean_text
+from wire.block import CALL, RESULT, TEXT, THINKING, THINKING_KINDS, Block, without_marker
+from wire.json_reading import as_object, as_text, clean_text
+from wire.request import Request
 
 MAX_QUOTE_CHARS, MAX_DETAIL_CHARS = 40, 240
 _PLACES = {WEB_SEARCH: "web search", ATTRIBUTION_BLOCK: "the attribution block of Claude Code"}
 _KIND_WORDS = {
-    "text": "text",
-    "tool_use": "tool call",
-    "tool_result": "tool result",
+    TEXT: "text",
+    CALL: "tool call",
+    RESULT: "tool result",
     "image": "image",
     "document": "document",
-    "thinking": "thinking",
+    THINKING: "thinking",
 }
 
 
@@ -93,15 +95,14 @@ def bound(detail: str) -> str:
 
 def find_block(request: Mapping[str, object], unit: Unit) -> object:
     """Return the block of a request that a unit was made of, None where it is not there."""
+    given = Request(request)
+    blocks: Sequence[Block] = given.system
     if unit.level == "messages":
-        messages = as_list(request.get("messages"))
-        message = as_object(messages[unit.message]) if unit.message < len(messages) else {}
-        blocks = as_blocks(message.get("content"))
-    elif unit.level == "system" and unit.kind != WEB_SEARCH:
-        blocks = as_blocks(request.get("system"))
-    else:
-        blocks = as_list(request.get("tools" if unit.kind in (TOOL, WEB_SEARCH) else "mcp_servers"))
-    return blocks[unit.block] if unit.block < len(blocks) else None
+        messages = given.messages[unit.message : unit.message + 1]
+        blocks = messages[0].blocks if messages else ()
+    elif unit.level == "tools" or unit.kind == WEB_SEARCH:
+        blocks = given.mcp_servers if unit.kind == MCP_SERVER else given.tools
+    return blocks[unit.block].value if unit.block < len(blocks) else None
 
 
 def _list_tools(prompt: Prompt, request: Mapping[str, object]) -> dict[str, tuple[Unit, object]]:
@@ -127,33 +128,23 @@ def _name_kind(unit: Unit) -> str:
     kind = _KIND_WORDS.get(unit.kind)
     if kind is None:
         return "a block"
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" if kind != "thinking" else kind
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" if kind != THINKING else kind
 
 
 def _as_text(block: object) -> str:
     """Return what of a block people would compare: its text, or its JSON."""
-    fields = as_object(block)
-    match fields.get("type"):
-        case "text":
-            return as_text(fields.get("text"))
-        case "tool_result":
-            return "\n".join(_list_texts(fields.get("content")))
-        case "tool_use":
-            fields = as_object(fields.get("input"))
-        case "image" | "redacted_thinking":
-            return ""
-        case "thinking":
-            return as_text(fields.get("thinking"))
-    bare = {name: value for name, value in fields.items() if name != "cache_control"}
+    of = Block(block)
+    if of.kind == RESULT:
+        return "\n".join(part.text() for part in of.list_parts())
+    if of.kind == TEXT or of.kind in THINKING_KINDS:
+        return of.text(of.kind)
+    if of.kind == "image":
+        return ""
+    bare = as_object(of.input) if of.kind == CALL else without_marker(of.fields)
     try:
         return orjson.dumps(bare).decode()
     except orjson.JSONEncodeError:  # nested deeply, or lone surrogates
         return ""
-
-
-def _list_texts(content: object) -> Iterator[str]:
-    for part in as_blocks(content):
-        yield as_text(as_object(part).get("text"))
 
 
 def _compare_texts(before: str, now: str) -> str | None:

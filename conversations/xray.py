@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 import orjson
 
 from conversations.json_spans import JsonText, Place
-from conversations.unit import CALL_KINDS
-from conversations.units import ATTRIBUTION
+from wire.block import is_call, is_result
 from wire.json_weight import is_light
+from wire.request import ATTRIBUTION
 
 type Category = Literal[
     "tool",
@@ -46,7 +46,6 @@ _TEXTS: dict[object, Category] = {
     "assistant": "assistant_text",
     "system": "system_message",
 }
-_RESULT = re.compile(r"(?:.*_)?tool_result")
 _REMINDER, _REMINDER_END = b"<system-reminder>", b"</system-reminder>"
 # How Claude Code heads the memory files that it puts into a reminder: path, a few words, colon. Without the
 # limits each beginning would look through all the others after it.
@@ -168,12 +167,12 @@ def _read_block(
         yield _inner(fields["thinking"], "thinking")
     elif kind == "redacted_thinking" and "data" in fields:
         yield _inner(fields["data"], "thinking")
-    elif kind in CALL_KINDS and "input" in fields:
+    elif is_call(kind) and "input" in fields:
         name = _read_text(text, fields.get("name"))
         if name is not None and (call := _read_text(text, fields.get("id"))) is not None:
             names[call] = name
         yield Span(*fields["input"], "tool_call", name)
-    elif _RESULT.fullmatch(kind) and "content" in fields:
+    elif is_result(kind) and "content" in fields:
         name = names.get(_read_text(text, fields.get("tool_use_id")))
         yield from _read_result(text, fields["content"], name)
     elif kind in ("image", "document") and "source" in fields:

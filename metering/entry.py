@@ -10,8 +10,9 @@ from typing import Literal, NamedTuple
 from metering.billing import Billing
 from metering.delivered import OutputSize
 from metering.rate_limits import RateLimits
-from metering.request_facts import CacheTtl, ThreadStep
 from metering.token_counts import UNKNOWN, TokenCounts
+from wire.block import CacheTtl
+from wire.request import ThreadStep
 
 type Outcome = Literal[
     "complete",

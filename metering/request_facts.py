@@ -8,13 +8,14 @@ hence the strict bound: the entry of a request that is too large to be read lack
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import orjson
 
 from metering.title import find_title
+from wire.block import CacheTtl
 from wire.json_reading import as_list, as_object, as_objects, as_text, parse_object
 from wire.json_weight import is_light
+from wire.request import ThreadStep, read_thread
 
 MAX_VALUES = 100_000  # parsing so many takes some 30 ms
 MAX_NAME_CHARS = 200
@@ -40,8 +41,6 @@ _BREAKPOINT = re.compile(rb'"cache_control"\s*+:\s*+\{([^{}]*+)\}')
 _ONE_HOUR = re.compile(rb'"ttl"\s*+:\s*+"1h"')
 
 type Fields = dict[str, object]
-type CacheTtl = Literal["5m", "1h"]
-type ThreadStep = Literal["create", "continue"]
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
@@ -162,7 +161,7 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
     message_count = _as_number(fields.get("messages"))
     tool_count = _as_number(fields.get("tools"))
     has_no_tools = message_count is not None and "tools" not in fields
-    thread, thread_previous_id = _find_thread(fields.get("thread"))
+    thread = read_thread(fields.get("thread"))
     return RequestFacts(
         model=_as_name(fields.get("model")),
         session_id=_find_session(fields.get("metadata")),
@@ -173,21 +172,10 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
         thinking_budget=_as_number(fields.get("thinking")),
         cache_ttl=find_longest_ttl(fields.get(CACHE_TTL)),
         title_text=_as_name(fields.get(TITLE)),
-        thread=thread,
-        thread_previous_id=thread_previous_id,
+        thread=thread.step,
+        thread_previous_id=_as_name(thread.previous_id),
         bill_to=_as_name(fields.get("billing_policy")),
     )
-
-
-def _find_thread(thread: object) -> tuple[ThreadStep | None, str | None]:
-    """Return whether a request begins or continues a message thread, and the message that it continues."""
-    fields = as_object(thread)
-    match fields.get("type"):
-        case "create":
-            return "create", None
-        case "continue":
-            return "continue", _as_name(fields.get("previous_message_id"))
-    return None, None
 
 
 def _find_session(metadata: object) -> str | None:

@@ -20,7 +20,6 @@ from metering.conversation_memory import (
 from metering.request_facts import (
     CACHE_TTL,
     TITLE,
-    CacheTtl,
     Fields,
     find_cache_ttl,
     find_fields,
@@ -29,6 +28,7 @@ from metering.request_facts import (
 )
 from metering.request_parts import PartParser, find_first_message, find_last_starts
 from metering.title import find_title
+from wire.block import CacheTtl
 
 LARGE_JSON_BYTES = 4 * 1024 * 1024  # a larger one is not remembered
 MAX_STARTS = 64  # remembered of a conversation

@@ -5,7 +5,7 @@ part is in. The number of messages of the earlier calls says which of them had i
 enough for a whole conversation. Where an early message was edited meanwhile, that is a little wrong.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -14,8 +14,9 @@ from conversations.context import read_context
 from conversations.prompt_bill import PromptBill
 from conversations.savings.calls import Chain, SavingsCall
 from conversations.token_shares import Share
-from conversations.unit import CALL_KINDS
-from wire.json_reading import as_list, as_object, as_text, parse_object
+from wire.block import Block
+from wire.json_reading import as_object, as_text
+from wire.request import Request
 
 DIGEST_BYTES = 16
 MAX_PATH_CHARS = 160
@@ -72,7 +73,7 @@ def read_contents(body: bytes, call: SavingsCall, cache_rules: ModelRules) -> Co
     """Return the contents of the request of a call. Never raises."""
     context = read_context(body, PromptBill(tokens=call.tokens, cents={}), call.model, cache_rules)
     places = _place(context.shares, context.added_before)
-    asked, texts = _read_blocks(parse_object(body) or {})
+    asked, texts = _read_blocks(Request.parse(body))
     blocks: dict[Place, list[Part]] = {}
     tools: list[Tool] = []
     called: set[str] = set()
@@ -104,30 +105,28 @@ def _place(shares: Sequence[Share], before: int) -> list[tuple[Share, int]]:
 
 
 def _read_blocks(
-    request: Mapping[str, object],
+    request: Request | None,
 ) -> tuple[dict[str, str], dict[Place, tuple[str, bytes]]]:
     """Return the tools that were called, by the ids of the calls, and the tool results, by place.
 
     A tool comes with its path, a result as the id of its call and its digest."""
     asked: dict[str, str] = {}
     results: dict[Place, tuple[str, bytes]] = {}
-    for number, message in enumerate(as_list(request.get("messages"))):
-        for place, item in enumerate(as_list(as_object(message).get("content"))):
-            block = as_object(item)
-            kind = as_text(block.get("type"))
-            if kind in CALL_KINDS:
-                asked[as_text(block.get("id"))] = _name(block)
-            elif kind.endswith("tool_result"):
-                digest = blake2b(repr(block.get("content")).encode("utf-8", "replace"))
-                results[number, place] = as_text(block.get("tool_use_id")), digest.digest()
+    for number, message in enumerate(request.messages if request else ()):
+        for place, block in enumerate(message.blocks):
+            if block.is_call:
+                asked[block.call_id] = _name(block)
+            elif block.is_result:
+                digest = blake2b(repr(block.content).encode("utf-8", "replace"))
+                results[number, place] = block.call_id, digest.digest()
     return asked, results
 
 
-def _name(block: Mapping[str, object]) -> str:
-    name, given = as_text(block.get("name")), as_object(block.get("input"))
+def _name(call: Block) -> str:
+    given = as_object(call.input)
     paths = (as_text(given.get(key)) for key in _PATHS)
     path = next((each for each in paths if each), "")[:MAX_PATH_CHARS]
-    return f"{name} {path}".strip()
+    return f"{call.name} {path}".strip()
 
 
 def _join(parts: Sequence[Part]) -> Part:

@@ -11,12 +11,12 @@ from conversations.units import (
     TOOL,
     WEB_SEARCH,
     Prompt,
-    as_blocks,
     list_front_units,
     read_prompt,
 )
 from conversations.wording import find_block
 from metering.formats import format_count
+from wire.block import as_blocks
 from wire.json_reading import as_list, as_object, as_text
 
 MAX_SETTINGS, MAX_DEPTH = 300, 4

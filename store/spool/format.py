@@ -42,7 +42,9 @@ from typing import Literal, NamedTuple
 import orjson
 
 from metering.billing import CredentialKind
-from metering.request_facts import CacheTtl, RequestFacts, ThreadStep
+from metering.request_facts import RequestFacts
+from wire.block import CacheTtl
+from wire.request import ThreadStep
 
 FRAME = struct.Struct(">cdI")
 EMPTY_REQUEST = FRAME.pack(b"Q", 0, 0)

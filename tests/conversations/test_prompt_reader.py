@@ -70,8 +70,9 @@ def test_only_what_is_new_is_analysed(monkeypatch):
     counted: list[int] = []
 
     def count(messages, first):
-        counted.append(len(messages))
-        return list_message_units(messages, first)
+        given = list(messages)
+        counted.append(len(given))
+        return list_message_units(given, first)
 
     monkeypatch.setattr(prompt_reader, "list_message_units", count)
     reader = PromptReader()
