@@ -15,6 +15,7 @@ from itertools import islice
 from typing import NamedTuple, TypeGuard
 
 from wire.block import INPUT, THINKING, Block
+from wire.chat_completions import read_chat
 from wire.envelope import find_kind, is_document, is_fallback
 from wire.json_reading import as_list, as_object, decode_string, parse_object
 from wire.sse import BLANK_LINE, parse_events
@@ -104,6 +105,8 @@ def read_content(body: bytes, max_events: int = MAX_EVENTS) -> Content:
     """Return the content of a decoded body, whole or cut. It may not be changed: others get it too.
 
     Never raises."""
+    if (chat := read_chat(body, max_events)) is not None:
+        return Content([Block(each) for each in as_list(chat["content"])])
     if is_document(body):
         document = parse_object(body) or {}
         return Content([Block(each) for each in as_list(document.get("content"))])

@@ -9,6 +9,7 @@ from dashboard.call.blocks.view import Block, short
 from dashboard.call.conversation import MAX_CHARS
 from dashboard.call.excerpts import EMPTY, Allowance, Excerpt
 from wire import content
+from wire.chat_completions import read_chat
 from wire.envelope import Envelope, read_envelope
 from wire.json_reading import as_list
 from wire.sse import looks_like_sse
@@ -50,6 +51,10 @@ def parse_response(
     """Return the response in a body, or None if it is not a message, an error or a stream of these.
     ``address`` is that of the body, ``is_plain`` that of ``Room``. Never raises."""
     room = Room(allowance=Allowance(max_chars), address=address, is_plain=is_plain)
+    if (chat := read_chat(body[:MAX_STREAM_BYTES], max_events)) is not None:
+        said = Envelope()
+        said.read_document(chat)
+        return replace(_make(said, as_list(chat["content"]), room), is_cut=not said.stop_reason)
     said = read_envelope(body)
     if said.is_document:
         if said.is_error or said.error:

@@ -25,6 +25,7 @@ from dashboard.call.conversation import (
 )
 from dashboard.call.excerpts import Allowance
 from dashboard.call.response import MessageResponse, parse_response
+from tests.metering.test_chat_completions import END, LAST, PARTS
 from tests.recorded import CASES, RECORDED, needs_recorded
 from tests.store.traffic import agent_requests
 from wire import json_reading
@@ -337,6 +338,14 @@ def test_a_json_answer_is_shown():
     assert [block.text for block in found.blocks] == ["Hi"]
     assert json.loads(found.usage.text) == {"output_tokens": 3}
     assert not found.is_cut
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_chat_completion_is_shown_as_a_message_is(is_cut):
+    found = answer_of(b"".join(PARTS[:-1] if is_cut else (*PARTS, LAST, END)))
+    assert [block.text for block in found.blocks] == ["Hey"]
+    assert found.is_cut is is_cut
+    assert dict(found.facts).get("Stop reason") == (None if is_cut else "stop")
 
 
 def test_an_error_is_shown():
