@@ -3,6 +3,7 @@
 Both begin with the same files of a spool, and end with the recorder of one machine.
 """
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -20,20 +21,33 @@ from extensions.cluster.tests.spools import make_head, receive
 from recorder.disk import DiskRoom
 from recorder.ingest import Ingester
 from store.price_file import load_prices
-from store.spool.format import Ending, Rejection, RequestHead, ResponseHead, TransportOutcome
+from store.spool.format import (
+    Ending,
+    Record,
+    Rejection,
+    RequestHead,
+    ResponseHead,
+    TransportOutcome,
+)
 from store.spool.writer import SpoolRun
 from store.traces.paths import find_trace_files, trace_path
 from tests.addon.endpoints import ENDPOINT
 from tests.addon.spooling import ARRIVED_AT
 from tests.live.service import Row
 from tests.live.test_recorded import EXCHANGES, Exchange, check_entry, cut_at
+from tests.metering.test_batch_results import MESSAGE, write as write_result
+from tests.metering.test_object_reading import SESSION, make_event
 from tests.recorded import needs_recorded
 from tests.redis_server import RedisServer
 
 type Write = Callable[[SpoolRun, RequestHead], None]
 
 WAYS = ("spool", "redis")
-QUERIES = ("select * from usage_log", "select * from rejections_hourly")
+QUERIES = (
+    "select * from usage_log",
+    "select * from rejections_hourly",
+    "select * from upstream_objects",
+)
 ANSWER = b'{"type":"message","usage":{"input_tokens":1,"output_tokens":2}}'
 
 
@@ -148,6 +162,18 @@ def write_rejections(run: SpoolRun, head: RequestHead) -> None:
     )
 
 
+def write_report(record: Record, body: bytes, path: str) -> Write:
+    """Write a response that reports what other calls have used."""
+
+    def write(run: SpoolRun, head: RequestHead) -> None:
+        file = run.create(replace(head, record=record, path_query=path), b"")
+        file.write_response_head(ResponseHead(status_code=200), 1.0)
+        file.write_chunk(body, 2.0)
+        file.finish(Ending(outcome="complete", duration_ms=3.0), 3.0)
+
+    return write
+
+
 # What is written, and the outcome of the entry that it becomes.
 KINDS: Mapping[str, tuple[Write, str | None]] = {
     "whole": (write_ending("complete"), "complete"),
@@ -162,6 +188,26 @@ KINDS: Mapping[str, tuple[Write, str | None]] = {
     "killed": (write_ending(None), "proxy_restarted"),
     "killed-early": (write_request_alone, "proxy_restarted"),
     "rejected": (write_rejections, None),
+    "batch": (
+        write_report(
+            "batch_results",
+            write_result({"type": "succeeded", "message": MESSAGE}),
+            "/v1/messages/batches/b/results",
+        ),
+        "complete",
+    ),
+    "session": (
+        write_report("session", json.dumps(SESSION).encode(), "/v1/sessions/sesn_1"),
+        None,
+    ),
+    "session-events": (
+        write_report(
+            "session_events",
+            json.dumps({"data": [make_event("2026-01-01T00:00:00Z", 3)]}).encode(),
+            "/v1/sessions/sesn_1/events",
+        ),
+        None,
+    ),
 }
 
 
@@ -181,6 +227,8 @@ def test_every_kind_of_call_is_the_same_entry(url: str, tmp_path: Path) -> None:
     assert found["redis"] == found["spool"]
     assert found["redis"].keys() == KINDS.keys()
     for kind, (_, outcome) in KINDS.items():
-        rows, rejections = found["redis"][kind].values()
+        rows, rejections, objects = found["redis"][kind].values()
         assert [row["outcome"] for row in rows] == ([] if outcome is None else [outcome])
-        assert [each["count"] for each in rejections] == ([3] if outcome is None else [])
+        assert [each["count"] for each in rejections] == ([3] if kind == "rejected" else [])
+        ids = [each["object_id"] for each in objects]
+        assert ids == (["sesn_1"] if kind.startswith("session") else [])
