@@ -11,7 +11,7 @@ Never a break: the first call of a conversation, the first one after its history
 call, a prompt that is too short to be cached.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,6 +26,7 @@ from metering.billed_passes import Call
 from metering.model_names import is_same_model
 from metering.prices import PriceTable
 from metering.rewrites import COMPONENTS, price_rewritten, share_rewritten
+from wire.request import Request
 
 METHOD = 1  # of all that is stored of a break; a change of the rules gets the next number
 MIN_MISSED_TOKENS, MIN_MISSED_SHARE = 2_000, Decimal("0.05")
@@ -108,7 +109,7 @@ def explain_break(
     *,
     prompt: Prompt | None = None,
     before: Prompt | None = None,
-    requests: tuple[Mapping[str, object], Mapping[str, object]] | None = None,
+    requests: tuple[Request, Request] | None = None,
     report: CacheReport = NO_REPORT,
 ) -> CacheBreak:
     """Return a break with its cost and its cause.

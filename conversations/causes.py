@@ -7,7 +7,6 @@ contradicts a difference: a marker stands before it in both requests, and yet no
 read.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
@@ -28,11 +27,12 @@ from conversations.wording import (
 )
 from metering.model_names import is_same_model
 from wire.block import RESULT, THINKING_KINDS, CacheTtl
+from wire.request import Request
 
 type Cause = Literal[
     "system", "tools", "messages", "model", "order", "expired", "marker", "unknown"
 ]
-type Requests = tuple[Mapping[str, object], Mapping[str, object]]
+type Requests = tuple[Request, Request]
 
 # A size that is estimated by bytes may be off by so much.
 FAR_BELOW, NEAR = 0.5, 1.3

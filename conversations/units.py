@@ -206,12 +206,12 @@ def list_front_units(
 def list_message_units(messages: Iterable[Message], first: int) -> list[Unit]:
     """Return the units of messages, of which the first one has this number."""
     units: list[Unit] = []
-    for number, (role, content) in enumerate(messages, first):
-        blocks = as_blocks(content)
+    for number, message in enumerate(messages, first):
+        blocks = as_blocks(message.content)
         if len(units) + len(blocks) > MAX_PROMPT_UNITS:
             raise TooManyUnitsError
         for place, block in enumerate(blocks):
-            units.append(_make_message_unit(number, place, role, block))
+            units.append(_make_message_unit(number, place, message.role, block))
     return units
 
 

@@ -3,32 +3,30 @@
 Both requests are read again for that, which happens only where a cache broke.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import orjson
 
 from conversations.unit import Unit
-from conversations.units import ATTRIBUTION_BLOCK, MCP_SERVER, WEB_SEARCH, Prompt
+from conversations.units import ATTRIBUTION_BLOCK, TOOL, WEB_SEARCH, Prompt
 from metering.conversation_memory import shared_length
-from wire.block import CALL, RESULT, TEXT, THINKING, THINKING_KINDS, Block, without_marker
+from wire.block import CALL, Block, without_marker
 from wire.json_reading import as_object, as_text, clean_text
 from wire.request import Request
 
 MAX_QUOTE_CHARS, MAX_DETAIL_CHARS = 40, 240
 _PLACES = {WEB_SEARCH: "web search", ATTRIBUTION_BLOCK: "the attribution block of Claude Code"}
 _KIND_WORDS = {
-    TEXT: "text",
-    CALL: "tool call",
-    RESULT: "tool result",
+    "text": "text",
+    "tool_use": "tool call",
+    "tool_result": "tool result",
     "image": "image",
     "document": "document",
-    THINKING: "thinking",
+    "thinking": "thinking",
 }
 
 
-def describe_tools(
-    before: Prompt, now: Prompt, requests: tuple[Mapping[str, object], Mapping[str, object]]
-) -> str:
+def describe_tools(before: Prompt, now: Prompt, requests: tuple[Request, Request]) -> str:
     """Return which tools were added, removed, changed or moved, as a clause."""
     old = _list_tools(before, requests[0])
     new = _list_tools(now, requests[1])
@@ -52,7 +50,7 @@ def describe_unit(
     before: Prompt,
     now: Prompt,
     index: tuple[int, int],
-    requests: tuple[Mapping[str, object], Mapping[str, object]],
+    requests: tuple[Request, Request],
 ) -> str:
     """Return what happened to the unit with this index in each prompt, as a clause."""
     old = before.units[index[0]] if index[0] < len(before.units) else None
@@ -93,28 +91,28 @@ def bound(detail: str) -> str:
     return clean_text(detail, MAX_DETAIL_CHARS) or ""
 
 
-def find_block(request: Mapping[str, object], unit: Unit) -> object:
+def find_block(request: Request, unit: Unit) -> Block | None:
     """Return the block of a request that a unit was made of, None where it is not there."""
-    given = Request(request)
-    blocks: Sequence[Block] = given.system
+    blocks: Sequence[Block]
     if unit.level == "messages":
-        messages = given.messages[unit.message : unit.message + 1]
-        blocks = messages[0].blocks if messages else ()
-    elif unit.level == "tools" or unit.kind == WEB_SEARCH:
-        blocks = given.mcp_servers if unit.kind == MCP_SERVER else given.tools
-    return blocks[unit.block].value if unit.block < len(blocks) else None
+        messages = request.messages
+        blocks = messages[unit.message].blocks if unit.message < len(messages) else ()
+    elif unit.level == "system" and unit.kind != WEB_SEARCH:
+        blocks = request.system
+    else:
+        blocks = request.tools if unit.kind in (TOOL, WEB_SEARCH) else request.mcp_servers
+    return blocks[unit.block] if unit.block < len(blocks) else None
 
 
-def _list_tools(prompt: Prompt, request: Mapping[str, object]) -> dict[str, tuple[Unit, object]]:
+def _list_tools(prompt: Prompt, request: Request) -> dict[str, tuple[Unit, Block]]:
     """Return tools by name. Of two with one name the later one counts."""
-    found: dict[str, tuple[Unit, object]] = {}
+    found: dict[str, tuple[Unit, Block]] = {}
     for unit in prompt.units:
         if unit.level != "tools":
             break
-        tool = find_block(request, unit)
-        fields = as_object(tool)
-        name = as_text(fields.get("name")) or as_text(fields.get("mcp_server_name"))
-        found[name or as_text(fields.get("type")) or "(without a name)"] = unit, tool
+        tool = find_block(request, unit) or Block(None)
+        name = tool.name or as_text(tool.fields.get("mcp_server_name"))
+        found[name or tool.kind or "(without a name)"] = unit, tool
     return found
 
 
@@ -128,21 +126,23 @@ def _name_kind(unit: Unit) -> str:
     kind = _KIND_WORDS.get(unit.kind)
     if kind is None:
         return "a block"
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" if kind != THINKING else kind
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" if kind != "thinking" else kind
 
 
-def _as_text(block: object) -> str:
+def _as_text(block: Block | None) -> str:
     """Return what of a block people would compare: its text, or its JSON."""
-    of = Block(block)
-    if of.kind == RESULT:
-        return "\n".join(part.text() for part in of.list_parts())
-    if of.kind == TEXT or of.kind in THINKING_KINDS:
-        return of.text(of.kind)
-    if of.kind == "image":
-        return ""
-    bare = as_object(of.input) if of.kind == CALL else without_marker(of.fields)
+    if block is None:
+        return "{}"
+    match block.kind:
+        case "text" | "thinking" as name:
+            return block.text(name)
+        case "tool_result":
+            return "\n".join(part.text() for part in block.list_parts())
+        case "image" | "redacted_thinking":
+            return ""
+    fields = as_object(block.input) if block.kind == CALL else block.fields
     try:
-        return orjson.dumps(bare).decode()
+        return orjson.dumps(without_marker(fields)).decode()
     except orjson.JSONEncodeError:  # nested deeply, or lone surrogates
         return ""
 

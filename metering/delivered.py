@@ -78,7 +78,7 @@ def measure_sample(blocks: Iterable[Block], scale: float = 1) -> Delivered:
         if kind.endswith("tool_use"):
             text += TOOL_CHARACTERS + _measure_input(block)
         elif kind == "text":
-            citations = len(as_list(block.fields.get("citations"))) + len(block.citations)
+            citations = len(as_list(block.fields.get("citations"))) + len(block.citations or ())
             text += measure_text(block.text(TEXT)) + CITATION_CHARACTERS * citations
         elif kind == "thinking":
             thinking_blocks += 1
@@ -99,7 +99,7 @@ def measure_text(text: str) -> int:
 
 
 def _measure_input(block: Block) -> int:
-    if INPUT in block.parts:
+    if block.parts and INPUT in block.parts:
         return measure_text(block.added(INPUT))
     try:
         return len(orjson.dumps(block.input)) if block.input else 0

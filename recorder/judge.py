@@ -45,7 +45,8 @@ from runtime.trouble_log import TroubleLog
 from store.traces.calls import cache_breaks
 from store.traces.calls.costs import to_real
 from store.traces.calls.judgements import Judgement
-from wire.json_reading import clean_text, parse_object
+from wire.json_reading import clean_text
+from wire.request import Request
 
 logger = logging.getLogger(__name__)
 
@@ -277,9 +278,9 @@ def _has_named(candidates: Sequence[CallSummary], call: CallSummary) -> bool:
     return any(each.message_id == call.previous_message_id for each in candidates)
 
 
-def _parse_whole(call: RecordedCall) -> dict[str, object] | None:
+def _parse_whole(call: RecordedCall) -> Request | None:
     """Return a request, None for one that sends only a part of its prompt."""
-    return None if call.entry.thread == "continue" else parse_object(call.request or b"")
+    return None if call.entry.thread == "continue" else Request.parse(call.request or b"")
 
 
 def _name_failed_tools(before: CallSummary, prompt: Prompt | None) -> str | None:

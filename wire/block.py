@@ -2,11 +2,9 @@
 
 A block of a response may still grow, by the deltas of its stream."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from wire.json_reading import as_list, as_object, as_text, parse_json
+from wire.json_reading import as_list, as_text, parse_json
 
 TEXT, THINKING, INPUT, SUMMARY = "text", "thinking", "partial_json", "content"
 CALL: Final = "tool_use"
@@ -20,26 +18,26 @@ MARKER = "cache_control"
 type CacheTtl = Literal["5m", "1h"]
 
 
-@dataclass(slots=True)
 class Block:
     """A content block.
 
-    ``value`` is what a document has there, normally an object, or the block as it began in a stream;
-    ``parts`` are the texts that deltas added, by the name of their field."""
+    ``value`` is what a document has there, normally an object, or the block as it began in a stream, and
+    ``fields`` are its fields. ``parts`` are the texts that deltas added, by the name of their field, and
+    ``citations`` what they cite."""
 
-    value: object
-    parts: dict[str, list[str]] = field(default_factory=dict)
-    citations: list[object] = field(default_factory=list)
+    __slots__ = ("citations", "fields", "parts", "value")
 
-    @property
-    def fields(self) -> dict[str, object]:
-        """Return the fields of the block, without what deltas added."""
-        return as_object(self.value)
+    def __init__(self, value: object) -> None:
+        self.value = value
+        self.fields: dict[str, object] = value if isinstance(value, dict) else {}
+        self.parts: dict[str, list[str]] | None = None  # most blocks never grow
+        self.citations: list[object] | None = None
 
     @property
     def kind(self) -> str:
         """Return upstream's type of the block, such as ``tool_use``; empty where it was lost."""
-        return as_text(self.fields.get("type"))
+        kind = self.fields.get("type")
+        return kind if isinstance(kind, str) else ""
 
     @property
     def is_fallback(self) -> bool:
@@ -76,7 +74,7 @@ class Block:
     @property
     def ttl(self) -> CacheTtl | None:
         """Return the lifetime that its cache marker asks for, None without one."""
-        return read_ttl(self.fields.get(MARKER))
+        return read_ttl(self.fields[MARKER]) if MARKER in self.fields else None
 
     @property
     def content(self) -> object:
@@ -90,15 +88,25 @@ class Block:
     @property
     def input(self) -> object:
         """Return the input of a tool, or its text where that is no JSON, as in a block that was cut."""
-        if INPUT not in self.parts:
+        if INPUT not in (self.parts or ()):
             return self.fields.get("input")
         written = self.added(INPUT)
         parsed = parse_json(written.encode())
         return written if parsed is None else parsed
 
+    def add(self, name: str, text: str) -> None:
+        """Add the text of a delta to a field."""
+        self.parts = self.parts or {}
+        self.parts.setdefault(name, []).append(text)
+
+    def add_citation(self, citation: object) -> None:
+        """Add a citation."""
+        self.citations = self.citations or []
+        self.citations.append(citation)
+
     def added(self, name: str) -> str:
         """Return what deltas added to a field. A character may have been cut between two of them."""
-        parts = self.parts.get(name, [])
+        parts = (self.parts or {}).get(name, [])
         if len(parts) > 1:
             parts[:] = ["".join(parts)]
         return join_surrogates(parts[0]) if parts else ""
@@ -110,7 +118,7 @@ class Block:
     def to_fields(self) -> dict[str, object]:
         """Return the block as a document has it."""
         fields = dict(self.fields)
-        for name in self.parts:
+        for name in self.parts or ():
             if name == INPUT:
                 fields["input"] = self.input
             else:
@@ -149,8 +157,10 @@ def read_ttl(marker: object) -> CacheTtl | None:
     return "1h" if marker.get("ttl") == "1h" else "5m"
 
 
-def without_marker(fields: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields of a block but its cache marker."""
+def without_marker(fields: dict[str, object]) -> dict[str, object]:
+    """Return the fields of a block but its cache marker: the same object where there is none."""
+    if MARKER not in fields:
+        return fields
     return {name: value for name, value in fields.items() if name != MARKER}
 
 

@@ -77,7 +77,7 @@ class ContentReader:
             return
         if "citation" in change.fields:
             block.fields.setdefault("type", "text")
-            block.citations.append(change.fields["citation"])
+            block.add_citation(change.fields["citation"])
             return
         for name, value in change.fields.items():
             if name != "type" and isinstance(value, str):
@@ -204,7 +204,7 @@ def _read_change(kind: str, document: Fields) -> Change | None:
 def _add(block: Block, name: str, text: str) -> None:
     if text:
         block.fields.setdefault("type", _KINDS.get(name, "text"))
-        block.parts.setdefault(name, []).append(text)
+        block.add(name, text)
 
 
 def _is_index(value: object) -> TypeGuard[int]:

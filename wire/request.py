@@ -1,6 +1,7 @@
 """A request, of which nothing is read before it is asked for. Never raises, whatever the document has."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Literal, NamedTuple, Self
 
 from wire.block import (
@@ -34,10 +35,11 @@ class Thread(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message. ``content`` is a text or a list of blocks."""
+    """A message. ``content`` is a text or a list of blocks; ``is_complete``: role and content are there."""
 
     role: str
     content: object
+    is_complete: bool = True
 
     @property
     def blocks(self) -> list[Block]:
@@ -87,12 +89,12 @@ class Request:
         """Return the fields that are not the prompt."""
         return {name: self.fields[name] for name in self.fields if name not in PROMPT_FIELDS}
 
-    @property
+    @cached_property
     def tools(self) -> list[Tool]:
         """Return the definitions of tools."""
         return [Tool(each) for each in as_list(self.fields.get("tools"))]
 
-    @property
+    @cached_property
     def mcp_servers(self) -> list[Block]:
         """Return what the prompt has of MCP servers: their names and which of their tools there are."""
         servers = map(as_object, as_list(self.fields.get("mcp_servers")))
@@ -100,7 +102,7 @@ class Request:
             Block({name: each[name] for name in _OF_SERVER if name in each}) for each in servers
         ]
 
-    @property
+    @cached_property
     def system(self) -> list[Block]:
         """Return the blocks of the system prompt."""
         return list_blocks(self.fields.get("system"))
@@ -119,7 +121,7 @@ class Request:
         """Return whether there is a list of messages, as every request for messages has one."""
         return isinstance(self.fields.get("messages"), list)
 
-    @property
+    @cached_property
     def messages(self) -> list[Message]:
         """Return the messages."""
         return list(read_messages(as_list(self.fields.get("messages"))))
@@ -144,9 +146,11 @@ def read_messages(messages: Sequence[object]) -> Iterator[Message]:
     """Yield messages as values. What is no message has no role, and is a block itself."""
     for each in messages:
         if isinstance(each, dict):
-            yield Message(as_text(each.get("role")), each.get("content"))
+            yield Message(
+                as_text(each.get("role")), each.get("content"), "role" in each and "content" in each
+            )
         else:
-            yield Message("", [each])
+            yield Message("", [each], False)
 
 
 def read_thread(thread: object) -> Thread:
@@ -171,7 +175,6 @@ def _normalize_block(block: object) -> object:
     if is_result(as_text(bare.get("type"))):
         # A part of a result has no results in it.
         parts = as_blocks(bare.get("content"))
-        bare["content"] = [
-            without_marker(each) if isinstance(each, dict) else each for each in parts
-        ]
+        inner = [without_marker(each) if isinstance(each, dict) else each for each in parts]
+        return bare | {"content": inner}
     return bare

@@ -16,7 +16,7 @@ from runtime.safe_text import reveal
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
 from store.traces.calls.threads import read_whole_request
-from wire.json_reading import parse_object
+from wire.request import Request
 
 MAX_BODY_BYTES = 24 << 20
 MAX_RESPONSE_CHARS = 100_000
@@ -158,7 +158,7 @@ def _read_request(call: Call, reader: CallReader, missing: list[str]) -> Request
     body = _read_body(call, "request", call.request, reader, missing)
     if body is None:
         return None
-    request = parse_object(body)
+    request = Request.parse(body)
     if request is None:
         missing.append(f"The request of call {call.id} is not a JSON object.")
         return None

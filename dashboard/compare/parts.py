@@ -16,11 +16,11 @@ from conversations.units import (
 )
 from conversations.wording import find_block
 from metering.formats import format_count
-from wire.block import as_blocks
-from wire.json_reading import as_list, as_object, as_text
+from wire.block import Block, without_marker
+from wire.json_reading import as_text
+from wire.request import Request
 
 MAX_SETTINGS, MAX_DEPTH = 300, 4
-_PROMPT = ("tools", "system", "messages")
 _LABELS = {
     "text": "Text",
     "tool_use": "Tool call",
@@ -38,12 +38,12 @@ class Part:
     label: str
     digest: bytes
     order: bytes
-    content: object
+    block: Block
 
     @property
     def text(self) -> str:
         """Return what people would compare of it."""
-        return read_text(self.content)
+        return _read_text(self.block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +75,22 @@ class RequestParts:
     markers: tuple[str, ...]
 
 
-def take_apart(request: Mapping[str, object]) -> RequestParts:
+def take_apart(request: Request) -> RequestParts:
     """Return the parts of a request. Never raises."""
-    prompt = read_prompt(request, is_first_party=False)
+    prompt = read_prompt(request.fields, is_first_party=False)
     return RequestParts(
         tools=tuple(_list_tools(request, prompt)),
         system=tuple(
-            Item(name=f"System block {unit.block + 1}", match_key="", parts=(_read(request, unit),))
+            Item(
+                name=f"System block {unit.block + 1}",
+                match_key="",
+                parts=(_make_part("", unit, find_block(request, unit)),),
+            )
             for unit in prompt.units
             if unit.level == "system" and unit.kind != WEB_SEARCH
         ),
         messages=tuple(_list_messages(request, prompt)),
-        settings=dict(_list_settings(request)),
+        settings=dict(_list_settings(request.settings)),
         markers=tuple(
             f"{_name_place(request, prompt.units[marker.place])} ({marker.ttl})"
             for marker in prompt.markers
@@ -94,31 +98,27 @@ def take_apart(request: Mapping[str, object]) -> RequestParts:
     )
 
 
-def read_text(block: object) -> str:
+def _read_text(block: Block) -> str:
     """Return the text of a block, or its JSON with sorted keys and without cache markers."""
-    fields = as_object(block)
-    match fields.get("type"):
-        case "text":
-            return as_text(fields.get("text"))
-        case "thinking":
-            return as_text(fields.get("thinking"))
+    match block.kind:
+        case "text" | "thinking" as name:
+            return block.text(name)
         case "tool_result":
-            return "\n".join(map(_read_result, as_blocks(fields.get("content"))))
+            return "\n".join(map(_read_part, block.list_parts()))
         case "tool_use":
-            return f"{as_text(fields.get('name'))} {_write(fields.get('input'))}"
+            return f"{block.name} {_write(block.input)}"
     return _write(_shorten(block))
 
 
-def _read_result(part: object) -> str:
-    fields = as_object(part)
-    return as_text(fields["text"]) if "text" in fields else _write(_shorten(part))
+def _read_part(part: Block) -> str:
+    return part.text() if "text" in part.fields else _write(_shorten(part))
 
 
-def _shorten(block: object) -> object:
+def _shorten(block: Block) -> object:
     """Return a block without its marker, and with only the length of encoded data."""
-    if not isinstance(block, dict):
-        return block
-    bare = {name: value for name, value in block.items() if name != "cache_control"}
+    if not isinstance(block.value, dict):
+        return block.value
+    bare = without_marker(block.fields)
     source = bare.get("source")
     if isinstance(source, dict) and source.get("type") == "base64":
         bare["source"] = source | {
@@ -127,66 +127,51 @@ def _shorten(block: object) -> object:
     return bare
 
 
-def _list_tools(request: Mapping[str, object], prompt: Prompt) -> Iterator[Item]:
+def _list_tools(request: Request, prompt: Prompt) -> Iterator[Item]:
     """Yield all tools in their order, those whose loading is deferred too, and MCP servers."""
     units = {unit.block: unit for unit in prompt.units if unit.kind in (TOOL, WEB_SEARCH)}
-    for place, tool in enumerate(as_list(request.get("tools"))):
-        fields = as_object(tool)
-        name = as_text(fields.get("name")) or as_text(fields.get("type")) or f"number {place + 1}"
+    for place, tool in enumerate(request.tools):
+        name = tool.name or tool.kind or f"number {place + 1}"
         unit = units.get(place)
         if unit is None:  # deferred, so no part of the prompt
-            loaded = {key: value for key, value in fields.items() if key != "defer_loading"}
-            found = list_front_units({"tools": [loaded]}, is_first_party=False)
+            found = list_front_units({"tools": [tool.load().value]}, is_first_party=False)
             unit = [*found["tools"], *found["system"]][0]
             name += ", deferred"
         yield Item(name=f"Tool {name}", match_key=name, parts=(_make_part("", unit, tool),))
-    for unit in prompt.units:
-        if unit.kind == MCP_SERVER:
-            fields = as_object(find_block(request, unit))
-            name = as_text(fields.get("name"))
-            # Its address is a setting, and its token is shown nowhere.
-            shown = {key: fields[key] for key in ("name", "tool_configuration") if key in fields}
-            part = _make_part("", unit, shown)
-            yield Item(name=f"MCP server {name}", match_key=f"mcp {name}", parts=(part,))
+    servers = [unit for unit in prompt.units if unit.kind == MCP_SERVER]
+    for unit, server in zip(servers, request.mcp_servers, strict=True):
+        part = _make_part("", unit, server)
+        yield Item(name=f"MCP server {server.name}", match_key=f"mcp {server.name}", parts=(part,))
 
 
-def _list_messages(request: Mapping[str, object], prompt: Prompt) -> Iterator[Item]:
-    messages = as_list(request.get("messages"))
+def _list_messages(request: Request, prompt: Prompt) -> Iterator[Item]:
     units = (unit for unit in prompt.units if unit.level == "messages")
     grouped = {number: list(group) for number, group in groupby(units, lambda unit: unit.message)}
-    for number, message in enumerate(messages):
-        blocks = (
-            as_blocks(as_object(message).get("content")) if isinstance(message, dict) else [message]
-        )
-        role = as_text(as_object(message).get("role")) or "no role"
+    for number, message in enumerate(request.messages):
         parts = tuple(
             _make_part(_LABELS.get(unit.kind, unit.kind), unit, block)
-            for unit, block in zip(grouped.get(number, ()), blocks, strict=False)
+            for unit, block in zip(grouped.get(number, ()), message.blocks, strict=True)
         )
+        role = message.role or "no role"
         yield Item(name=f"Message {number + 1}, {role}", match_key=role, parts=parts)
 
 
-def _read(request: Mapping[str, object], unit: Unit) -> Part:
-    return _make_part("", unit, find_block(request, unit))
+def _make_part(label: str, unit: Unit, block: Block | None) -> Part:
+    return Part(label=label, digest=unit.digest, order=unit.order, block=block or Block(None))
 
 
-def _make_part(label: str, unit: Unit, block: object) -> Part:
-    return Part(label=label, digest=unit.digest, order=unit.order, content=block)
-
-
-def _name_place(request: Mapping[str, object], unit: Unit) -> str:
+def _name_place(request: Request, unit: Unit) -> str:
     if unit.level == "messages":
         return f"message {unit.message + 1}, block {unit.block + 1}"
     if unit.kind in (TOOL, WEB_SEARCH):
-        name = as_text(as_object(find_block(request, unit)).get("name"))
-        return f"tool {name or unit.block + 1}"
+        tool = find_block(request, unit)
+        return f"tool {(tool and tool.name) or unit.block + 1}"
     return f"system block {unit.block + 1}"
 
 
-def _list_settings(request: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _list_settings(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield what is no part of the prompt, nested settings with their path as a name."""
-    rest = {name: value for name, value in request.items() if name not in _PROMPT}
-    for n, (path, value) in enumerate(_flatten(rest, "", 0)):
+    for n, (path, value) in enumerate(_flatten(settings, "", 0)):
         if n == MAX_SETTINGS:
             return
         yield path, value if isinstance(value, str) else _write(value)

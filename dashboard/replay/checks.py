@@ -1,13 +1,13 @@
 """Checks of a request before it is sent: mistakes in it, and changes of the recorded one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dashboard.compare.alignment import Effort
 from dashboard.compare.differences import compare_lists
 from dashboard.compare.parts import take_apart
 from metering.formats import format_count, format_number
-from wire.json_reading import parse_json
+from wire.request import Request
 
 _KINDS = ("changed", "added", "removed", "moved")
 _LEVELS = (("tools", "tool"), ("system", "system block"), ("messages", "message"))
@@ -26,34 +26,34 @@ class Check:
 
 def check_request(body: bytes, recorded: bytes | None) -> Check:
     """Return what is to be said about a request, beside the recorded one if there is one."""
-    request = parse_json(body)
-    if not isinstance(request, dict):
+    request = Request.parse(body)
+    if request is None:
         return Check(problems=("The request is not a JSON object.",))
-    before = None if recorded is None else parse_json(recorded)
-    changes = tuple(_list_changes(before, request)) if isinstance(before, dict) else ()
+    before = None if recorded is None else Request.parse(recorded)
+    changes = () if before is None else tuple(_list_changes(before, request))
     return Check(problems=tuple(_list_problems(request)), changes=changes)
 
 
-def _list_problems(request: Mapping[str, object]) -> Iterator[str]:
-    model = request.get("model")
+def _list_problems(request: Request) -> Iterator[str]:
+    settings = request.settings
+    model = settings.get("model")
     if not isinstance(model, str) or not model:
         yield "“model” must be the name of a model."
-    limit = request.get("max_tokens")
+    limit = settings.get("max_tokens")
     if type(limit) is not int or limit < 0:
         yield "“max_tokens” must be a whole number."
-    messages = request.get("messages")
-    if not isinstance(messages, list) or not messages:
+    if not request.messages:
         yield "“messages” must be a list with at least one message."
         return
-    for number, message in enumerate(messages, 1):
-        if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
+    for number, message in enumerate(request.messages, 1):
+        if not message.is_complete:
             yield f"Message {format_count(number)} must be an object with “role” and “content”."
             return
-    if "stream" in request and not isinstance(request["stream"], bool):
+    if not isinstance(settings.get("stream", False), bool):
         yield "“stream” must be true or false."
 
 
-def _list_changes(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[str]:
+def _list_changes(before: Request, after: Request) -> Iterator[str]:
     old, new = take_apart(before), take_apart(after)
     for name in dict.fromkeys([*old.settings, *new.settings]):
         if old.settings.get(name) != new.settings.get(name):

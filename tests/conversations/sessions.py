@@ -20,6 +20,7 @@ from metering.prices import PriceTable
 from metering.usage import Usage, read_usage
 from tests.conversations.upstream_cache import UpstreamCache
 from wire.json_reading import parse_object
+from wire.request import Request
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PRICES = PriceTable()
@@ -195,7 +196,7 @@ class Session:
             PRICES,
             prompt=call.prompt,
             before=before.prompt,
-            requests=(before.request, call.request) if has_both else None,
+            requests=(Request(before.request), Request(call.request)) if has_both else None,
             report=report,
         )
 

@@ -17,6 +17,7 @@ from metering.usage import read_usage
 from tests.conversations.sessions import measure_next
 from tests.recorded import CASES, RECORDED, needs_recorded
 from wire.json_reading import parse_object
+from wire.request import Request
 
 pytestmark = needs_recorded
 PRICES = PriceTable()
@@ -55,7 +56,13 @@ class Replay:
         bill: Call = make_call(usage, created_at=at, outcome="complete", status_code=200)
         before = self.prompts.read(request, "s")
         return explain_break(
-            call, measured, bill, PRICES, prompt=prompt, before=before, requests=(body, body)
+            call,
+            measured,
+            bill,
+            PRICES,
+            prompt=prompt,
+            before=before,
+            requests=(Request(body), Request(body)),
         )
 
     def send_case(self, name: str, request: bytes | None = None) -> CacheBreak | None:
