@@ -120,6 +120,6 @@ def read_context(
     spans = list_spans(body)
     if not bill.tokens.total:
         return Context(shares=[Share(span, 0, "uncached") for span in spans], found=None, bill=bill)
-    prompt = read_prompt(parse_object(body) or {})
+    prompt = read_prompt(parse_object(body) or {}).without_attribution()
     found = share_tokens(body, spans, prompt, bill.tokens, model, cache_rules)
     return Context(shares=found.shares, found=found, bill=bill)

@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 from conversations.summaries import CallSummary, PromptSummary
 from conversations.unit_runs import DIGEST_BYTES
 from conversations.units import Prompt
-from metering.conversation_memory import shared_length
+from wire.conversation_memory import shared_length
 
 RESOLUTION_S = 0.001  # of the time at which a call began
 MAX_IDLE_S = 4 * 3600.0  # between two calls of a program that sends no session

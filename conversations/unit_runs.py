@@ -81,6 +81,21 @@ class UnitRun:
             ),
         )
 
+    def without(self, place: int, unit: Unit) -> "UnitRun":
+        """Return the run without a unit, a text at this place."""
+        count, _, size, images, cites = self.sums
+        markers = tuple(
+            CachedTo(each - 1, ttl, end - unit.size) if each > place else CachedTo(each, ttl, end)
+            for each, ttl, end in self.markers
+            if each != place
+        )
+        return UnitRun(
+            _cut_out(self.digests, place, DIGEST_BYTES),
+            _cut_out(self.orders, place, ORDER_BYTES),
+            markers,
+            Sums(count - 1, len(markers), size - unit.size, images, cites),
+        )
+
     def without_markers(self) -> "UnitRun":
         """Return the run as a later request has it, which sets cache markers of its own."""
         return UnitRun(self.digests, self.orders, (), self.sums._replace(markers=0))
@@ -93,6 +108,10 @@ class UnitRun:
             self.markers[: sums.markers],
             sums,
         )
+
+
+def _cut_out(joined: bytes, place: int, size: int) -> bytes:
+    return joined[: place * size] + joined[(place + 1) * size :]
 
 
 EMPTY = UnitRun()

@@ -16,7 +16,7 @@ system level, so that the tools keep their cache when it is switched on. Other s
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple
@@ -118,18 +118,28 @@ class Prompt:
             before = unit
         return positions
 
+    def without_attribution(self) -> "Prompt":
+        """Return the prompt without the attribution block of Claude Code.
+
+        So the model is given it where upstream is the vendor's own API."""
+        places = range(self.front)
+        place = next((n for n in places if self.units[n].kind == ATTRIBUTION_BLOCK), None)
+        if place is None:
+            return self
+        units = [*self.units[:place], *self.units[place + 1 :]]
+        run = self.run.without(place, self.units[place])
+        return replace(self, units=units, run=run, front=self.front - 1)
+
     def _find_last_markable(self) -> int | None:
         indexes = range(len(self.units) - 1, -1, -1)
         return next((n for n in indexes if self.units[n].is_markable), None)
 
 
-def read_prompt(request: Mapping[str, object], *, is_first_party: bool = True) -> Prompt:
-    """Return the prompt of a request. ``is_first_party``: the upstream is the vendor's own API, which
-    removes the attribution block of Claude Code."""
-    messages = list_message_units(Request(request).messages, 0)
-    front = list_front_units(request, is_first_party=is_first_party)
-    units = [*front["tools"], *front["system"], *messages]
-    return make_prompt(request, units, len(units) - len(messages), EMPTY.add(units))
+def read_prompt(request: Mapping[str, object]) -> Prompt:
+    """Return the prompt of a request as it was sent. Raises TooManyUnitsError."""
+    front = list_front_units(request)
+    units = [*front, *list_message_units(Request(request).messages, 0)]
+    return make_prompt(request, units, len(front), EMPTY.add(units))
 
 
 def make_prompt(
@@ -182,10 +192,8 @@ def list_failed_tools(prompt: Prompt, first_message: int) -> list[str]:
     return list(dict.fromkeys(names[each] for each in reversed(failed) if names.get(each)))
 
 
-def list_front_units(
-    request: Mapping[str, object], *, is_first_party: bool
-) -> dict[Level, list[Unit]]:
-    """Return the units before the messages, by level."""
+def list_front_units(request: Mapping[str, object]) -> list[Unit]:
+    """Return the units before the messages."""
     given = Request(request)
     tools, searches = [], []
     for block, tool in enumerate(given.tools):
@@ -199,8 +207,7 @@ def list_front_units(
         tools.append(_make_unit("tools", block, MCP_SERVER, server.value))
     if len(tools) + len(searches) + len(given.system) > MAX_PROMPT_UNITS:
         raise TooManyUnitsError
-    system = list(_list_system_units(given, is_first_party=is_first_party))
-    return {"tools": tools, "system": [*searches, *system]}
+    return [*tools, *searches, *_list_system_units(given)]
 
 
 def list_message_units(messages: Iterable[Message], first: int) -> list[Unit]:
@@ -215,13 +222,11 @@ def list_message_units(messages: Iterable[Message], first: int) -> list[Unit]:
     return units
 
 
-def _list_system_units(request: Request, *, is_first_party: bool) -> Iterator[Unit]:
+def _list_system_units(request: Request) -> Iterator[Unit]:
     has_attribution = request.has_attribution
     for place, block in enumerate(request.system):
         kind = _kind_of(block.value)
         if place == 0 and has_attribution:
-            if is_first_party:
-                continue
             kind = ATTRIBUTION_BLOCK
         yield _make_unit("system", place, kind, block.value)
 

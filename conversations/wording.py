@@ -9,8 +9,8 @@ import orjson
 
 from conversations.unit import Unit
 from conversations.units import ATTRIBUTION_BLOCK, TOOL, WEB_SEARCH, Prompt
-from metering.conversation_memory import shared_length
 from wire.block import CALL, Block, without_marker
+from wire.conversation_memory import shared_length
 from wire.json_reading import as_object, as_text, clean_text
 from wire.request import Request
 

@@ -11,23 +11,17 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from metering.title import find_title
 from wire.block import CacheTtl
-from wire.json_reading import as_list, as_object, as_objects, as_text, parse_object
+from wire.json_reading import as_object, as_objects, as_text, parse_object
 from wire.json_weight import is_light
 from wire.request import ThreadStep, read_thread
+from wire.request_fields import CACHE_TTL, TITLE, find_longest_ttl, read_fields
 
 MAX_VALUES = 100_000  # parsing so many takes some 30 ms
 MAX_NAME_CHARS = 200
 MAX_USER_ID_CHARS = 1_000
 MAX_NUMBER = 10**12
 
-VALUES = ("model", "metadata", "max_tokens", "thread")
-LISTS = ("messages", "tools")
-# Of these objects one value each.
-PARTS = {"output_config": "effort", "thinking": "budget_tokens", "billing_policy": "bill_to"}
-# No fields of a request: found in its messages, and in its bytes.
-TITLE, CACHE_TTL = "title_text", "cache_ttl"
 ADVISOR_TOOL = "advisor_"
 
 # What a name may look like where no text is kept: models, sessions, request ids.
@@ -35,12 +29,6 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,100}")
 
 # Claude Code before it sent a header: user_<hash>_account_<uuid>_session_<uuid>
 _SESSION = re.compile(r"_session_([0-9A-Za-z-]+)$")
-
-# A cache breakpoint. The quotes of text within strings are escaped, so this is never text.
-_BREAKPOINT = re.compile(rb'"cache_control"\s*+:\s*+\{([^{}]*+)\}')
-_ONE_HOUR = re.compile(rb'"ttl"\s*+:\s*+"1h"')
-
-type Fields = dict[str, object]
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
@@ -74,31 +62,6 @@ def parse_facts(body: bytes) -> RequestFacts:
     except orjson.JSONDecodeError:
         return NO_FACTS
     return make_facts(read_fields(document, body))
-
-
-def read_fields(document: object, text: bytes) -> Fields:
-    """Return the wanted fields of a request parsed from this text, none for what is no object."""
-    fields = find_fields(document)
-    return {} if fields is None else fields | {CACHE_TTL: find_cache_ttl(text)}
-
-
-def find_cache_ttl(text: bytes) -> CacheTtl | None:
-    """Return the longest lifetime of the cache breakpoints in a text, None where there are none.
-
-    A breakpoint that states no lifetime has five minutes."""
-    if text.find(b'"cache_control"') < 0:  # far faster to find than the pattern
-        return None
-    longest: CacheTtl | None = None
-    for found in _BREAKPOINT.finditer(text):
-        if _ONE_HOUR.search(found[1]):
-            return "1h"
-        longest = "5m"
-    return longest
-
-
-def find_longest_ttl(*ttls: object) -> CacheTtl | None:
-    """Return the longest of some lifetimes, None where none of the values is one."""
-    return "1h" if "1h" in ttls else "5m" if "5m" in ttls else None
 
 
 def find_advisor_model(text: bytes) -> str | None:
@@ -137,27 +100,8 @@ def keep_plain_names(facts: RequestFacts) -> RequestFacts:
     )
 
 
-def find_fields(document: object) -> Fields | None:
-    """Return the wanted fields of a request with its title, or None for what is not an object.
-
-    Of a list that is its length (None for what is not a list), of some objects the one wanted value."""
-    if not isinstance(document, dict):
-        return None
-    fields: Fields = {name: document[name] for name in VALUES if name in document}
-    for name in LISTS:
-        if name in document:
-            value = document[name]
-            fields[name] = len(value) if isinstance(value, list) else None
-    if "messages" in document:
-        fields[TITLE] = find_title(as_list(document["messages"]))
-    for name, part in PARTS.items():
-        if name in document:
-            fields[name] = as_object(document[name]).get(part)
-    return fields
-
-
 def make_facts(fields: Mapping[str, object]) -> RequestFacts:
-    """Return the facts that are in what ``find_fields`` found."""
+    """Return the facts that are in what ``read_fields`` found."""
     message_count = _as_number(fields.get("messages"))
     tool_count = _as_number(fields.get("tools"))
     has_no_tools = message_count is not None and "tools" not in fields

@@ -16,7 +16,7 @@ from metering.entry import CostItem
 from metering.prices import PriceTable
 from metering.token_counts import PROMPT_CLASSES
 from recorder.record import make_entry
-from recorder.requests import RequestReader
+from recorder.requests import FieldReader
 from runtime import clock
 from store.control.budgets import Budget
 from store.spool import reader
@@ -43,7 +43,7 @@ class CallsInFlight:
     def __init__(self, spool_root: Path, prices: Callable[[], PriceTable]) -> None:
         self._root = spool_root
         self._prices = prices
-        self._requests = RequestReader()
+        self._requests = FieldReader()
         self._costs: dict[str, InputCost] = {}  # by entry id
 
     def refresh(self, organization_ids: Collection[str]) -> None:

@@ -20,10 +20,8 @@ from itertools import batched
 from pathlib import Path
 
 from metering.body_notes import Side, drop_body
-from metering.conversation_memory import ConversationMemory
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
-from metering.request_parts import MOST_BODIES
 from recorder.disk import DiskRoom
 from recorder.judge import Judge
 from recorder.open_databases import OpenDatabases
@@ -38,15 +36,15 @@ from store.spool.reader import Waiting
 from store.traces.calls.judgements import Judgement
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
+from wire.conversation_memory import ConversationMemory
 
 logger = logging.getLogger(__name__)
 
 # BATCH_BYTES: of decoded bodies. To store a batch takes as long as five calls, whatever is in it: so it has
 # all small ones that a busy worker brings between two rounds.
 BATCH_FILES, BATCH_BYTES = 250, 8 * 1024 * 1024
-# So many are read and then judged: code that runs again and again finds itself in the processor's cache,
-# and what was parsed of a body is still there.
-FILES_AT_ONCE = MOST_BODIES
+# So many are read and then judged: code that runs again and again finds itself in the processor's cache.
+FILES_AT_ONCE = 16
 BATCH_S = 0.1  # bodies may take long to decode and yet be stored as they came
 LARGE_FILE_BYTES = 1024 * 1024  # a smaller one is not what memory ran out for
 MEMORY_TRIES = 8  # in some half a minute, as pauses grow: memory may be short for a while
@@ -78,7 +76,7 @@ class EntryStore:
         self._memory = memory
         self._requests = RequestReader(memory)
         self._sizes = RecordedSizes(databases)
-        self._judge = Judge(prices, memory)
+        self._judge = Judge(prices, self._requests)
         self._prices = prices
         self._disk = disk
         self._clock_s = clock_s

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from metering.conversation_memory import ConversationMemory
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
 from recorder.background import BackgroundWork
@@ -27,6 +26,7 @@ from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
 from store.traces.bodies.bodies import RequestPreparer
 from store.traces.paths import find_trace_files
+from wire.conversation_memory import ConversationMemory
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,6 @@ from conversations.predecessor import (
     find_predecessor,
     may_be_continued_by,
 )
-from conversations.prompt_reader import PromptReader
 from conversations.recent_calls import (
     KEPT,
     KEPT_WITHOUT_SESSION,
@@ -34,11 +33,11 @@ from conversations.recent_calls import (
 )
 from conversations.summaries import CallSummary, count_thread, summarize_call
 from conversations.units import Prompt, list_failed_tools
-from metering.conversation_memory import ConversationMemory
 from metering.prices import PriceTable
 from metering.request_facts import keep_plain_name
 from recorder import recorded_calls
 from recorder.recorded_calls import RecordedCall
+from recorder.requests import RequestReader
 from recorder.threads import ThreadPrompts, choose_parent
 from runtime import clock
 from runtime.trouble_log import TroubleLog
@@ -52,7 +51,6 @@ logger = logging.getLogger(__name__)
 
 type Connect = Callable[[], sqlite3.Connection]
 
-MAX_BODY_BYTES = 16 * 1024 * 1024  # more is not judged: others would wait for it
 # Read again of a conversation that is not remembered. Programs that send no session are told apart by
 # their credential, for which there is no index: only the calls stored last are looked through.
 RECALLED_BYTES, LOOKED_THROUGH = 4 * 1024 * 1024, 2_000
@@ -74,14 +72,14 @@ class Judge:
     def __init__(
         self,
         prices: Callable[[], PriceTable],
-        memory: ConversationMemory | None = None,
+        requests: RequestReader,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Judge by these prices. ``memory`` is that of earlier requests, ``max_bytes`` bounds what is
-        remembered of calls."""
+        """Judge by these prices. ``requests`` reads calls that were stored before, ``max_bytes`` bounds
+        what is remembered of calls."""
         self._prices = prices
         self._max_bytes = max_bytes
-        self._prompts = PromptReader(memory)
+        self._requests = requests
         self._threads = ThreadPrompts()
         self._recent = RecentCalls(max_bytes)
         self._batch: dict[str, RecordedCall] = {}
@@ -264,13 +262,14 @@ class Judge:
         return summarize_call(call.entry, call.usage, prompt, report), prompt, report
 
     def _read_prompt(self, call: RecordedCall) -> Prompt | None:
-        if call.request is None or len(call.request) > MAX_BODY_BYTES:
+        if call.request is None:
             return None
-        is_first_party = not (call.entry.message_id or "").startswith(_OTHER_UPSTREAMS)
-        entry = call.entry
-        return self._prompts.read(
-            call.request, entry.session_id, entry.agent_id, is_first_party=is_first_party
-        )
+        entry, read = call.entry, call.read_request
+        if read is None:
+            read = self._requests.read(call.request, entry.session_id, entry.agent_id)
+        if read.prompt is None or (entry.message_id or "").startswith(_OTHER_UPSTREAMS):
+            return read.prompt
+        return read.prompt.without_attribution()
 
 
 def _has_named(candidates: Sequence[CallSummary], call: CallSummary) -> bool:

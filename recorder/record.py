@@ -37,11 +37,11 @@ from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.rate_limits import parse_limits
-from metering.request_facts import RequestFacts, make_facts
+from metering.request_facts import make_facts
 from metering.usage import Usage, read_usage
 from recorder.output_sizes import ConstantSizes, SizeSource
 from recorder.recorded_calls import RecordedCall
-from recorder.requests import RequestReader
+from recorder.requests import Requests
 from runtime import clock
 from store.spool.format import RequestHead, SpooledExchange
 from wire.decode import DecodedBody, decode_body
@@ -65,7 +65,7 @@ _VERSION = re.compile(r"v?[0-9][\w.+-]*", re.ASCII)
 def make_entry(
     exchange: SpooledExchange,
     prices: PriceTable,
-    requests: RequestReader,
+    requests: Requests,
     sizes: SizeSource = CONSTANT_SIZES,
 ) -> UsageLogEntry:
     """Return the entry of an exchange. For arguments and exceptions see ``make_recorded``."""
@@ -75,7 +75,7 @@ def make_entry(
 def make_recorded(
     exchange: SpooledExchange,
     prices: PriceTable,
-    requests: RequestReader,
+    requests: Requests,
     sizes: SizeSource = CONSTANT_SIZES,
 ) -> RecordedCall:
     """Return the entry of an exchange, with what was read for it. What ``requests`` remembers makes this
@@ -86,7 +86,10 @@ def make_recorded(
     head, response, ending = exchange.head, exchange.response, exchange.ending
     created_at = clock.parse_instant(head.created_at)
     request = decode_body(exchange.request_body or b"", head.content_encoding)
-    facts = _read_facts(exchange, request.text, requests)
+    read_request = None
+    if exchange.request_body is not None:
+        read_request = requests.read(request.text, head.session_id, head.agent_id)
+    facts = head.facts if read_request is None else make_facts(read_request.fields)
     response_body = (
         decode_body(exchange.response_body, response.content_encoding) if response else NO_BODY
     )
@@ -204,14 +207,8 @@ def make_recorded(
         bill=call,
         request=request.text if has_request and keeps_bodies and not is_chat else None,
         response=response_body.text,
+        read_request=read_request,
     )
-
-
-def _read_facts(exchange: SpooledExchange, text: bytes, requests: RequestReader) -> RequestFacts:
-    head = exchange.head
-    if exchange.request_body is not None:
-        return make_facts(requests.read(text, head.session_id, head.agent_id))
-    return head.facts
 
 
 def _read_hints(head: RequestHead) -> dict[str, str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from metering.billed_passes import Call, make_call
 from metering.entry import CostItem, UsageLogEntry
 from metering.usage import Usage, read_usage
+from recorder.requests import ReadRequest
 from runtime import clock
 from store import database
 from store.traces.bodies import bodies
@@ -28,13 +29,15 @@ _SELECT = f"select {', '.join((*SCALARS, *_SIZES))}, id from usage"  # noqa: S60
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class RecordedCall:
     """A call with its usage, what its cost is made from, and its decoded bodies: None for a request that
-    is not kept, empty for a response that is not."""
+    is not kept, empty for a response that is not. ``read_request`` is what was
+    read of the request already."""
 
     entry: UsageLogEntry
     usage: Usage
     bill: Call
     request: bytes | None
     response: bytes
+    read_request: ReadRequest | None = None
 
 
 def read_by_id(connection: sqlite3.Connection, usage_id: int) -> RecordedCall | None:

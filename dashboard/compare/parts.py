@@ -77,7 +77,7 @@ class RequestParts:
 
 def take_apart(request: Request) -> RequestParts:
     """Return the parts of a request. Never raises."""
-    prompt = read_prompt(request.fields, is_first_party=False)
+    prompt = read_prompt(request.fields)
     return RequestParts(
         tools=tuple(_list_tools(request, prompt)),
         system=tuple(
@@ -134,8 +134,7 @@ def _list_tools(request: Request, prompt: Prompt) -> Iterator[Item]:
         name = tool.name or tool.kind or f"number {place + 1}"
         unit = units.get(place)
         if unit is None:  # deferred, so no part of the prompt
-            found = list_front_units({"tools": [tool.load().value]}, is_first_party=False)
-            unit = [*found["tools"], *found["system"]][0]
+            unit = list_front_units({"tools": [tool.load().value]})[0]
             name += ", deferred"
         yield Item(name=f"Tool {name}", match_key=name, parts=(_make_part("", unit, tool),))
     servers = [unit for unit in prompt.units if unit.kind == MCP_SERVER]

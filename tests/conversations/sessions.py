@@ -171,7 +171,9 @@ class Session:
         }
         entry = UsageLogEntry(**(values | fields))
         request = parse_object(json.dumps(body).encode()) or {}
-        prompt = read_prompt(request, is_first_party=is_first_party)
+        prompt = read_prompt(request)
+        if is_first_party:
+            prompt = prompt.without_attribution()
         summary = summarize_call(entry, usage, prompt if keeps_bodies else None, report)
         bill = make_call(
             usage,

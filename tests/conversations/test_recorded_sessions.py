@@ -8,8 +8,8 @@ import pytest
 
 from conversations.cache_breaks import CacheBreak, explain_break
 from conversations.diagnosis import read_cache_report
-from conversations.prompt_reader import PromptReader
 from conversations.summaries import CallSummary, summarize_call
+from conversations.units import read_prompt
 from metering.billed_passes import Call, make_call
 from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
@@ -27,7 +27,7 @@ class Replay:
     """Calls of one session, one a minute, with requests and responses as they were recorded."""
 
     def __init__(self) -> None:
-        self.prompts, self.calls = PromptReader(), list[CallSummary]()
+        self.calls = list[CallSummary]()
 
     def send(self, request: bytes, response: bytes, content_type: str | None) -> CacheBreak | None:
         at = datetime(2026, 11, 20, 12, len(self.calls), tzinfo=UTC)
@@ -46,7 +46,7 @@ class Replay:
             ttfb_ms=900.0,
             session_id="s",
         )
-        prompt = self.prompts.read(request, "s")
+        prompt = read_prompt(body)
         report = read_cache_report(usage)
         call = summarize_call(entry, usage, prompt, report)
         measured = measure_next(call, prompt, self.calls)
@@ -54,14 +54,13 @@ class Replay:
         if measured is None:
             return None
         bill: Call = make_call(usage, created_at=at, outcome="complete", status_code=200)
-        before = self.prompts.read(request, "s")
         return explain_break(
             call,
             measured,
             bill,
             PRICES,
             prompt=prompt,
-            before=before,
+            before=prompt,
             requests=(Request(body), Request(body)),
         )
 

@@ -32,6 +32,18 @@ def test_units_are_in_the_order_of_the_prefix_and_not_of_the_body():
     assert digests(read_prompt(dict(reversed(body.items())))) == digests(prompt)
 
 
+def test_without_its_attribution_block_a_prompt_is_what_the_model_was_given():
+    system = [text("x-anthropic-billing-header: a"), text("Be brief.", MARKER)]
+    tools = [tool("Read"), {**tool("Bash"), "cache_control": HOUR}]
+    sent, other = (
+        read(user(text("Hello", MARKER)), system=each, tools=tools) for each in (system, system[1:])
+    )
+    given = sent.without_attribution()
+    assert (digests(given), given.run, given.front) == (digests(other), other.run, other.front)
+    assert (given.markers, len(given.units)) == (other.markers, len(sent.units) - 1)
+    assert other.without_attribution() is other
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -74,7 +86,8 @@ def test_units_are_in_the_order_of_the_prefix_and_not_of_the_body():
     ],
 )
 def test_what_is_no_part_of_the_prompt_is_left_out(one, other):
-    assert digests(read_prompt(one)) == digests(read_prompt(other))
+    first, second = (read_prompt(each).without_attribution() for each in (one, other))
+    assert digests(first) == digests(second)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +108,8 @@ def test_what_is_no_part_of_the_prompt_is_left_out(one, other):
     ],
 )
 def test_what_the_model_reads_makes_a_difference(one, other):
-    assert digests(read_prompt(one)) != digests(read_prompt(other))
+    first, second = (read_prompt(each).without_attribution() for each in (one, other))
+    assert digests(first) != digests(second)
 
 
 def test_markers_have_their_place_and_lifetime():

@@ -10,8 +10,6 @@ from contextlib import closing
 
 import pytest
 
-from metering import conversation_memory
-from metering.conversation_memory import shared_length
 from metering.output_estimate import CHARACTERS_PER_TOKEN
 from recorder.disk import DiskRoom
 from recorder.entry_store import (
@@ -35,6 +33,8 @@ from store.traces import schema
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.store.upgrades.dumps import find_dumps, load
+from wire import conversation_memory
+from wire.conversation_memory import shared_length
 
 ANSWER = (
     b'{"type":"message","model":"claude-haiku-4-5","stop_reason":"end_turn",'
@@ -677,7 +677,7 @@ def test_reading_and_cutting_share_one_memory_of_a_conversation(run, ingester, e
     ingester.run_round()
     assert [entry.message_count for entry in entries] == [30, 31, 32]
     [both] = ingester._memory._conversations.values()
-    assert len(both) == 3  # reading fields, reading the prompt, and cutting
+    assert len(both) == 2  # reading and cutting
     assert len(bodies[-1]) < ingester._memory.total_bytes < 1.5 * len(bodies[-1])
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from conversations.prompt_reader import PromptReader
+from conversations.prompt_analysis import PromptAnalysis
 from conversations.units import MAX_PROMPT_UNITS
 from store.traces.calls.cache_breaks import find_break
 from store.traces.calls.predecessors import find_previous
@@ -239,7 +239,7 @@ def test_a_request_of_too_many_blocks_counts_as_one_without_a_body(recording):
         ("call-3", None, None),
         ("call-4", "call-3", None),
     ]
-    assert PromptReader().read(json.dumps(vast).encode()) is None
+    assert PromptAnalysis().read_whole(vast, b"") is None
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def test_an_endpoint_that_keeps_no_text_stores_none_in_its_place(ann):
         assert db.execute("select team from usage_log").fetchone() == (None,)
 """
 CHOICES = (
+    "wire/request_fields.py",
     "metering/request_facts.py",
-    "recorder/requests.py",
     "metering/usage.py",
     "metering/body_fields.py",
 )

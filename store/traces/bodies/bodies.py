@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 import orjson
 
-from metering.conversation_memory import (
+from store.traces.bodies import pieces
+from store.traces.bodies.pieces import Beginning, Segment
+from wire.conversation_memory import (
     MIN_BODY_BYTES,
     ConversationMemory,
     Findings,
 )
-from store.traces.bodies import pieces
-from store.traces.bodies.pieces import Beginning, Segment
 
 HASH_STEP = 8 * 1024
 DIGESTS_AT_ONCE = 128

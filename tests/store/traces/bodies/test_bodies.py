@@ -4,11 +4,11 @@ from unittest import mock
 
 from hypothesis import given, settings, strategies as st
 
-from metering.conversation_memory import ConversationMemory, Findings, shared_length
 from store.traces.bodies import bodies, pieces
 from store.traces.bodies.bodies import RequestPreparer, prepare_request
 from tests.store.traces.bodies.test_pieces import FRAGMENTS, small_bounds
 from tests.store.traffic import agent_requests
+from wire.conversation_memory import ConversationMemory, Findings, shared_length
 
 
 class OneConversation[T](Findings[T]):

@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from metering import conversation_memory
-from metering.conversation_memory import ConversationMemory, Findings, shared_length
+from wire import conversation_memory
+from wire.conversation_memory import ConversationMemory, Findings, shared_length
 
 guess_key = Findings[object]().guess_key
 

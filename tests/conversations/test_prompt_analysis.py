@@ -6,9 +6,14 @@ import orjson
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from conversations import prompt_reader
-from conversations.prompt_reader import PromptReader
-from conversations.units import list_front_units, list_message_units, read_prompt
+from conversations import prompt_analysis
+from conversations.prompt_analysis import PromptAnalysis
+from conversations.units import (
+    Prompt,
+    list_front_units,
+    list_message_units,
+    read_prompt,
+)
 from tests.conversations.sessions import (
     HOUR,
     LONG,
@@ -21,12 +26,24 @@ from tests.conversations.sessions import (
     user,
 )
 from tests.recorded import CASES, RECORDED, needs_recorded
+from wire.repeated_requests import RepeatedRequests
 
 ORDERS = (
     ("model", "system", "tools", "messages", "max_tokens", "metadata"),
     ("max_tokens", "messages", "model", "system", "tools", "metadata"),
     ("tools", "messages", "system", "model", "metadata", "max_tokens"),
 )
+
+
+class PromptReader:
+    """Reads the prompts of requests of one conversation."""
+
+    def __init__(self) -> None:
+        self._requests = RepeatedRequests([PromptAnalysis()])
+
+    def read(self, body: bytes) -> Prompt | None:
+        (prompt,) = self._requests.read(body)
+        return prompt  # type: ignore[no-any-return]
 
 
 def write(body: dict[str, Any], order: tuple[str, ...]) -> bytes:
@@ -63,7 +80,7 @@ def test_requests_of_a_conversation_are_read_as_by_themselves(order):
     ]
     for body in steps:
         written = write(body, order)
-        assert reader.read(written, "s") == read_prompt(orjson.loads(written))
+        assert reader.read(written) == read_prompt(orjson.loads(written))
 
 
 def test_only_what_is_new_is_analysed(monkeypatch):
@@ -74,22 +91,22 @@ def test_only_what_is_new_is_analysed(monkeypatch):
         counted.append(len(given))
         return list_message_units(given, first)
 
-    monkeypatch.setattr(prompt_reader, "list_message_units", count)
+    monkeypatch.setattr(prompt_analysis, "list_message_units", count)
     reader = PromptReader()
     for turns in (40, 41, 42):
         counted.clear()
-        reader.read(write(make(turns), ORDERS[0]), "s")
+        reader.read(write(make(turns), ORDERS[0]))
     assert sum(counted) <= 8
 
 
 def test_a_front_after_the_messages_is_analysed_when_it_changes(monkeypatch):
     analysed: list[dict[str, object]] = []
 
-    def count(request, *, is_first_party):
+    def count(request):
         analysed.append(request)
-        return list_front_units(request, is_first_party=is_first_party)
+        return list_front_units(request)
 
-    monkeypatch.setattr(prompt_reader, "list_front_units", count)
+    monkeypatch.setattr(prompt_analysis, "list_front_units", count)
     reader, fronts = PromptReader(), []
     schema = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"minimum": 1}}}
     swapped = {"type": "object", "properties": {"b": {"minimum": 1}, "a": {"type": "number"}}}
@@ -100,7 +117,7 @@ def test_a_front_after_the_messages_is_analysed_when_it_changes(monkeypatch):
         names = ("model", "messages", "tools", "system")
         written = json.dumps({name: body[name] for name in names}, separators=(",", ":")).encode()
         analysed.clear()
-        assert reader.read(written, "s") == read_prompt(orjson.loads(written))
+        assert reader.read(written) == read_prompt(orjson.loads(written))
         fronts.append(sum("tools" in one for one in analysed))
     assert fronts == [1, 0, 1, 1, 1, 1, 1]
 
@@ -130,20 +147,9 @@ def test_odd_requests_are_read_as_a_whole():
     lone = json.dumps({"messages": [user(text("\ud800" + filler)), assistant(text("b"))]}).encode()
     for body in (twice, nested, lone):
         for _ in range(2):
-            prompt = reader.read(body, "s")
+            prompt = reader.read(body)
             assert prompt is not None
             assert len(prompt.units) == (2 if body is lone else 0)
-
-
-def test_the_attribution_block_is_not_remembered_for_another_kind_of_upstream():
-    body = make(3, system=[text("x-anthropic-billing-header: a"), text(LONG)])
-    written = write(body, ORDERS[0])
-    reader = PromptReader()
-    first = reader.read(written, "s", is_first_party=True)
-    second = reader.read(written, "s", is_first_party=False)
-    assert first is not None
-    assert second is not None
-    assert len(second.units) == len(first.units) + 1
 
 
 BLOCKS = st.lists(
@@ -178,7 +184,7 @@ def test_any_changes_between_requests_are_seen(changes, order, has_spaces):
         written = write(body, order)
         if has_spaces:
             written = json.dumps(orjson.loads(written)).encode()
-        assert reader.read(written, "s") == read_prompt(orjson.loads(written))
+        assert reader.read(written) == read_prompt(orjson.loads(written))
 
 
 @needs_recorded

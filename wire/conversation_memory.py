@@ -8,8 +8,6 @@ the comparison itself is of bytes, so a wrong guess costs time and never changes
 from collections import Counter, OrderedDict
 from typing import Any, NamedTuple
 
-from metering.request_parts import PartParser
-
 MAX_BYTES = 64 * 1024 * 1024
 # Of a batch of long requests and of those before them, of which there are twice the 8 MB that end it, and
 # the last one more. Where it is less, the first are forgotten before they are asked for again, then the
@@ -34,11 +32,10 @@ class ConversationMemory:
 
     Its size is bounded: when it is full, the least recently used conversations are forgotten. A body
     that several owners have analysed is one object and counts once, also where they tell
-    conversations apart by different labels. ``parts`` parses for all of them."""
+    conversations apart by different labels."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.total_bytes = 0
-        self.parts = PartParser()
         self._max_bytes = max_bytes
         self._conversations: OrderedDict[Key, dict[object, Kept[Any]]] = OrderedDict()
         self._holders: Counter[int] = Counter()  # of each body, by its id
@@ -84,7 +81,6 @@ class ConversationMemory:
     def forget_batch(self) -> None:
         """Forget what each owner asks of the same requests, once all of them have."""
         self._comparisons.forget()
-        self.parts.forget()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -143,7 +139,6 @@ class Findings[T]:
 
     def __init__(self, memory: ConversationMemory | None = None) -> None:
         self._memory = ConversationMemory() if memory is None else memory
-        self.parts = self._memory.parts
 
     def guess_key(self, body: bytes, *labels: object) -> Key:
         """Return a key that tells conversations apart.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from metering.title import MAX_CHARS, find_title
+from wire.title import MAX_CHARS, find_title
 
 REMINDER = "<system-reminder>\nDo not mention this.\n</system-reminder>"
 
