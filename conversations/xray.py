@@ -14,10 +14,10 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from conversations.json_spans import JsonText, Place
-from wire.block import is_call, is_result
+from wire.json_places import JsonText, Place
 from wire.json_weight import is_light
 from wire.request import ATTRIBUTION
+from wire.request_places import MAX_NAME_CHARS, PlacedBlock, list_blocks
 
 type Category = Literal[
     "tool",
@@ -40,12 +40,17 @@ type Category = Literal[
 ]
 
 MAX_VALUES = 200_000  # some 0.2 s
-MAX_NAME_CHARS = 200
-_TEXTS: dict[object, Category] = {
+_TEXTS: dict[str, Category] = {
     "user": "user_text",
     "assistant": "assistant_text",
     "system": "system_message",
 }
+_MEDIA: dict[str, Category] = {
+    "image": "image",
+    "document": "document",
+    "search_result": "document",
+}
+_SOURCES = ("image", "document")  # are told apart within results too
 _REMINDER, _REMINDER_END = b"<system-reminder>", b"</system-reminder>"
 # How Claude Code heads the memory files that it puts into a reminder: path, a few words, colon. Without the
 # limits each beginning would look through all the others after it.
@@ -107,98 +112,67 @@ def _is_object(body: bytes) -> bool:
 
 def _list_contents(text: JsonText) -> Iterator[Span]:
     """Yield the spans that are not envelope, in order."""
-    names: dict[object, str] = {}
-    for name, value in text.list_members(text.find_value()):
-        if name == "tools":
-            for number, tool in enumerate(text.list_items(value)):
-                yield _read_tool(text, tool)._replace(block=number)
-        elif name == "system":
-            yield from _read_system(text, value)
-        elif name == "messages":
-            for number, message in enumerate(text.list_items(value)):
-                for span in _read_message(text, message, names):
-                    yield span._replace(message=number)
+    names: dict[str, str] = {}
+    for block in list_blocks(text):
+        for span in _SORT[block.parent.section](block, names):
+            yield span._replace(message=block.parent.message, block=block.number)
 
 
-def _read_tool(text: JsonText, tool: Place) -> Span:
-    """Return the span of a tool: all of its definition, with a cache marker that it may have."""
-    fields = dict(text.list_members(tool))
-    name = _read_text(text, fields.get("name")) or _read_text(text, fields.get("type"))
-    deferred = fields.get("defer_loading")
-    is_deferred = deferred is not None and text.read(deferred) is True
-    return Span(tool.start, tool.end, "deferred_tool" if is_deferred else "tool", name)
+def _sort_tool(block: PlacedBlock, _: object) -> Iterator[Span]:
+    """Yield the span of a tool: all of its definition, with a cache marker that it may have."""
+    name = block.read("name") or block.kind or None
+    category: Category = "deferred_tool" if block.is_true("defer_loading") else "tool"
+    yield Span(*block.place, category, name)
 
 
-def _read_system(text: JsonText, system: Place) -> Iterator[Span]:
-    if text.is_kind(system, b'"'):
-        yield _inner(system, "system")
-    for number, block in enumerate(text.list_items(system)):
-        words = dict(text.list_members(block)).get("text")
-        if words is not None and text.is_kind(words, b'"'):
-            is_attribution = not number and text.body.startswith(
-                ATTRIBUTION.encode(), words.start + 1
-            )
-            yield _inner(words, "attribution" if is_attribution else "system")._replace(
-                block=number
-            )
+def _sort_system(block: PlacedBlock, _: object) -> Iterator[Span]:
+    words = block.fields.get("text")
+    if words is not None and block.parent.text.is_kind(words, b'"'):
+        is_attribution = block.number == 0 and block.parent.text.body.startswith(
+            ATTRIBUTION.encode(), words.start + 1
+        )
+        yield _inner(words, "attribution" if is_attribution else "system")
 
 
-def _read_message(text: JsonText, message: Place, names: dict[object, str]) -> Iterator[Span]:
-    fields = dict(text.list_members(message))
-    content = fields.get("content")
+def _sort_block(block: PlacedBlock, names: dict[str, str]) -> Iterator[Span]:
+    """Yield the spans of a block of a message. ``names`` has those of the tools by the ids of calls."""
+    content = block.content
     if content is None:
         return
-    role = _read_text(text, fields.get("role"))
-    if text.is_kind(content, b'"'):
-        yield from _read_words(text, content, _TEXTS.get(role, "user_text"))
-    for number, block in enumerate(text.list_items(content)):
-        for span in _read_block(text, block, role, names):
-            yield span._replace(block=number)
-
-
-def _read_block(
-    text: JsonText, block: Place, role: str | None, names: dict[object, str]
-) -> Iterator[Span]:
-    fields = dict(text.list_members(block))
-    kind = _read_text(text, fields.get("type")) or ""
-    if kind == "text" and "text" in fields:
-        yield from _read_words(text, fields["text"], _TEXTS.get(role, "user_text"))
-    elif kind == "thinking" and "thinking" in fields:
-        yield _inner(fields["thinking"], "thinking")
-    elif kind == "redacted_thinking" and "data" in fields:
-        yield _inner(fields["data"], "thinking")
-    elif is_call(kind) and "input" in fields:
-        name = _read_text(text, fields.get("name"))
-        if name is not None and (call := _read_text(text, fields.get("id"))) is not None:
+    if block.kind == "text":
+        yield from _sort_words(
+            block.parent.text, content, _TEXTS.get(block.parent.role, "user_text")
+        )
+    elif block.is_call:
+        name = block.read("name")
+        if name and (call := block.read("id")):
             names[call] = name
-        yield Span(*fields["input"], "tool_call", name)
-    elif is_result(kind) and "content" in fields:
-        name = names.get(_read_text(text, fields.get("tool_use_id")))
-        yield from _read_result(text, fields["content"], name)
-    elif kind in ("image", "document") and "source" in fields:
-        yield Span(*fields["source"], "image" if kind == "image" else "document")
-    elif kind == "search_result" and "content" in fields:
-        yield Span(*fields["content"], "document")
+        yield Span(*content, "tool_call", name or None)
+    elif block.is_result:
+        yield from _sort_result(block, content, names.get(block.read("tool_use_id")))
+    elif block.kind in _MEDIA:
+        yield Span(*content, _MEDIA[block.kind])
+    else:
+        yield _inner(content, "thinking")
 
 
-def _read_result(text: JsonText, content: Place, name: str | None) -> Iterator[Span]:
+def _sort_result(block: PlacedBlock, content: Place, name: str | None) -> Iterator[Span]:
     """Yield the spans of a tool result: its texts, and images and documents as such."""
-    if text.is_kind(content, b'"'):
-        yield _inner(content, "tool_result", name)
-    elif text.is_kind(content, b"{"):  # of a tool that upstream runs
+    if block.parent.text.is_kind(content, b"{"):  # of a tool that upstream runs
         yield Span(*content, "tool_result", name)
-    for part in text.list_items(content):
-        fields = dict(text.list_members(part))
-        kind = _read_text(text, fields.get("type"))
-        if kind == "text" and "text" in fields:
-            yield _inner(fields["text"], "tool_result", name)
-        elif kind in ("image", "document") and "source" in fields:
-            yield Span(*fields["source"], "image" if kind == "image" else "document", name)
+    for part in block.list_parts():
+        if part.kind == "text" and part.content is not None:
+            yield _inner(part.content, "tool_result", name)
+        elif part.kind in _SOURCES and part.content is not None:
+            yield Span(*part.content, _MEDIA[part.kind], name)
         else:
-            yield Span(*part, "tool_result", name)
+            yield Span(*part.place, "tool_result", name)
 
 
-def _read_words(text: JsonText, words: Place, category: Category) -> Iterator[Span]:
+_SORT = {"tools": _sort_tool, "system": _sort_system, "messages": _sort_block}
+
+
+def _sort_words(text: JsonText, words: Place, category: Category) -> Iterator[Span]:
     """Yield the spans of a text; of a user's, reminders and memory files apart."""
     body, whole = text.body, _inner(words, category)
     if category != "user_text" or not text.is_kind(words, b'"'):
@@ -209,12 +183,12 @@ def _read_words(text: JsonText, words: Place, category: Category) -> Iterator[Sp
         found = body.find(_REMINDER_END, start, whole.end)
         end = found + len(_REMINDER_END) if found >= 0 else whole.end
         yield Span(here, start, category)
-        yield from _read_reminder(body, start, end)
+        yield from _sort_reminder(body, start, end)
         here = end
     yield Span(here, whole.end, category)
 
 
-def _read_reminder(body: bytes, start: int, end: int) -> Iterator[Span]:
+def _sort_reminder(body: bytes, start: int, end: int) -> Iterator[Span]:
     heads = list(_MEMORY.finditer(body, start, end))
     close = end - len(_REMINDER_END) if body.endswith(_REMINDER_END, start, end) else end
     yield Span(start, heads[0].start() if heads else end, "reminder")
@@ -229,10 +203,3 @@ def _read_reminder(body: bytes, start: int, end: int) -> Iterator[Span]:
 def _inner(place: Place, category: Category, name: str | None = None) -> Span:
     """Return the span of a text without its quotes."""
     return Span(place.start + 1, place.end - 1, category, name)
-
-
-def _read_text(text: JsonText, place: Place | None) -> str | None:
-    if place is None or not text.is_kind(place, b'"'):
-        return None
-    value = text.read(place)
-    return value[:MAX_NAME_CHARS] if isinstance(value, str) else None

@@ -1,7 +1,7 @@
 """Walking requests as they are stored, without the parts that were walked before.
 
 The next request of a conversation has nearly all segments of the one before. Where such a segment, or a
-piece, begins in the same place as then, it ends in the same place too, and is not read.
+piece, begins at the same position as then, it ends at the same one too, and is not read.
 """
 
 import sqlite3
@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 import orjson
 
-from store.traces.search.walk import Place, Step
+from store.traces.search.walk import Step
+from wire.request_strings import Position
 
 MAX_TOKENS = 300_000  # of a request; what comes after is not searched
-_START = Place().freeze()
+_START = Position().freeze()
 
 
 class _Span(NamedTuple):
-    """The places in which a piece or a segment begins and ends."""
+    """The positions at which a piece or a segment begins and ends."""
 
     start: str
     end: str
@@ -48,27 +49,27 @@ class RequestWalker:
     def walk(self, segment_ids: Sequence[int]) -> dict[int, Step]:
         """Walk a request, and return the steps over pieces that are not remembered."""
         steps: dict[int, Step] = {}
-        frozen, place, tokens = _START, None, 0
+        frozen, position, tokens = _START, None, 0
         for segment_id in segment_ids:
             start = frozen
             known = self._segments.get(segment_id)
             if known is not None and known.start == frozen:
-                frozen, place = known.end, None
+                frozen, position = known.end, None
                 continue
             for piece_id in self._take_list(segment_id):
                 span = self._pieces.get(piece_id)
                 if span is not None and span.start == frozen:
-                    frozen, place = span.end, None
+                    frozen, position = span.end, None
                     continue
-                if place is None:
-                    place = Place.thaw(frozen)
-                before = place.tokens
-                step = place.step(self._take_text(piece_id))
-                tokens += place.tokens - before
+                if position is None:
+                    position = Position.thaw(frozen)
+                before = position.tokens
+                step = Step(position, self._take_text(piece_id))
+                tokens += position.tokens - before
                 if tokens > MAX_TOKENS:
                     return steps
                 steps.setdefault(piece_id, step)
-                after = place.freeze()
+                after = position.freeze()
                 self._pieces[piece_id] = _Span(frozen, after)
                 frozen = after
             self._segments[segment_id] = _Span(start, frozen)

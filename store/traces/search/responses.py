@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from store.traces.search.text import clean
-from store.traces.search.walk import MAX_PIECE_CHARS, SKIPPED, Role, Texts
+from store.traces.search.walk import MAX_PIECE_CHARS, Role, Texts
 from wire.block import Block
 from wire.content import read_content
+from wire.request_strings import NO_TEXT
 
 MAX_BYTES = 8 * 1024 * 1024  # a larger response is not searched
 MAX_DEPTH = 64
@@ -29,7 +30,7 @@ def _list_texts(blocks: Sequence[Block]) -> Iterator[tuple[Role, str]]:
     for block in blocks:
         role: Role = "tool_result" if block.kind.endswith("tool_result") else "assistant"
         for name, value in block.to_fields().items():
-            if name not in SKIPPED:
+            if name not in NO_TEXT:
                 for text in _list_strings(value, is_free=name == "input"):
                     if cleaned := clean(text):
                         yield role, cleaned
@@ -46,5 +47,5 @@ def _list_strings(value: object, *, is_free: bool, depth: int = 0) -> Iterator[s
             yield from _list_strings(each, is_free=is_free, depth=depth + 1)
     elif isinstance(value, dict):
         for name, each in value.items():
-            if is_free or name not in SKIPPED:
+            if is_free or name not in NO_TEXT:
                 yield from _list_strings(each, is_free=is_free, depth=depth + 1)

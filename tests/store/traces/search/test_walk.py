@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from store.traces.bodies import pieces
-from store.traces.search.walk import MAX_DEPTH, MAX_VALUES, Place, read_piece
+from store.traces.search.walk import Step, read_piece
 from tests.store.traces.search.conversation import (
     assistant,
     request,
@@ -16,6 +16,7 @@ from tests.store.traces.search.conversation import (
     user,
 )
 from tests.store.traffic import agent_requests
+from wire.request_strings import Position
 
 
 def cut(body):
@@ -24,8 +25,8 @@ def cut(body):
 
 def walk(parts):
     """The steps over the parts of a body, each with what is walked."""
-    place = Place()
-    return [(part, place.step(part)) for part in parts]
+    position = Position()
+    return [(part, Step(position, part)) for part in parts]
 
 
 def read(body):
@@ -141,11 +142,32 @@ def test_any_bytes_can_be_walked(parts):
     assert is_read_again(parts)
 
 
-def test_a_body_that_is_all_brackets_takes_no_memory():
-    place = Place()
-    for _ in range(3):
-        place.step(b"[" * 1_000)
-    assert len(place.freeze()) < 2 * MAX_DEPTH
-    assert Place.thaw(place.freeze()).freeze() == place.freeze()
-    heavy = b'{"messages":[{"role":"user","content":["x"' + b",[]" * (MAX_VALUES + 1)
-    assert Place().step(heavy).texts == []
+@pytest.mark.parametrize(
+    ("recipe", "piece", "texts"),
+    [
+        ("||||||||>|", b'{"system":"kind"}', [("system", "kind")]),
+        (
+            "{[{[{||m|||t|content|user|tool_result>user|tool_result",
+            b'und","type":"tool_result"}]}]}',
+            [("tool_result", "und")],
+        ),
+        (
+            "{[{||m|||x|role|assi|>user|",
+            b'stant"},{"role":"user","content":"x"}]}',
+            [("user", "x")],
+        ),
+        (
+            "{[{[{{[||m||5|||user|tool_use>|",
+            b'{"id":"x"}]}}]}],"tools":[{"name":"Bash"}]}',
+            [("user", "x"), ("tool", "Bash")],
+        ),
+        (
+            "{[{[{{||m|5||x|type|user|image>user|image",
+            b'l"},"text":"here"}]}]}',
+            [("user", "here")],
+        ),
+        ("{|||||kn|||>|", b'ages":[{"role":"user","content":"x"}]', []),
+    ],
+)
+def test_recipes_of_earlier_releases_are_read(recipe, piece, texts):
+    assert read_piece(piece, recipe) == texts

@@ -3,7 +3,7 @@ from typing import Any
 import orjson
 from hypothesis import given, strategies as st
 
-from conversations.json_spans import JsonText, Place
+from wire.json_places import JsonText, Place
 
 VALUES: Any = st.recursive(
     st.none()

@@ -1,0 +1,110 @@
+"""Places of the parts of a request in its bytes: tools, blocks of the system prompt and of messages."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from wire.block import is_call, is_result
+from wire.json_places import JsonText, Place
+
+type Section = Literal["tools", "system", "messages"]
+
+MAX_NAME_CHARS = 200
+# The field of a block that the model reads, by the kind of the block.
+_CONTENT_FIELDS = {
+    "text": "text",
+    "thinking": "thinking",
+    "redacted_thinking": "data",
+    "image": "source",
+    "document": "source",
+    "search_result": "content",
+}
+
+
+class Parent(NamedTuple):
+    """The list that a block is in: one of the request, or of the message with this number, from 0."""
+
+    text: JsonText
+    section: Section
+    message: int | None = None
+    role: str = ""
+
+
+@dataclass(slots=True)  # not frozen: made for each block
+class PlacedBlock:
+    """A tool, or a block of the system prompt, of a message or of a tool result, where it stands.
+
+    ``number`` counts from 0. A text in the place of a list is a block of the kind ``text`` without one."""
+
+    parent: Parent
+    place: Place
+    fields: Mapping[object, Place]
+    kind: str
+    number: int | None = None
+
+    @property
+    def is_call(self) -> bool:
+        """Return whether it is a call of a tool."""
+        return is_call(self.kind)
+
+    @property
+    def is_result(self) -> bool:
+        """Return whether it is the result of a call of a tool."""
+        return is_result(self.kind)
+
+    @property
+    def content(self) -> Place | None:
+        """Return where that stands of it which the model reads, None for an unknown kind of block."""
+        if self.is_call:
+            return self.fields.get("input")
+        name = "content" if self.is_result else _CONTENT_FIELDS.get(self.kind)
+        return self.fields.get(name)
+
+    def read(self, name: str) -> str:
+        """Return the beginning of a field, empty where it is no text."""
+        return _read_text(self.parent.text, self.fields.get(name))
+
+    def is_true(self, name: str) -> bool:
+        """Return whether a field is ``true``."""
+        place = self.fields.get(name)
+        return place is not None and self.parent.text.read(place) is True
+
+    def list_parts(self) -> Iterator["PlacedBlock"]:
+        """Yield the texts and blocks that its content consists of, as that of a tool result does."""
+        if self.content is not None:
+            yield from _list_content(self.parent, self.content)
+
+
+def list_blocks(text: JsonText) -> Iterator[PlacedBlock]:
+    """Yield the tools and blocks of a request in the order in which they stand in it."""
+    for name, value in text.list_members(text.find_value()):
+        if name == "tools":
+            yield from _list_items(Parent(text, name), value)
+        elif name == "system":
+            yield from _list_content(Parent(text, name), value)
+        elif name == "messages":
+            for number, message in enumerate(text.list_items(value)):
+                fields = dict(text.list_members(message))
+                if "content" in fields:
+                    role = _read_text(text, fields.get("role"))
+                    yield from _list_content(Parent(text, name, number, role), fields["content"])
+
+
+def _list_content(parent: Parent, content: Place) -> Iterator[PlacedBlock]:
+    """Yield the blocks of a content, or its text as the only one."""
+    if parent.text.is_kind(content, b'"'):
+        yield PlacedBlock(parent, content, {"text": content}, "text")
+    yield from _list_items(parent, content)
+
+
+def _list_items(parent: Parent, items: Place) -> Iterator[PlacedBlock]:
+    text = parent.text
+    for number, place in enumerate(text.list_items(items)):
+        fields = dict(text.list_members(place))
+        yield PlacedBlock(parent, place, fields, _read_text(text, fields.get("type")), number)
+
+
+def _read_text(text: JsonText, place: Place | None) -> str:
+    if place is None or not text.is_kind(place, b'"'):
+        return ""
+    return str(text.read(place))[:MAX_NAME_CHARS]
