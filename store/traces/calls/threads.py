@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import orjson
 
+from store.database import list_columns
 from store.traces.bodies.bodies import StoredBodies, read_bodies
 from wire.threads import Exchange, join_thread
 
@@ -20,6 +21,10 @@ _PARENT = (
     " and p.status_code = 200 and (p.created_at, p.id) < (u.created_at, u.id)"
     " order by p.credential_hmac is u.credential_hmac desc,"
     " p.session_id is u.session_id and p.agent_id is u.agent_id desc, p.created_at desc limit 1"
+)
+_CHILD = (
+    "select 1 from usage as p cross join usage as u on u.thread_previous_id = p.message_id"
+    " where p.id = ? limit 1"
 )
 _CALL = (
     "select thread, usage_source = 'final', request_body_length, response_body_length from usage"
@@ -41,6 +46,8 @@ class Thread(NamedTuple):
 
 def find_thread(connection: sqlite3.Connection, usage_id: int) -> Thread:
     """Return the calls before a call of a thread, none for a request that sends everything."""
+    if not has_threads(connection):
+        return Thread()
     ids: list[int] = []
     total, here = 0, usage_id
     while True:
@@ -56,11 +63,28 @@ def find_thread(connection: sqlite3.Connection, usage_id: int) -> Thread:
             return Thread((), "too long")
         if step != "continue":
             return Thread(tuple(reversed(ids)))
-        parent = connection.execute(_PARENT, (here,)).fetchone()
+        parent = find_parent(connection, here)
         if parent is None:
             return Thread((), "missing")
-        here = int(parent[0])
+        here = parent
         ids.append(here)
+
+
+def has_threads(connection: sqlite3.Connection) -> bool:
+    """Return whether calls say what thread they are of. A database that no newer recorder has opened yet
+    has no column for it."""
+    return "thread_previous_id" in list_columns(connection, "usage")
+
+
+def is_continued(connection: sqlite3.Connection, usage_id: int) -> bool:
+    """Return whether the request of another call continues the message of this one."""
+    return connection.execute(_CHILD, (usage_id,)).fetchone() is not None
+
+
+def find_parent(connection: sqlite3.Connection, usage_id: int) -> int | None:
+    """Return the call whose message the request of this one continues, or None."""
+    row = connection.execute(_PARENT, (usage_id,)).fetchone()
+    return None if row is None else int(row[0])
 
 
 class WholeRequest(NamedTuple):

@@ -2,14 +2,19 @@
 
 There is no list of the calls that have a piece. So the requests after the first one are looked through:
 those of its session, and for system prompts and tools, which all sessions of a program have, those of all.
+
+A request that continues a message thread has all that the call before it in the thread has, and what that
+was answered, although it sends neither.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from typing import NamedTuple
 
 import orjson
 
+from store.traces.calls import threads
 from store.traces.search.request_walker import read_lists
 
 MAX_COUNT = 1_000
@@ -35,34 +40,41 @@ def count_later_calls(
 
     Calls of other sessions are only counted for what is everywhere."""
     segments: dict[int, frozenset[int]] = {}
-    return [_count(db, each, segments, lambda: clock_s() >= ends_at_s) for each in wanted]
+    find_parent = cache(partial(threads.find_parent, db)) if threads.has_threads(db) else None
+    return [
+        _count(db, each, segments, find_parent, lambda: clock_s() >= ends_at_s) for each in wanted
+    ]
 
 
 def _count(
     db: sqlite3.Connection,
     wanted: Wanted,
     segments: dict[int, frozenset[int]],
+    find_parent: Callable[[int], int | None] | None,
     is_over: Callable[[], bool],
 ) -> tuple[int, bool]:
     pieces = _list_pieces(db, wanted.source)
-    if not pieces:
+    if not pieces and (find_parent is None or not threads.is_continued(db, wanted.usage_id)):
         return 0, False
     has_piece: dict[int, bool] = {}
-    count = looked_at = 0
+    having = {wanted.usage_id}
+    looked_at = 0
     for calls in _iter_calls(db, wanted):
-        lists = [orjson.loads(ids) for ids in calls]
-        _read_segments(db, {each for ids in lists for each in ids}, segments)
-        for ids in lists:
+        _read_segments(db, {each for ids in calls.values() for each in ids}, segments)
+        for usage_id, ids in calls.items():
             for each in ids:
                 if each not in has_piece:
                     has_piece[each] = not pieces.isdisjoint(segments.get(each, ()))
-            count += any(has_piece[each] for each in ids)
-            if count > MAX_COUNT:
+            if any(has_piece[each] for each in ids) or (
+                find_parent is not None and find_parent(usage_id) in having
+            ):
+                having.add(usage_id)
+            if len(having) - 1 > MAX_COUNT:
                 return MAX_COUNT, True
-        looked_at += len(lists)
+        looked_at += len(calls)
         if is_over() or looked_at >= _MAX_LOOKED_AT:
-            return count, True
-    return count, False
+            return len(having) - 1, True
+    return len(having) - 1, False
 
 
 def _list_pieces(db: sqlite3.Connection, source: int) -> frozenset[int]:
@@ -71,7 +83,7 @@ def _list_pieces(db: sqlite3.Connection, source: int) -> frozenset[int]:
     return frozenset(row[0] for row in copies) | ({source} if source > 0 else frozenset())
 
 
-def _iter_calls(db: sqlite3.Connection, wanted: Wanted) -> Iterator[list[str]]:
+def _iter_calls(db: sqlite3.Connection, wanted: Wanted) -> Iterator[dict[int, list[int]]]:
     """Yield the segment lists of later calls, some at a time and oldest first."""
     session = db.execute(
         "select u.session_id, n.first_id from usage as u"
@@ -99,7 +111,7 @@ def _iter_calls(db: sqlite3.Connection, wanted: Wanted) -> Iterator[list[str]]:
         f" where q.segment_ids is not null and q.usage_id > ?{where} order by 1 limit {_AT_ONCE}"
     )
     while rows := db.execute(sql, (after_id, *values)).fetchall():
-        yield [row[1] for row in rows]
+        yield {usage_id: orjson.loads(ids) for usage_id, ids in rows}
         after_id = rows[-1][0]
         if len(rows) < _AT_ONCE:
             return

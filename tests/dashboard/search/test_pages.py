@@ -254,6 +254,35 @@ def test_later_calls_are_counted_up_to_a_bound(ann, monkeypatch):
     assert "also in more than 2 later calls" in ann.get("/search?q=zebrafinch").text
 
 
+def test_calls_of_a_message_thread_have_what_those_before_them_sent_and_were_answered(ann):
+    def take_turn(number, *messages, **changes):
+        say(
+            ann,
+            *messages,
+            answer=response(f"reply{number}x"),
+            message_id=f"msg_{number}",
+            thread="continue" if number > 1 else "create",
+            thread_previous_id=f"msg_{number - 1}" if number > 1 else None,
+            **changes,
+        )
+
+    take_turn(1, user("where is the zebrafinch"))
+    take_turn(2, tool_result(1, "a wombat"))
+    take_turn(3)
+    say(ann, user("a side call"), answer=response("done"))
+    take_turn(4, user("thanks"))
+    for words, first, others in (
+        ("zebrafinch", 1, 3),
+        ("reply1x", 1, 3),
+        ("wombat", 2, 2),
+        ("reply3x", 3, 1),
+        ("thanks", 5, 0),
+        ("reply4x", 5, 0),
+    ):
+        (hit,) = find(ann, words)
+        assert (hit["id"], hit["other_calls"]) == (first, others), words
+
+
 def test_every_page_has_the_search_box(ann):
     ann.record()
     for path in ("/", "/sessions", "/settings", "/traces/usage", "/traces/usage/1", "/search"):
