@@ -16,8 +16,10 @@ from wire.threads import Exchange, join_thread
 MAX_CALLS = 1_000
 MAX_BYTES = 24 << 20
 
+# Named, because all calls with this status would be read otherwise.
 _PARENT = (
-    "select p.id from usage as p, usage as u where u.id = ? and p.message_id = u.thread_previous_id"
+    "select p.id from usage as u cross join usage as p indexed by usage_message_id"
+    " where u.id = ? and p.message_id = u.thread_previous_id"
     " and p.status_code = 200 and (p.created_at, p.id) < (u.created_at, u.id)"
     " order by p.credential_hmac is u.credential_hmac desc,"
     " p.session_id is u.session_id and p.agent_id is u.agent_id desc, p.created_at desc limit 1"
