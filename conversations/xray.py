@@ -12,12 +12,9 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-import orjson
-
 from wire.json_places import JsonText, Place
-from wire.json_weight import is_light
 from wire.request import ATTRIBUTION
-from wire.request_places import MAX_NAME_CHARS, PlacedBlock, list_blocks
+from wire.request_places import MAX_NAME_CHARS, PlacedBlock, list_blocks, place_request
 
 type Category = Literal[
     "tool",
@@ -39,7 +36,6 @@ type Category = Literal[
     "added",  # by upstream, and so in no body: has tokens and no bytes
 ]
 
-MAX_VALUES = 200_000  # some 0.2 s
 _TEXTS: dict[str, Category] = {
     "user": "user_text",
     "assistant": "assistant_text",
@@ -87,11 +83,12 @@ def list_spans(body: bytes) -> list[Span]:
     What is not valid JSON, or too much of it to be read quickly, is one span that is ``unread``."""
     if not body:
         return []
-    if not is_light(body, MAX_VALUES) or not _is_object(body):
+    text = place_request(body)
+    if text is None:
         return [Span(0, len(body), "unread")]
     spans: list[Span] = []
     end = 0
-    for span in _list_contents(JsonText(body)):
+    for span in _list_contents(text):
         if span.end <= span.start:
             continue
         if span.start > end:
@@ -101,13 +98,6 @@ def list_spans(body: bytes) -> list[Span]:
     if end < len(body):
         spans.append(Span(end, len(body), "envelope"))
     return spans
-
-
-def _is_object(body: bytes) -> bool:
-    try:
-        return isinstance(orjson.loads(body), dict)
-    except orjson.JSONDecodeError:
-        return False
 
 
 def _list_contents(text: JsonText) -> Iterator[Span]:

@@ -4,11 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import orjson
+
 from wire.block import is_call, is_result
 from wire.json_places import JsonText, Place
+from wire.json_weight import is_light
 
 type Section = Literal["tools", "system", "messages"]
 
+MAX_VALUES = 200_000  # some 0.2 s
 MAX_NAME_CHARS = 200
 # The field of a block that the model reads, by the kind of the block.
 _CONTENT_FIELDS = {
@@ -73,6 +77,19 @@ class PlacedBlock:
         """Yield the texts and blocks that its content consists of, as that of a tool result does."""
         if self.content is not None:
             yield from _list_content(self.parent, self.content)
+
+
+def place_request(body: bytes) -> JsonText | None:
+    """Return the places in a request, None for one that is no JSON object or is too long to be read.
+
+    Never raises."""
+    if not is_light(body, MAX_VALUES):
+        return None
+    try:
+        is_object = isinstance(orjson.loads(body), dict)
+    except orjson.JSONDecodeError:
+        return None
+    return JsonText(body) if is_object else None
 
 
 def list_blocks(text: JsonText) -> Iterator[PlacedBlock]:

@@ -7,9 +7,10 @@ import orjson
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from conversations.xray import MAX_VALUES, list_spans
+from conversations.xray import list_spans
 from tests.conversations.sessions import MARKER, assistant, conversation, text, tool, user
 from tests.recorded import CASES, RECORDED, needs_recorded
+from wire.request_places import MAX_VALUES
 
 
 def show(body: dict[str, Any]) -> list[tuple[str, str | None, str]]:
