@@ -27,8 +27,9 @@ from dashboard.call.files import EmbeddedFile, find_block, find_file
 from dashboard.call.latest import Latest, find_latest
 from dashboard.call.lookup import size_of
 from dashboard.call.response import MessageResponse, parse_response
+from dashboard.thread_gaps import GAPS
 from store.traces.calls.call_reader import Call, CallReader, Side
-from store.traces.calls.threads import Gap, read_whole_request
+from store.traces.calls.threads import read_whole_request
 from wire.json_reading import as_list
 
 MAX_PAGE_BYTES = 4 << 20  # of a body that is part of the page of its call
@@ -36,13 +37,6 @@ MAX_READ_BYTES = 48 << 20
 MAX_PAGE_CHARS = 300_000  # of the new messages, and of the response
 MAX_BLOCK_CHARS = 4_000_000
 _FRONT_SHARE = 4  # of a page with messages, at most: one in so many
-
-GAPS: dict[Gap, str] = {
-    "missing": "a call of its thread is not recorded.",
-    "not kept": "the bodies of a call of its thread were not kept.",
-    "cut": "the response to a call of its thread was cut.",
-    "too long": "its thread is too long to be put together here.",
-}
 
 type Range = tuple[int, int]
 
