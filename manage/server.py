@@ -32,6 +32,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dashboard.app import CallPages, Dashboard
 from dashboard.call_route import CallRoute
+from dashboard.json_pages import PAGES as JSON_PAGES
 from dashboard.mail.mailer import Mailer
 from dashboard.slow_readers import SlowReaders
 from dashboard.visitors import StatedCallers
@@ -170,7 +171,7 @@ def make_app(
     else:
         pages = CallPages(settings, stated.visitors)
         inner = [stated.middleware]
-    api = Api(settings, api_workers, bad_keys)
+    api = Api(settings, api_workers, bad_keys, JSON_PAGES)
     metrics = Metrics(
         settings, api_workers, bad_keys, supervisor_pid, board_fd, takes_keys=stated is None
     )

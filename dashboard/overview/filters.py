@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlencode
 
 import orjson
@@ -13,11 +13,9 @@ from store.traces.sessions.unnamed_sessions import parse_first_id
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.rollup import OTHER, OVERAGE, SUBSCRIPTION
 
-type Name = Literal["endpoint", "model", "client", "credential", "billing", "session", "agent"]
+Name = Literal["endpoint", "model", "client", "credential", "billing", "session", "agent"]
 
-NAMES: tuple[Name, ...] = (
-    "endpoint", "model", "client", "credential", "billing", "session", "agent"
-)  # fmt: skip
+NAMES: tuple[Name, ...] = get_args(Name)
 # The value for calls that name none; among agents that is the main one.
 NONE = "(none)"
 MAX_CHARS = 500

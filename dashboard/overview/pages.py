@@ -4,17 +4,17 @@ import sqlite3
 from collections.abc import Callable
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from dashboard import rendering
+from dashboard import json_pages, rendering
 from dashboard.call_route import CallRoute
 from dashboard.kept_connections import KeptConnections
 from dashboard.nothing_recorded import NothingRecorded
 from dashboard.overview import chart, figures
+from dashboard.overview.documents import Overview as OverviewDocument
 from dashboard.overview.drawings import PATH, draw, overview_address
 from dashboard.overview.filters import NAMES, NONE, Name, calls_address, parse_filters
-from dashboard.overview.json_form import describe
 from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, parse_span
 from dashboard.overview.reading import Overview, empty, read_overview
 from dashboard.rendering import PRIVATE
@@ -49,7 +49,7 @@ class OverviewPages(TracePages):
     async def json(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
         return await self._respond(
-            request, caller, lambda _, overview: JSONResponse(describe(overview), headers=PRIVATE)
+            request, caller, lambda _, found: json_pages.respond(OverviewDocument.make(found))
         )
 
     async def _respond(

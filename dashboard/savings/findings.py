@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from conversations.savings.kinds import KINDS, MIN_CENTS, MIN_TOKENS, Kind
 from store.traces.savings.savings_reader import BlamedCall, Group, SavingsReader
@@ -81,41 +80,8 @@ def make_findings(groups: Iterable[Group], reader: SavingsReader) -> Findings:
     )
 
 
-def describe_findings(found: Findings) -> dict[str, Any]:
-    """Return findings as a JSON object, in the envelope of lists."""
-    return {
-        "items": [_describe(each) for each in (*found.savings, *found.expensive)],
-        "nextCursor": None,
-        "hasMore": False,
-        "total_cents": round(found.total_cents, 6),
-        "unpriced_tokens": found.unpriced_tokens,
-        "smaller": {"count": found.smaller, "cost_cents": round(found.smaller_cents, 6)},
-    }
-
-
 def _is_large(group: Group) -> bool:
     """Return whether a finding has a line of its own; without a price, by its tokens alone."""
     if group.tokens < MIN_TOKENS:
         return False
     return group.cents >= MIN_CENTS or group.unpriced_tokens >= MIN_TOKENS
-
-
-def _describe(shown: Shown) -> dict[str, Any]:
-    group = shown.group
-    return {
-        "finding": group.finding,
-        "title": shown.kind.title,
-        "subject": group.subject,
-        "is_saving": shown.kind.is_saving,
-        "measured": shown.kind.is_measured,
-        "calls": group.calls,
-        "tokens": group.tokens,
-        "cost_cents": round(group.cents, 6),
-        "unpriced_tokens": group.unpriced_tokens,
-        "remedy": shown.remedy,
-        "formula": shown.kind.formula,
-        "largest": {
-            "session_id": group.largest_session,
-            "calls": [{"id": call.id, "cost_cents": call.cents} for call in shown.calls],
-        },
-    }

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from dashboard import rendering
+from dashboard import json_pages, rendering
 from dashboard.addresses import session_address
 from dashboard.call_route import CallRoute
 from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_span
 from dashboard.rendering import PRIVATE
-from dashboard.savings.findings import Findings, describe_findings, make_findings
+from dashboard.savings.documents import Savings, SavingsSession, SessionSavings
+from dashboard.savings.findings import Findings, make_findings
 from dashboard.sessions.opened import NO_SESSION
 from dashboard.trace_work import TracePages
 from runtime import clock
@@ -81,17 +82,19 @@ class SavingsPages(TracePages):
 
         def respond(connection: sqlite3.Connection | None) -> Response:
             found = _read_period(connection, period)
-            body = describe_findings(found.findings) | {
-                "span": period.span,
-                "first_day": period.first.isoformat(),
-                "last_day": period.last.isoformat(),
-                "sessions_due": found.due,
-                "sessions": [
-                    {"session_id": each.session_id, "cost_cents": round(each.cents, 6)}
-                    for each in found.sessions
-                ],
-            }
-            return JSONResponse(body, headers=PRIVATE)
+            return json_pages.respond(
+                Savings.make(
+                    found.findings,
+                    span=period.span,
+                    first_day=period.first.isoformat(),
+                    last_day=period.last.isoformat(),
+                    sessions_due=found.due,
+                    sessions=[
+                        SavingsSession(session_id=each.session_id, cost_cents=each.cents)
+                        for each in found.sessions
+                    ],
+                )
+            )
 
         return await self._work.run(caller, respond)
 
@@ -119,13 +122,15 @@ class SavingsPages(TracePages):
         def respond(connection: sqlite3.Connection | None) -> Response:
             found = _read_session(connection, session_id)
             looked = found.looked
-            body = describe_findings(found.findings) | {
-                "session_id": session_id,
-                "method": None if looked is None else looked.method,
-                "computed_at": None if looked is None else looked.computed_at,
-                "calls": 0 if looked is None else looked.calls,
-            }
-            return JSONResponse(body, headers=PRIVATE)
+            return json_pages.respond(
+                SessionSavings.make(
+                    found.findings,
+                    session_id=session_id,
+                    method=None if looked is None else looked.method,
+                    computed_at=None if looked is None else looked.computed_at,
+                    calls=0 if looked is None else looked.calls,
+                )
+            )
 
         return await self._work.run(caller, respond)
 

@@ -2,25 +2,26 @@
 
 import sqlite3
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from dashboard import rendering
+from dashboard import json_pages, rendering
 from dashboard.addresses import call_address, session_address
 from dashboard.call_route import CallRoute
 from dashboard.kept_connections import KeptConnections
 from dashboard.list_arguments import format_cursor
 from dashboard.rendering import PRIVATE
 from dashboard.search.arguments import Arguments, parse_arguments
+from dashboard.search.documents import SearchResults
 from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
 from runtime.settings import Settings
+from store.traces.search.hit_model import SearchHit
 from store.traces.search.progress import Reach, read_reach
 from store.traces.search.query import MAX_CHARS
-from store.traces.search.reader import Found, Hit, SearchReader
+from store.traces.search.reader import Found, SearchReader
 from store.traces.search.snippets import split_marks
 
 PATH = "/search"
@@ -86,16 +87,17 @@ class SearchPages(TracePages):
         def respond(connection: sqlite3.Connection | None) -> Response:
             result = self._search(connection, arguments)
             place = result.found.next_place
-            body = {
-                "items": [describe_hit(each) for each in result.found.hits],
-                "nextCursor": None if place is None else format_cursor(place),
-                "hasMore": place is not None,
-                "location": result.location,
-                "indexed": self._is_on,
-                "searched_back_to": result.reach.back_to,
-                "calls_not_searched": result.reach.left,
-            }
-            return JSONResponse(body, headers=PRIVATE)
+            return json_pages.respond(
+                SearchResults(
+                    items=[SearchHit.make(each) for each in result.found.hits],
+                    next_cursor=None if place is None else format_cursor(place),
+                    has_more=place is not None,
+                    location=result.location,
+                    indexed=self._is_on,
+                    searched_back_to=result.reach.back_to,
+                    calls_not_searched=result.reach.left,
+                )
+            )
 
         return await self._work.run(caller, respond)
 
@@ -111,24 +113,6 @@ class SearchPages(TracePages):
             return _Result(found=nothing.found, reach=nothing.reach, location=location)
         found = reader.search(arguments.query, arguments.only, arguments.limit, arguments.place)
         return _Result(found=found, reach=read_reach(connection), location=location)
-
-
-def describe_hit(hit: Hit) -> dict[str, Any]:
-    """Return a hit as a JSON object. ``marks`` are where words that were searched for begin and end."""
-    return {
-        "id": hit.usage_id,
-        "entry_id": hit.entry_id,
-        "created_at": hit.created_at,
-        "slug": hit.slug,
-        "model": hit.model,
-        "session_id": hit.session_id,
-        "session_title": hit.session_title,
-        "role": hit.snippet.role,
-        "snippet": hit.snippet.text,
-        "marks": [list(each) for each in hit.snippet.marks],
-        "other_calls": hit.other_calls,
-        "other_calls_capped": hit.is_capped,
-    }
 
 
 def _find_location(reader: SearchReader, text: str) -> str | None:

@@ -10,20 +10,19 @@ from datetime import timedelta
 import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from dashboard import rendering
+from dashboard import json_pages, rendering
 from dashboard.addresses import session_address
 from dashboard.call.fact import calls_address
 from dashboard.call_route import CallRoute
 from dashboard.list_arguments import format_cursor, parse_cursor, parse_limit
 from dashboard.rendering import PRIVATE
+from dashboard.sessions.documents import ListedSession, OpenedSession, SessionList
 from dashboard.sessions.opened import (
     NO_SESSION,
     Opened,
-    describe_opened,
-    describe_session,
     find_reader,
     open_session,
 )
@@ -84,13 +83,12 @@ class SessionPages(TracePages):
 
         def respond(reader: SessionReader | None) -> Response:
             listed = _list(reader, limit, before, by_cost=by_cost)
-            return JSONResponse(
-                {
-                    "items": [describe_session(each) for each in listed.sessions],
-                    "nextCursor": listed.next_cursor,
-                    "hasMore": listed.next_cursor is not None,
-                },
-                headers=PRIVATE,
+            return json_pages.respond(
+                SessionList.of(
+                    listed,
+                    items=[ListedSession.of(each) for each in listed.sessions],
+                    has_more=listed.next_cursor is not None,
+                )
             )
 
         return await self._respond(caller, respond)
@@ -104,7 +102,7 @@ class SessionPages(TracePages):
             if (found := open_session(reader, name)) is not None:
                 return _render_session(caller, found)
             if name.endswith(JSON) and (found := open_session(reader, name.removesuffix(JSON))):
-                return JSONResponse(describe_opened(found), headers=PRIVATE)
+                return json_pages.respond(OpenedSession.make(found))
             raise HTTPException(404, NO_SESSION)
 
         return await self._respond(caller, respond)

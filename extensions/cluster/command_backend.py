@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from extensions.cluster.page_nodes import FIRST_BYTE_S, REFUSED, PageNode, PageNodes
 from extensions.cluster.statements import HEADER, Statement, load_signing_key
-from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Operation
 from manage.cli.backend import Backend
 from manage.cli.console import BackendError
@@ -24,6 +23,7 @@ from runtime import response_headers
 from runtime.errors import ControlError
 from store.control.database import ControlDatabase
 from store.control.people import Caller
+from store.json_models import RequestModel, ResponseModel
 
 TIMEOUT = httpx.Timeout(30.0, connect=1.0)
 TIMEOUT_BEFORE_OTHERS = httpx.Timeout(FIRST_BYTE_S, connect=1.0)

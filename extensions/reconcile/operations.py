@@ -7,9 +7,9 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from extensions.reconcile.comparison import Cause, Recorded, RecordedUsage
-from manage.api.models import Day, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 from store.control.management import check_period
+from store.json_models import Day, RequestModel, ResponseModel
 
 
 class RecordedUsageQuery(RequestModel):

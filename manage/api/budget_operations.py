@@ -5,7 +5,13 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from manage.api.models import (
+from manage.api.operation import Context, operation
+from metering.budget_periods import Period
+from runtime import clock
+from runtime.errors import NotFoundError
+from store.control.budget_management import BudgetStatus
+from store.control.budgets import MAX_LIMIT_USD, Action, format_secret
+from store.json_models import (
     Done,
     Instant,
     ListResponse,
@@ -15,12 +21,6 @@ from manage.api.models import (
     ResponseModel,
     Slug,
 )
-from manage.api.operation import Context, operation
-from metering.budget_periods import Period
-from runtime import clock
-from runtime.errors import NotFoundError
-from store.control.budget_management import BudgetStatus
-from store.control.budgets import MAX_LIMIT_USD, Action, format_secret
 
 _ENDPOINT_PATH, _PATH, _WEBHOOK_PATH = "/proxy-endpoints/{id}/budget", "/budget", "/budget-webhook"
 _FOR_OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}

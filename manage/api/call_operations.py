@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BeforeValidator, Field
 
-from manage.api.models import Instant, RequestModel, ResponseModel, parse_whole_number
 from manage.api.operation import Context, streamed
 from manage.api.validation import parse_instant
+from store.json_models import Instant, RequestModel, ResponseModel, parse_whole_number
 from store.pagination import DEFAULT_LIMIT
 from store.traces.calls.reader import EntryFilter
 

@@ -6,7 +6,11 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from manage.api.models import (
+from manage.api.operation import Context, operation
+from runtime import clock
+from runtime.settings import Streaming
+from store.control.endpoints import ProxyEndpoint
+from store.json_models import (
     Done,
     Instant,
     ListResponse,
@@ -17,10 +21,6 @@ from manage.api.models import (
     ResponseModel,
     Slug,
 )
-from manage.api.operation import Context, operation
-from runtime import clock
-from runtime.settings import Streaming
-from store.control.endpoints import ProxyEndpoint
 
 _NOT_FOUND = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manage.api.models import (
+from manage.api.operation import Context, operation
+from store.json_models import (
     Done,
     Instant,
     ListResponse,
@@ -15,7 +16,6 @@ from manage.api.models import (
     RequestModel,
     ResponseModel,
 )
-from manage.api.operation import Context, operation
 
 _KeyId = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
 

@@ -1,6 +1,6 @@
 """The OpenAPI document, made from the same table of operations that serves the requests.
 
-The pages that are JSON are in it too, though the dashboard serves them (``page_documents``).
+The pages that are JSON are in it too, which the dashboard declares and serves.
 """
 
 import re
@@ -11,12 +11,11 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from manage.api.models import Error
 from manage.api.operation import Operation
-from manage.api.page_documents import PAGES, PageDocument
+from store.json_models import Error, JsonPage
 
 type Document = dict[str, Any]
-type Described = Operation[Any, Any] | PageDocument
+type Described = Operation[Any, Any] | JsonPage
 
 MAX_BODY_BYTES = 64 * 1024
 _REFERENCE = "#/components/schemas/{model}"
@@ -39,12 +38,15 @@ _HEADERS = {
 }
 
 
-def make_document(operations: Sequence[Operation[Any, Any]], base_url: str) -> Document:
+def make_document(
+    operations: Sequence[Operation[Any, Any]], pages: Sequence[JsonPage], base_url: str
+) -> Document:
+    """Return the document of the operations below ``/api`` and of the pages that are JSON."""
     paths: dict[str, Document] = {}
     for operation in operations:
         item = paths.setdefault(f"/api{operation.path}", {})
         item[operation.method.lower()] = _describe(operation)
-    for page in PAGES:
+    for page in pages:
         paths[page.path] = {"get": _describe(page) | {"security": [_BY_KEY, _BY_COOKIE]}}
     return {
         "openapi": "3.1.0",
@@ -72,7 +74,7 @@ def make_document(operations: Sequence[Operation[Any, Any]], base_url: str) -> D
                     " the address of the service.",
                 },
             },
-            "schemas": _make_schemas([*operations, *PAGES]),
+            "schemas": _make_schemas([*operations, *pages]),
         },
     }
 
@@ -136,13 +138,14 @@ def _without_null(schema: Document) -> Document:
 
 
 def _describe_responses(operation: Described) -> Document:
+    success = HTTPStatus(operation.status)
     described: Document = {
-        str(operation.status.value): {
-            "description": operation.status.phrase,
+        str(success.value): {
+            "description": success.phrase,
             "content": _json_of(operation.response),
         }
     }
-    errors = _INVALID | _ERRORS | dict(operation.errors)
+    errors = _INVALID | _ERRORS | {HTTPStatus(code): why for code, why in operation.errors.items()}
     if operation.takes_body:
         errors |= _BODY_ERRORS
     for status, why in sorted(errors.items()):

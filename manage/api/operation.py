@@ -10,9 +10,9 @@ from http import HTTPStatus
 from types import ModuleType
 from typing import Any, Literal, Protocol, get_args, get_type_hints
 
-from manage.api.models import NoFields, RequestModel, ResponseModel
 from store.control.management import Management
 from store.control.people import Caller
+from store.json_models import NoFields, RequestModel, ResponseModel
 
 type Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 

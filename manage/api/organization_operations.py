@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manage.api.models import NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
+from store.json_models import NoFields, RequestModel, ResponseModel
 
 _ZONE = "The name of a time zone, such as Europe/Berlin: budgets have its days and months."
 

@@ -9,10 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manage.api.models import Error, ErrorDetail
 from manage.api.operation import Operation
 from runtime import address_space
 from runtime.errors import CODES, OTHER_CODE, ControlError, as_sentence
+from store.json_models import Error, ErrorDetail
 
 logger = logging.getLogger(__name__)
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, create_model
 
-from manage.api.models import Instant, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 from manage.api.validation import parse_instant
 from store.control.data_removal import RetentionState
 from store.control.erasures import describe
 from store.control.retention import LIMITS, RetentionLimit, Rule
 from store.copies import Progress
+from store.json_models import Instant, NoFields, RequestModel, ResponseModel
 from store.traces.maintenance.erasing import Criteria
 from store.traces.maintenance.retention_preview import NOTHING
 

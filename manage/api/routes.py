@@ -26,7 +26,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
 
 from manage.api import openapi
-from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Context, Operation
 from manage.api.operations import OPERATIONS
 from manage.api.refusals import (
@@ -51,6 +50,7 @@ from store.control import key_authentication
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.people import Caller
+from store.json_models import JsonPage, RequestModel, ResponseModel
 
 # Starlette's own pattern does not match a line end; such a path would get a page's error.
 _ANYTHING_BELOW = re.compile(r"/api/(?P<path>.*)", re.DOTALL)
@@ -98,17 +98,20 @@ class OperationRoute(Route):
 
 
 class Api:
-    """The Starlette application of the management API. ``clock_s`` returns monotonic seconds."""
+    """The Starlette application of the management API. ``pages`` are in its OpenAPI document besides the
+    operations; ``clock_s`` returns monotonic seconds."""
 
     def __init__(
         self,
         settings: Settings,
         workers: Workers,
         bad_keys: AttemptLimit,
+        pages: Sequence[JsonPage] = (),
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._workers = workers
+        self._pages = pages
         self._clock_s = clock_s
         self._bad_keys = bad_keys
         self._locks = OrganizationLocks(MAX_WAITING)
@@ -118,7 +121,7 @@ class Api:
     def _document(self) -> bytes:
         """Return the OpenAPI document. It is made at the first request for it, because that takes
         longer than the rest of the start."""
-        return orjson.dumps(openapi.make_document(OPERATIONS, self._settings.base_url))
+        return orjson.dumps(openapi.make_document(OPERATIONS, self._pages, self._settings.base_url))
 
     def route(self) -> Mount:
         paths: dict[str, dict[str, Operation[Any, Any]]] = {}

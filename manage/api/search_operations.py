@@ -5,10 +5,11 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from manage.api.models import Instant, Limit, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
+from store.json_models import Limit, RequestModel, ResponseModel
+from store.traces.search.hit_model import SearchHit
 from store.traces.search.query import MAX_CHARS
-from store.traces.search.reader import Filter, Found, Hit
+from store.traces.search.reader import Filter, Found
 from store.traces.search.walk import Role
 
 
@@ -25,35 +26,6 @@ class SearchQuery(RequestModel):
     model: Annotated[str | None, Field(description="A model; * and ? are wildcards.")] = None
     session: Annotated[str | None, Field(description="The id of a session.")] = None
     limit: Limit = 20
-
-
-class SearchHit(ResponseModel):
-    id: Annotated[int, Field(description="The first call that has the text.")]
-    entry_id: str
-    created_at: Instant
-    slug: str
-    model: str | None
-    session_id: str | None
-    session_title: str | None
-    role: Role
-    snippet: str
-    marks: Annotated[
-        Sequence[tuple[int, int]],
-        Field(description="Where words that were searched for begin and end in the snippet."),
-    ] = ()
-    other_calls: Annotated[int, Field(description="How many later calls have it too.")]
-    other_calls_capped: Annotated[bool, Field(description="Whether there may be more.")]
-
-    @classmethod
-    def make(cls, hit: Hit) -> Self:
-        return cls.of(
-            hit,
-            id=hit.usage_id,
-            role=hit.snippet.role,
-            snippet=hit.snippet.text,
-            marks=hit.snippet.marks,
-            other_calls_capped=hit.is_capped,
-        )
 
 
 class SearchHits(ResponseModel):

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, create_model
 
-from manage.api.models import Day, NoFields, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 from metering import token_counts
 from metering.token_counts import flatten
+from store.json_models import Day, NoFields, RequestModel, ResponseModel
 from store.traces.calls.run_report import RunReport
 from store.traces.sums.forecast import Month
 from store.traces.sums.products import ProductName

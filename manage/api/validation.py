@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from manage.api.models import RequestModel
 from runtime import clock
 from runtime.errors import InvalidInputError
+from store.json_models import RequestModel
 
 
 def validate[Model: RequestModel](

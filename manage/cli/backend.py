@@ -7,7 +7,6 @@ errors of ``runtime.errors``, so commands and ``--json`` do not depend on which 
 from collections.abc import Mapping
 from typing import Protocol
 
-from manage.api.models import ListResponse, PageQuery, RequestModel, ResponseModel
 from manage.api.operation import Context, Operation
 from manage.api.validation import validate
 from manage.cli.console import BackendError
@@ -15,6 +14,7 @@ from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.people import Caller
+from store.json_models import ListResponse, PageQuery, RequestModel, ResponseModel
 from store.pagination import MAX_LIMIT
 
 ENDLESS = (

@@ -7,7 +7,6 @@ from functools import cache
 
 import click
 
-from manage.api.models import ResponseModel
 from manage.cli.backend import Backend, LocalBackend
 from manage.cli.console import (
     API_KEY_VARIABLE,
@@ -22,6 +21,7 @@ from runtime.settings import Settings, SettingsError
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.people import Caller, list_organization_ids
+from store.json_models import ResponseModel
 from store.traces.paths import find_trace_files
 
 

@@ -4,7 +4,6 @@ import click
 
 from manage.api import budget_operations as operations, organization_operations
 from manage.api.budget_operations import Budget
-from manage.api.models import ResponseModel
 from manage.cli.backend import call_for_all
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
@@ -14,6 +13,7 @@ from manage.cli.terminal import format_amount, format_time, print_table
 from metering.budget_periods import Period
 from metering.formats import format_calls
 from runtime.safe_text import terminal_line
+from store.json_models import ResponseModel
 
 _organization_option = click.option(
     "--organization", is_flag=True, help="The budget of the organisation, over all its endpoints."

@@ -13,7 +13,6 @@ from urllib.parse import quote, urlsplit
 import httpx
 from pydantic import ValidationError
 
-from manage.api.models import RequestModel, ResponseModel
 from manage.api.operation import Operation
 from manage.api.validation import validate
 from manage.cli.console import API_KEY_VARIABLE, BackendError
@@ -27,6 +26,7 @@ from runtime import response_headers
 from runtime.errors import ControlError, restore_error
 from runtime.settings import LOOPBACK_HOSTS
 from store.control.api_keys import RAW_KEY
+from store.json_models import RequestModel, ResponseModel
 from wire.json_reading import parse_object
 
 TIMEOUT_S, CONNECT_TIMEOUT_S = 30.0, 10.0

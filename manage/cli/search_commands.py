@@ -6,7 +6,6 @@ from typing import get_args
 import click
 
 from manage.api import search_operations
-from manage.api.search_operations import SearchHit
 from manage.cli.backend import given
 from manage.cli.backend_choice import find_base_url, open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
@@ -16,6 +15,7 @@ from manage.cli.terminal import Colour, paint
 from metering.formats import format_count
 from runtime.safe_text import terminal_line
 from store.pagination import MAX_LIMIT
+from store.traces.search.hit_model import SearchHit
 from store.traces.search.snippets import split_marks
 from store.traces.search.walk import Role
 

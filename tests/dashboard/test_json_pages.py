@@ -6,11 +6,11 @@ from decimal import Decimal
 import pytest
 from starlette.routing import Route
 
+from dashboard.json_pages import PAGES
 from dashboard.sessions.pages import JSON
-from manage.api.models import Error
-from manage.api.page_documents import PAGES
 from manage.server import make_app
 from runtime import clock
+from store.json_models import Error
 from store.traces.database import TraceDatabase
 from store.traces.search.indexer import Indexer
 from tests.conversations.sessions import conversation, request

@@ -62,7 +62,7 @@ OPERATION = '''"""The operation on labels, and its models."""
 
 from http import HTTPStatus
 
-from manage.api.models import Instant, Name, RequestModel, ResponseModel
+from store.json_models import Instant, Name, RequestModel, ResponseModel
 from manage.api.operation import Context, operation
 
 

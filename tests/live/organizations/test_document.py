@@ -8,9 +8,9 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from dashboard.json_pages import PAGES
 from manage.api.openapi import make_document
 from manage.api.operations import OPERATIONS
-from manage.api.page_documents import PAGES
 from tests.lazily import import_lazily
 from tests.live.command import PATIENCE_S
 from tests.live.organizations.world import World
@@ -28,13 +28,13 @@ _addresses = itertools.count(1)
 @cache
 def load_document() -> Any:
     """Return the document as schemathesis reads it."""
-    return schemathesis.openapi.from_dict(make_document(OPERATIONS, "http://127.0.0.1"))
+    return schemathesis.openapi.from_dict(make_document(OPERATIONS, PAGES, "http://127.0.0.1"))
 
 
 def test_the_document_is_served_to_everybody(world: World) -> None:
     base_url = f"http://{world.service.host}"
     answer = httpx.get(f"{base_url}/api/openapi.json", timeout=PATIENCE_S)
-    assert answer.json() == make_document(OPERATIONS, base_url)
+    assert answer.json() == make_document(OPERATIONS, PAGES, base_url)
     assert answer.json()["openapi"] == "3.1.0"
 
 

@@ -2,14 +2,14 @@ import re
 
 import pytest
 
+from dashboard.json_pages import PAGES
 from manage.api.openapi import make_document
 from manage.api.operations import OPERATIONS
-from manage.api.page_documents import PAGES
 
 
 @pytest.fixture(scope="module")
 def document():
-    return make_document(OPERATIONS, "http://meter.example")
+    return make_document(OPERATIONS, PAGES, "http://meter.example")
 
 
 def test_every_operation_is_there_once(document):

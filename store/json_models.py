@@ -1,16 +1,24 @@
 """The parts of the models of requests and responses. Requests are validated by these models,
-responses are written and read by them, and the OpenAPI document describes them.
+responses are written and read by them, and the OpenAPI document describes them. The management API and
+the pages that are JSON are made of them.
 
-They define only names and types in JSON. The rules for names and slugs are in ``store``, and quoted
-from there.
+They define only names and types in JSON. The rules for names and slugs are quoted from ``store``.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+)
 
 from store import pagination
 from store.control import names, slugs
@@ -59,7 +67,9 @@ Slug = Annotated[
     ),
 ]
 Instant = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-
+Cents = Annotated[float, Field(description="US cents.")]
+# Adding up floats leaves digits that mean nothing.
+SumOfCents = Annotated[Cents, AfterValidator(lambda cents: round(cents, 6))]
 
 Limit = Annotated[
     int,
@@ -145,3 +155,20 @@ class ErrorDetail(ResponseModel):
 
 class Error(ResponseModel):
     error: ErrorDetail
+
+
+# -- pages -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonPage:
+    """A page that is JSON, as the OpenAPI document describes it among the operations."""
+
+    path: str
+    name: str
+    summary: str
+    query: type[RequestModel]
+    response: type[ResponseModel]
+    errors: Mapping[int, str] = field(default_factory=dict)
+    status: int = 200
+    takes_body: bool = False

@@ -1,41 +1,22 @@
-"""The addresses, parameters and responses of the pages that are JSON, for the OpenAPI document.
+"""The pages that are JSON: their response, and what the OpenAPI document says of them.
 
-The dashboard serves them. This room does not import it, so a test compares what is said here with the
-routes and with real responses.
-"""
+Their models are in the files ``documents.py``."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Annotated, Literal
 
 from pydantic import Field
+from starlette.responses import JSONResponse, Response
 
-from manage.api.models import Limit, PageQuery, RequestModel, ResponseModel
-from manage.api.page_models import (
-    OpenedSession,
-    Overview,
-    Savings,
-    SearchResults,
-    SessionList,
-    SessionSavings,
-)
+from dashboard.overview.documents import Overview
+from dashboard.overview.filters import MAX_CHARS as MAX_FILTER_CHARS, Name
+from dashboard.overview.periods import DEFAULT_SPAN
+from dashboard.rendering import PRIVATE
+from dashboard.savings.documents import Savings, SessionSavings
+from dashboard.search.documents import SearchResults
+from dashboard.sessions.documents import OpenedSession, SessionList
+from store.json_models import JsonPage, Limit, NoFields, PageQuery, RequestModel, ResponseModel
 from store.traces.search.query import MAX_CHARS
 from store.traces.search.walk import Role
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageDocument:
-    """A page that is JSON, as the document describes an operation."""
-
-    path: str
-    name: str
-    summary: str
-    query: type[RequestModel]
-    response: type[ResponseModel]
-    errors: Mapping[HTTPStatus, str] = field(default_factory=dict)
-    status: HTTPStatus = HTTPStatus.OK
-    takes_body: bool = False
 
 
 class _SessionsQuery(PageQuery):
@@ -53,20 +34,22 @@ class _SpanQuery(RequestModel):
         Field(
             description="today, 7d, 30d, 90d, month, or two days such as 2026-01-01..2026-01-31. UTC."
         ),
-    ] = "7d"
+    ] = DEFAULT_SPAN
 
 
 def _only(what: str) -> str | None:
     """Return a field that is a filter of an overview."""
     found: str | None = Field(
-        default=None, max_length=500, description=f"{what}; (none) for calls that name none."
+        default=None,
+        max_length=MAX_FILTER_CHARS,
+        description=f"{what}; (none) for calls that name none.",
     )
     return found
 
 
 class _OverviewQuery(_SpanQuery):
     by: Annotated[
-        Literal["endpoint", "model", "client", "credential", "billing", "session", "agent"] | None,
+        Name | None,
         Field(description="What the groups are; model if left out."),
     ] = None
     endpoint: str | None = _only("A slug")
@@ -99,51 +82,47 @@ class _SearchQuery(RequestModel):
     limit: Limit = 20
 
 
-class _NoQuery(RequestModel):
-    """An address without a query."""
-
-
-_NO_SESSION = {HTTPStatus.NOT_FOUND: "There is no such session of your organisation."}
+_NO_SESSION = {404: "There is no such session of your organisation."}
 
 PAGES = (
-    PageDocument(
+    JsonPage(
         path="/overview.json",
         name="getOverview",
         summary="What a period cost, in steps and groups, with percentiles and a forecast.",
         query=_OverviewQuery,
         response=Overview,
     ),
-    PageDocument(
+    JsonPage(
         path="/sessions.json",
         name="listSessions",
         summary="The sessions of your organisation, the one that ended last first.",
         query=_SessionsQuery,
         response=SessionList,
     ),
-    PageDocument(
+    JsonPage(
         path="/sessions/{session_id}.json",
         name="getSession",
         summary="A session with its agents, its last turns and the calls that broke the cache.",
-        query=_NoQuery,
+        query=NoFields,
         response=OpenedSession,
         errors=_NO_SESSION,
     ),
-    PageDocument(
+    JsonPage(
         path="/sessions/{session_id}/savings.json",
         name="getSessionSavings",
         summary="What could have been saved in a session.",
-        query=_NoQuery,
+        query=NoFields,
         response=SessionSavings,
         errors=_NO_SESSION,
     ),
-    PageDocument(
+    JsonPage(
         path="/savings.json",
         name="getSavings",
         summary="What could have been saved in a period.",
         query=_SpanQuery,
         response=Savings,
     ),
-    PageDocument(
+    JsonPage(
         path="/search.json",
         name="searchTexts",
         summary="Texts that were said in calls, a page at a time, with where their words are.",
@@ -151,3 +130,8 @@ PAGES = (
         response=SearchResults,
     ),
 )
+
+
+def respond(document: ResponseModel) -> Response:
+    """Return a document as a page, which no cache stores."""
+    return JSONResponse(document.model_dump(mode="json", by_alias=True), headers=PRIVATE)

@@ -1,0 +1,39 @@
+"""A hit of a search in JSON, as the API and the page respond it."""
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from store.json_models import Instant, ResponseModel
+from store.traces.search.reader import Hit
+from store.traces.search.walk import Role
+
+
+class SearchHit(ResponseModel):
+    id: Annotated[int, Field(description="The first call that has the text.")]
+    entry_id: str
+    created_at: Instant
+    slug: str
+    model: str | None
+    session_id: str | None
+    session_title: str | None
+    role: Role
+    snippet: str
+    marks: Annotated[
+        Sequence[tuple[int, int]],
+        Field(description="Where words that were searched for begin and end in the snippet."),
+    ] = ()
+    other_calls: Annotated[int, Field(description="How many later calls have it too.")]
+    other_calls_capped: Annotated[bool, Field(description="Whether there may be more.")]
+
+    @classmethod
+    def make(cls, hit: Hit) -> Self:
+        return cls.of(
+            hit,
+            id=hit.usage_id,
+            role=hit.snippet.role,
+            snippet=hit.snippet.text,
+            marks=hit.snippet.marks,
+            other_calls_capped=hit.is_capped,
+        )
