@@ -52,23 +52,40 @@ def find_predecessor(
 ) -> Predecessor | None:
     """Return the call that this one continues, None where it begins a conversation. ``prompt`` is that
     of ``call``; a few latest calls of the session are enough as candidates."""
-    named = [
-        each
-        for each in candidates
-        if call.previous_message_id is not None
-        and each.message_id == call.previous_message_id
-        and _is_there(each, call)
-        and (call.continues_thread or is_same_group(each, call))
-    ]
-    if named or call.continues_thread:  # of which the units are no beginning of a prompt
-        best = max(named, key=lambda each: rank_namesake(each, call), default=None)
-        return None if best is None else Predecessor(best, "upstream")
+    named = find_named(call, candidates)
+    if (
+        named is not None or call.continues_thread
+    ):  # of which the units are no beginning of a prompt
+        return None if named is None else Predecessor(named, "upstream")
     if prompt is None or call.prompt is None:
         return _find_by_counts(call, (each for each in candidates if may_precede(each, call)))
     if (found := _find_by_units(call, call.prompt, prompt, candidates)) is not None:
         return found
     return _find_by_counts(
         call, (each for each in candidates if each.prompt is None and may_precede(each, call))
+    )
+
+
+def find_named(call: CallSummary, candidates: Iterable[CallSummary]) -> CallSummary | None:
+    """Return the call with the message that a request names, or None.
+
+    Gateways use ids again: the same credential decides, then session and agent, then the latest."""
+    if call.previous_message_id is None:
+        return None
+    return max(
+        (
+            each
+            for each in candidates
+            if each.message_id == call.previous_message_id
+            and _is_there(each, call)
+            and (call.continues_thread or is_same_group(each, call))
+        ),
+        key=lambda each: (
+            each.credential_hmac == call.credential_hmac,
+            (each.session_id, each.agent_id) == (call.session_id, call.agent_id),
+            each.began_at,
+        ),
+        default=None,
     )
 
 
@@ -96,16 +113,6 @@ def _find_by_units(
         if match is not None and (best is None or match[0] > best):
             best, found = match
     return found
-
-
-def rank_namesake(earlier: CallSummary, call: CallSummary) -> tuple[bool, bool, float]:
-    """Return how likely an earlier call is the one that a request names, for gateways that use ids again:
-    the same credential, then session and agent, then the latest."""
-    return (
-        earlier.credential_hmac == call.credential_hmac,
-        (earlier.session_id, earlier.agent_id) == (call.session_id, call.agent_id),
-        earlier.began_at,
-    )
 
 
 def may_precede(earlier: CallSummary, call: CallSummary) -> bool:

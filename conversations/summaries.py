@@ -240,9 +240,11 @@ def summarize_call(
 
 def count_thread(call: CallSummary, before: CallSummary) -> None:
     """Set the numbers of messages and tools of a call that has sent only what is new since the one before."""
-    if call.message_count is not None and before.message_count is not None:
-        call.message_count += 1 + before.message_count
-        call.tool_count = before.tool_count
+    if call.message_count is None or before.message_count is None:
+        return
+    known = call.message_count + 1 + before.message_count
+    call.message_count = known if call.prompt is None else call.prompt.messages
+    call.tool_count = before.tool_count
 
 
 def _is_rebuild(entry: UsageLogEntry, usage: Usage, report: CacheReport) -> bool:

@@ -158,16 +158,14 @@ def make_prompt(
     )
 
 
-def continue_prompt(
-    before: Prompt, answer: Sequence[object], request: Mapping[str, object]
-) -> Prompt:
+def continue_prompt(before: Prompt, answer: Message, request: Mapping[str, object]) -> Prompt:
     """Return the whole prompt of a request that sends only what is new of a message thread.
 
-    It is the prompt ``before`` with the content of its response, and the messages of the request.
+    It is the prompt ``before`` with the response to it and the messages of the request.
     Settings and cache markers are the request's own; a system prompt and tools are those of the thread.
     Raises TooManyUnitsError."""
     first = before.units[-1].message + 1 if len(before.units) > before.front else 0
-    messages = [Message("assistant", list(answer)), *Request(request).messages]
+    messages = [answer, *Request(request).messages]
     known = [unit._replace(marker=None) if unit.marker else unit for unit in before.units]
     units = [*known, *list_message_units(messages, first)]
     if len(units) > MAX_PROMPT_UNITS:

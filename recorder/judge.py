@@ -13,6 +13,7 @@ stored.
 
 import logging
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from conversations.cache_breaks import CacheBreak, Measured, explain_break, meas
 from conversations.diagnosis import CacheReport, read_cache_report
 from conversations.predecessor import (
     MAX_IDLE_S,
+    find_named,
     find_predecessor,
     may_be_continued_by,
 )
@@ -38,14 +40,14 @@ from metering.request_facts import keep_plain_name
 from recorder import recorded_calls
 from recorder.recorded_calls import RecordedCall
 from recorder.requests import RequestReader
-from recorder.threads import ThreadPrompts, choose_parent
+from recorder.threads import ThreadPrompts, read_request
 from runtime import clock
 from runtime.trouble_log import TroubleLog
 from store.traces.calls import cache_breaks
 from store.traces.calls.costs import to_real
 from store.traces.calls.judgements import Judgement
+from store.traces.calls.predecessors import MAX_LATER
 from wire.json_reading import clean_text
-from wire.request import Request
 
 logger = logging.getLogger(__name__)
 
@@ -113,15 +115,23 @@ class Judge:
         if not self._recent.knows(owner, summary):
             self._recall(owner, summary, connect)
         self._batch[call.entry.entry_id] = call
+        candidates = self._list_candidates(owner, call, summary, connect)
+        found = self._judge_among(owner, candidates, call, summary, prompt, report, connect)
+        self._recent.add(owner, summary)
+        again = self._judge_again(owner, call, summary, candidates, connect)
+        return [found, *again] if found is not None else again
+
+    def _list_candidates(
+        self, owner: str, call: RecordedCall, summary: CallSummary, connect: Connect
+    ) -> list[CallSummary]:
+        """Return the calls that a call may continue: those remembered of its session, and the one that it
+        names."""
         candidates = self._recent.list_candidates(owner, summary)
         if summary.continues_thread and not _has_named(candidates, summary):
             parent = self._find_parent(call, connect)
             if parent is not None:
                 candidates.append(self._summarize(owner, parent, connect)[0])
-        found = self._judge_among(owner, candidates, call, summary, prompt, report, connect)
-        self._recent.add(owner, summary)
-        again = self._judge_again(owner, call, summary, candidates, connect)
-        return [found, *again] if found is not None else again
+        return candidates
 
     def _recall(self, owner: str, call: CallSummary, connect: Connect) -> None:
         """Remember the latest stored calls of the session and agent of a call again."""
@@ -144,26 +154,33 @@ class Judge:
         others: Sequence[CallSummary],
         connect: Connect,
     ) -> list[Judgement]:
-        """Return the judgements of others that continue this call and were judged without it."""
-        found: list[Judgement] = []
+        """Return the judgements of others that continue this call and were judged without it.
+
+        The prompts of a message thread are whole only now: all calls after it in the thread follow."""
         successors = [
             each.entry_id
             for each in list_successors(call, others)
             if may_be_continued_by(call, each)
         ]
-        successors += self._find_children(recorded, connect)
-        if not successors:
-            return found
-        candidates = self._recent.list_candidates(owner, call)
-        for entry_id in list(dict.fromkeys(successors))[-MAX_JUDGED_AGAIN:]:
-            stored = self._find(entry_id, connect)
+        children = self._find_children(recorded, connect)
+        waiting = deque([*successors[-MAX_JUDGED_AGAIN:], *children])
+        found: dict[str, Judgement] = {}
+        while waiting and len(found) < MAX_LATER:
+            entry_id = waiting.popleft()
+            stored = None if entry_id in found else self._find(entry_id, connect)
             if stored is None:  # it will be recorded yet, and judged then
                 continue
+            self._threads.forget(owner, entry_id)
             summary, prompt, report = self._summarize(owner, stored, connect)
+            candidates = self._list_candidates(owner, stored, summary, connect)
             judged = self._judge_among(owner, candidates, stored, summary, prompt, report, connect)
-            if judged is not None and judged.previous_entry_id == call.entry_id:
-                found.append(judged)
-        return found
+            if judged is None or judged.previous_entry_id not in (call.entry_id, *found):
+                continue
+            found[entry_id] = judged
+            if summary.continues_thread and prompt is not None:
+                self._recent.add(owner, summary)
+                waiting.extend(self._find_children(stored, connect))
+        return list(found.values())
 
     def _judge_among(
         self,
@@ -206,7 +223,10 @@ class Judge:
         prompt_before, requests = None, None
         if prompt is not None and before is not None:
             prompt_before = self._summarize(owner, before, connect)[1]
-            old, new = _parse_whole(before), _parse_whole(call)
+            old, new = (
+                read_request(each, lambda one: self._find_parent(one, connect))
+                for each in (before, call)
+            )
             requests = None if old is None or new is None else (old, new)
         return explain_break(
             summary,
@@ -231,7 +251,10 @@ class Judge:
         named += recorded_calls.read_latest(
             connect(), "where message_id = ?", (wanted,), MAX_NAMESAKES, RECALLED_BYTES
         )
-        return choose_parent(call, named)
+        found = find_named(_summarize_alone(call), [_summarize_alone(each) for each in named])
+        return next(
+            (each for each in named if found and each.entry.entry_id == found.entry_id), None
+        )
 
     def _find_children(self, call: RecordedCall, connect: Connect) -> list[str]:
         """Return the entry ids of the calls that continue a message thread here and came before this one."""
@@ -272,14 +295,14 @@ class Judge:
         return read.prompt.without_attribution()
 
 
+def _summarize_alone(call: RecordedCall) -> CallSummary:
+    """Return the summary of a call without its prompt."""
+    return summarize_call(call.entry, call.usage, None)
+
+
 def _has_named(candidates: Sequence[CallSummary], call: CallSummary) -> bool:
     """Return whether the call that a request names is among these."""
     return any(each.message_id == call.previous_message_id for each in candidates)
-
-
-def _parse_whole(call: RecordedCall) -> Request | None:
-    """Return a request, None for one that sends only a part of its prompt."""
-    return None if call.entry.thread == "continue" else Request.parse(call.request or b"")
 
 
 def _name_failed_tools(before: CallSummary, prompt: Prompt | None) -> str | None:

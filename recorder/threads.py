@@ -9,13 +9,14 @@ prompt would explain nothing.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 
 from conversations.units import Prompt, TooManyUnitsError, continue_prompt
 from recorder.recorded_calls import RecordedCall
-from wire.content import read_content
 from wire.json_reading import parse_object
+from wire.request import Request
+from wire.threads import Exchange, join_thread, make_answer
 
 MAX_KEPT = 200
 MAX_LINKS, MAX_BYTES = 1_000, 16 * 1024 * 1024  # read again for one prompt
@@ -25,10 +26,10 @@ type ReadPrompt = Callable[[RecordedCall], Prompt | None]
 
 
 class ThreadPrompts:
-    """The prompts of the latest calls of message threads."""
+    """The prompts of the latest calls of message threads, None of those that cannot be known."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], Prompt] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], Prompt | None] = OrderedDict()
 
     def read(
         self, owner: str, call: RecordedCall, find_parent: FindParent, read_prompt: ReadPrompt
@@ -37,55 +38,63 @@ class ThreadPrompts:
 
         ``find_parent`` returns the call that another one continues, ``read_prompt`` the prompt of a request
         that sends all of it."""
-        chain, size = [call], 0
-        while not self._knows(owner, chain[-1]) and chain[-1].entry.thread == "continue":
-            parent = find_parent(chain[-1])
-            if parent is None or not _is_whole(parent):
-                return None
-            chain.append(parent)
-            size += len(parent.request or b"") + len(parent.response)
-            if len(chain) > MAX_LINKS or size > MAX_BYTES:
-                return None
-        prompt = self._known.get((owner, chain[-1].entry.entry_id)) or read_prompt(chain[-1])
-        self._keep(owner, chain[-1], prompt)
+
+        def is_known(each: RecordedCall) -> bool:
+            return (owner, each.entry.entry_id) in self._known
+
+        chain = list_chain(call, find_parent, is_known)
+        if chain is None:
+            return self._keep(owner, call, None)
+        first = chain[-1]
+        prompt = self._known[owner, first.entry.entry_id] if is_known(first) else read_prompt(first)
+        self._keep(owner, first, prompt)
         for parent, child in pairwise(reversed(chain)):
             prompt = None if prompt is None else _continue(prompt, parent, child)
             self._keep(owner, child, prompt)
         return prompt
 
-    def _knows(self, owner: str, call: RecordedCall) -> bool:
-        return (owner, call.entry.entry_id) in self._known
+    def forget(self, owner: str, entry_id: str) -> None:
+        """Forget the prompt of a call, or that it cannot be known."""
+        self._known.pop((owner, entry_id), None)
 
-    def _keep(self, owner: str, call: RecordedCall, prompt: Prompt | None) -> None:
-        if prompt is None:
-            return
+    def _keep(self, owner: str, call: RecordedCall, prompt: Prompt | None) -> Prompt | None:
         key = owner, call.entry.entry_id
         self._known[key] = prompt
         self._known.move_to_end(key)
         if len(self._known) > MAX_KEPT:
             self._known.popitem(last=False)
+        return prompt
 
 
-def choose_parent(call: RecordedCall, named: Iterable[RecordedCall]) -> RecordedCall | None:
-    """Return of calls with the message that a call names the one that it continues, or None.
+def list_chain(
+    call: RecordedCall,
+    find_parent: FindParent,
+    is_known: Callable[[RecordedCall], bool] = lambda _: False,
+) -> list[RecordedCall] | None:
+    """Return a call and those of its thread before it, the latest first.
 
-    Gateways use ids again: the same credential decides, then session and agent, then the latest."""
-    entry = call.entry
-    before = [
-        each
-        for each in named
-        if each.entry.status_code == 200
-        and (each.entry.created_at, each.entry.entry_id) < (entry.created_at, entry.entry_id)
-    ]
-    return max(
-        before,
-        key=lambda each: (
-            each.entry.credential_hmac == entry.credential_hmac,
-            (each.entry.session_id, each.entry.agent_id) == (entry.session_id, entry.agent_id),
-            each.entry.created_at,
-        ),
-        default=None,
-    )
+    It ends with one that is known or has sent everything. None where a call of it is missing or has not all
+    of its bodies, or they are too many."""
+    chain, size = [call], 0
+    while not is_known(chain[-1]) and chain[-1].entry.thread == "continue":
+        parent = find_parent(chain[-1])
+        if parent is None or not _is_whole(parent):
+            return None
+        chain.append(parent)
+        size += len(parent.request or b"") + len(parent.response)
+        if len(chain) > MAX_LINKS or size > MAX_BYTES:
+            return None
+    return chain
+
+
+def read_request(call: RecordedCall, find_parent: FindParent) -> Request | None:
+    """Return the request of a call, of a thread the whole one, None where that cannot be known."""
+    chain = list_chain(call, find_parent)
+    if chain is None:
+        return None
+    before = [Exchange(each.request or b"", each.response) for each in reversed(chain[1:])]
+    whole = join_thread(before, call.request or b"")
+    return None if whole is None else Request(whole.document)
 
 
 def _is_whole(call: RecordedCall) -> bool:
@@ -98,8 +107,7 @@ def _continue(before: Prompt, parent: RecordedCall, call: RecordedCall) -> Promp
     request = parse_object(call.request or b"")
     if request is None:
         return None
-    answer = [block.to_fields() for block in read_content(parent.response).blocks]
     try:
-        return continue_prompt(before, answer, request)
+        return continue_prompt(before, make_answer(parent.response), request)
     except TooManyUnitsError:
         return None

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from wire.content import read_content
 from wire.json_reading import as_list, parse_object
+from wire.request import Message
 
 OF_THREAD = ("system", "tools", "mcp_servers")
 MARKER = "cache_control"
@@ -41,14 +42,19 @@ def join_thread(before: Sequence[Exchange], request: bytes) -> WholeRequest | No
     messages: list[object] = []
     for exchange, document in zip(before, requests, strict=True):
         messages += as_list((document or {}).get("messages"))
-        answer = [block.to_fields() for block in read_content(exchange.response).blocks]
-        messages.append({"role": "assistant", "content": answer})
+        answer = make_answer(exchange.response)
+        messages.append({"role": answer.role, "content": answer.content})
     sent = as_list(own.get("messages"))
     history = [_without_markers(message) for message in messages] if before else []
     whole = {name: _without_markers(first[name]) for name in OF_THREAD if name in first}
     settings = {name: own[name] for name in own if not before or name not in OF_THREAD}
     settings.pop("thread", None)
     return WholeRequest({**settings, **whole, "messages": [*history, *sent]}, len(sent))
+
+
+def make_answer(response: bytes) -> Message:
+    """Return a response as the message that later requests have it as."""
+    return Message("assistant", [block.to_fields() for block in read_content(response).blocks])
 
 
 def _without_markers(value: object) -> object:

@@ -35,9 +35,10 @@ class Client:
         self.heads = {"session_id": None} | heads
         self.messages: list[dict[str, Any]] = []
         self.previous = ""
+        self._held: list[tuple[dict[str, Any], float, dict[str, Any]]] = []
 
-    def create(self, *messages: dict[str, Any], **changes: Any) -> dict[str, Any]:
-        """Send all messages; return what upstream answers."""
+    def create(self, *messages: dict[str, Any], **changes: Any) -> str:
+        """Send all messages; return the id of the answer."""
         self.messages = list(messages)
         body = request(*messages)
         return self._send(body | {"thread": {"type": "create"}}, body, **changes)
@@ -48,8 +49,8 @@ class Client:
         settings: Any = None,
         previous: str | None = None,
         **changes: Any,
-    ) -> dict[str, Any]:
-        """Send messages that follow the last answer."""
+    ) -> str:
+        """Send messages that follow the last answer; return the id of that to them."""
         self.messages += messages
         step = {"type": "continue", "previous_message_id": previous or self.previous}
         body = {"model": MODEL, "max_tokens": 1000, "thread": step, "messages": list(messages)}
@@ -65,19 +66,33 @@ class Client:
         content: Any = None,
         after_s: float = 10.0,
         **changes: Any,
-    ) -> dict[str, Any]:
+    ) -> str:
         recording = self.recording
-        answer = recording.answer(whole, recording.at_s + after_s)
-        answer |= {"content": [text("Aye.")] if content is None else content}
-        changes = self.heads | {"answer": answer} | changes
+        if "answer" not in changes:
+            answer = recording.answer(whole, recording.at_s + after_s)
+            answer["content"] = [text("Aye.")] if content is None else content
+            answer["id"] = f"msg_{recording.at_s:.0f}"
+            changes["answer"] = answer
+        changes = self.heads | changes
         if changes["answer"] is not None:
             self.previous = changes["answer"]["id"]
             self.messages.append(assistant(*changes["answer"]["content"]))
+        if changes.pop("held", False):
+            recording.at_s += after_s
+            self._held.append((body, recording.at_s, changes))
+            return self.previous
         record = changes.pop("record", True)
         recording.spool(body, after_s, **changes)
         if record:
             recording.record()
-        return answer
+        return self.previous
+
+    def release(self) -> None:
+        """Let the calls arrive that were ``held`` on their way, in their order."""
+        while self._held:
+            body, at_s, changes = self._held.pop(0)
+            self.recording.spool(body, at_s=at_s, **changes)
+            self.recording.record()
 
 
 @pytest.fixture
@@ -106,7 +121,7 @@ def test_a_thread_is_one_session_and_breaks_nothing(recording, client):
     assert recording.read("select thread, thread_previous_id from usage order by id") == [
         {"thread": "create", "thread_previous_id": None},
         {"thread": "continue", "thread_previous_id": "msg_0"},
-        {"thread": "continue", "thread_previous_id": "msg_1"},
+        {"thread": "continue", "thread_previous_id": "msg_10"},
     ]
 
 
@@ -141,9 +156,9 @@ def test_a_setting_that_breaks_the_cache_is_named(recording, client):
 
 def test_after_a_restart_a_long_thread_is_read_again(recording, client):
     client.create(turn(1))
-    for number in range(300):
-        client.go_on(user(text(f"{number}?")), record=False)
-    recording.record()
+    for number in range(299):
+        client.go_on(user(text(f"{number}?")), record=False, answer=nothing_read(f"{number}"))
+    client.go_on(user(text("299?")))
     recording.restart()
     client.go_on(turn(2), after_s=400.0)
     assert recording.judged()[-1] == ("call-302", "call-301", "expired")
@@ -173,30 +188,66 @@ def test_of_two_continues_of_one_call_each_follows_it(recording, client):
     answer = client.create(turn(1))
     client.go_on(turn(2), status_code=400, answer=None)
     del client.messages[-1]
-    client.go_on(turn(2), previous=answer["id"])
+    client.go_on(turn(2), previous=answer)
     client.go_on(turn(3))
     assert previous(recording) == [None, "call-1", "call-1", "call-3"]
 
 
 def test_a_call_that_is_stored_before_its_parent_is_judged_again(recording, client):
-    answer = client.create(turn(1))
-    at_s = recording.at_s
-    second = recording.answer(request(*client.messages, turn(2), **UNMARKED), at_s + 5)
-    second |= {"content": [text("Aye.")]}
-    client.messages += [turn(2), assistant(text("Aye."))]
-    client.previous = second["id"] = "msg_second"
-    client.go_on(turn(3), after_s=20.0)
+    client.create(turn(1))
+    client.go_on(turn(2), after_s=5.0, held=True)
+    client.go_on(turn(3), after_s=15.0)
     assert previous(recording) == [None, None]
-    step = {"type": "continue", "previous_message_id": answer["id"]}
-    body = mark_last({"model": MODEL, "thread": step, "messages": [turn(2)]})
-    recording.spool(body, at_s=at_s + 5, answer=second, session_id=None)
-    recording.record()
+    client.release()
     assert recording.judged() == [
         ("call-1", None, None),
         ("call-3", "call-1", None),
         ("call-2", "call-3", None),
     ]
     assert len({row["session"] for row in recording.read()}) == 1
+
+
+def test_a_parent_that_is_stored_late_corrects_all_calls_after_it(recording, client):
+    """Their history has been unknown: few messages, no title, no reason, and a session of their own."""
+    client.create(turn(1), content=[CALL])
+    client.go_on(RESULT, held=True)
+    for number in range(299):
+        client.go_on(RESULT, answer=nothing_read(f"link_{number}"))
+    recording.record()
+    full = recording.answer(request(*client.messages, RESULT, **UNMARKED)) | {"content": []}
+    client.go_on(RESULT, answer=full | {"id": "msg_full"})
+    client.go_on(turn(2), settings={"tool_choice": {"type": "any"}}, answer=nothing_read("last"))
+    assert len({row["session"] for row in recording.read()}) == 2
+    (unknown,) = recording.read("select cause, detail from cache_breaks")
+    assert unknown == {
+        "cause": "unknown",
+        "detail": "The request or the one before is not kept or cannot be read.",
+    }
+    client.release()
+    rows = recording.read(
+        "select message_count, tool_count, title_text from usage order by created_at"
+    )
+    assert [row["message_count"] for row in rows] == [*range(1, 607, 2)]
+    assert {row["tool_count"] for row in rows} == {2}
+    assert {row["title_text"][:10] for row in rows} == {"Question 1", "Question 2"}
+    assert {row["session"] for row in recording.read()} == {"unnamed-1"}
+    sums = recording.read("select session_id, calls, cache_breaks from sessions")
+    assert sums == [{"session_id": "unnamed-1", "calls": 303, "cache_breaks": 2}]
+    _of_first, found = recording.read("select cause, detail from cache_breaks order by tokens")
+    assert found["cause"] == "messages"
+    assert "tool choice" in found["detail"]
+
+
+def nothing_read(name: str) -> dict[str, Any]:
+    """Return an answer whose prompt is not in the cache."""
+    usage = {"input_tokens": 400_000, "output_tokens": 5}
+    shape: dict[str, Any] = {
+        "type": "message",
+        "model": MODEL,
+        "stop_reason": "end_turn",
+        "content": [],
+    }
+    return shape | {"id": f"msg_{name}", "usage": usage}
 
 
 def test_a_parent_of_another_organisation_is_none(recording, client):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from store.traces.calls import cache_breaks, predecessors
 from store.traces.calls.cache_breaks import CacheBreak
-from store.traces.sessions import session_sums, unnamed_sessions
+from store.traces.sessions import session_sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +53,19 @@ def write_judgements(
         if not is_new:
             session_sums.book(connection, [call.id], sign=-1)
         previous = new.get(each.previous_entry_id) or _find(connection, each.previous_entry_id)
+        continued: list[int] = []
         if previous is not None:
-            predecessors.write_previous(connection, call.id, previous.id, each.failed_tools)
+            continued = predecessors.write_previous(
+                connection, call.id, previous.id, each.failed_tools
+            )
         if each.cache_break is not None or call.id not in unjudged:
             cache_breaks.write_break(connection, call.id, each.cache_break)
         unjudged.discard(call.id)
         joined: set[int] = set()
         if call.session_id is None and previous is not None:
-            joined.update(unnamed_sessions.join(connection, call.id, previous.id))
+            joined.update(session_sums.join(connection, call.id, previous.id))
+        if later := [id_ for id_ in continued if id_ not in new_ids | joined]:
+            session_sums.book(connection, later, sign=0)
         stored = [id_ for id_ in {call.id, *joined} if id_ not in new_ids]
         if stored:
             session_sums.book(connection, stored)

@@ -1,7 +1,6 @@
-"""The calls of a message thread, by the messages that their requests name.
+"""The calls of a message thread, and the whole requests of those that sent only what is new.
 
-A request that continues a thread names a message of upstream; the call that has it is the one before.
-Gateways use ids again: the same credential decides then, session and agent, and the latest.
+The call before one that continues a thread is its predecessor, as the recorder has found it.
 """
 
 import sqlite3
@@ -11,19 +10,12 @@ import orjson
 
 from store.database import list_columns
 from store.traces.bodies.bodies import StoredBodies, read_bodies
+from store.traces.calls.predecessors import find_previous
 from wire.threads import Exchange, join_thread
 
 MAX_CALLS = 1_000
 MAX_BYTES = 24 << 20
 
-# Named, because all calls with this status would be read otherwise.
-_PARENT = (
-    "select p.id from usage as u cross join usage as p indexed by usage_message_id"
-    " where u.id = ? and p.message_id = u.thread_previous_id"
-    " and p.status_code = 200 and (p.created_at, p.id) < (u.created_at, u.id)"
-    " order by p.credential_hmac is u.credential_hmac desc,"
-    " p.session_id is u.session_id and p.agent_id is u.agent_id desc, p.created_at desc limit 1"
-)
 _CHILD = (
     "select 1 from usage as p cross join usage as u on u.thread_previous_id = p.message_id"
     " where p.id = ? limit 1"
@@ -85,8 +77,8 @@ def is_continued(connection: sqlite3.Connection, usage_id: int) -> bool:
 
 def find_parent(connection: sqlite3.Connection, usage_id: int) -> int | None:
     """Return the call whose message the request of this one continues, or None."""
-    row = connection.execute(_PARENT, (usage_id,)).fetchone()
-    return None if row is None else int(row[0])
+    step = connection.execute("select thread from usage where id = ?", (usage_id,)).fetchone()
+    return find_previous(connection, usage_id) if step == ("continue",) else None
 
 
 class WholeRequest(NamedTuple):

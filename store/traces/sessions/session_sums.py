@@ -85,10 +85,22 @@ _REMOVE = (
 def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
     """Add stored calls to the sums of their sessions; with a sign of -1, take out what was added.
 
-    Title and times are never taken out: a call that is taken out comes back with another cost. The caller
-    holds the write lock."""
+    Title and times are never taken out: a call that is taken out comes back with another cost. With a sign
+    of 0 they alone are renewed. The caller holds the write lock."""
     rows = connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign}).fetchall()
     savings.mark_due(connection, {session_id for (session_id,) in rows})
+
+
+def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> list[int]:
+    """Put a call without a session into that of the call that it continues.
+
+    Returns the ids of the calls that were put into one, which are in its sums not yet. The caller holds the
+    write lock."""
+    joined, left = unnamed_sessions.join(connection, usage_id, previous_id)
+    if left is not None:
+        connection.execute("delete from sessions where session_id = ?", (left,))
+        savings.remove_session(connection, left)
+    return joined
 
 
 def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:

@@ -9,6 +9,7 @@ A client that sends such an id itself shares the session of that number with the
 
 import re
 import sqlite3
+from typing import NamedTuple
 
 PREFIX = "unnamed-"
 _ID = re.compile(rf"{PREFIX}([1-9][0-9]{{0,17}})")
@@ -45,25 +46,39 @@ def find_session(connection: sqlite3.Connection, usage_id: int) -> str | None:
     return None if row is None else row[0]
 
 
-def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> list[int]:
+class Joined(NamedTuple):
+    """The ids of calls that were put into a session, and the session that all of them have left, or None."""
+
+    ids: list[int]
+    left: str | None = None
+
+
+def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> Joined:
     """Put a call without a session into that of the call that it continues.
 
-    Returns the ids of all calls that were put into one. Where both have one already, they stay there. The
-    caller holds the write lock."""
-    firsts = dict(
-        connection.execute(
-            "select u.id, n.first_id from usage as u"
-            " left join unnamed_calls as n on n.usage_id = u.id"
-            " where u.id in (?, ?) and u.session_id is null",
-            (usage_id, previous_id),
-        ).fetchall()
-    )
-    if len(firsts) < 2:
-        return []
+    Where both have one already, they stay there, unless the call names the other in a message thread: then
+    all calls of its session go over. The caller holds the write lock."""
+    rows = connection.execute(
+        "select u.id, n.first_id, u.thread = 'continue' from usage as u"
+        " left join unnamed_calls as n on n.usage_id = u.id"
+        " where u.id in (?, ?) and u.session_id is null",
+        (usage_id, previous_id),
+    ).fetchall()
+    if len(rows) < 2:
+        return Joined([])
+    firsts = {call_id: first_id for call_id, first_id, _ in rows}
     first_id = firsts[previous_id] or firsts[usage_id] or previous_id
     joining = [each for each, known in firsts.items() if known is None]
     connection.executemany(
         "insert into unnamed_calls (usage_id, first_id) values (?, ?)",
         [(each, first_id) for each in joining],
     )
-    return joining
+    left = firsts[usage_id]
+    is_named = any(each == usage_id and is_continue for each, _, is_continue in rows)
+    if left is None or left == first_id or not is_named:
+        return Joined(joining)
+    moved = connection.execute(
+        "update unnamed_calls set first_id = ? where first_id = ? returning usage_id",
+        (first_id, left),
+    ).fetchall()
+    return Joined([each for (each,) in moved], f"{PREFIX}{left}")

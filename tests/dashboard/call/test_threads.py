@@ -6,6 +6,8 @@ from html import unescape
 
 import pytest
 
+from store.traces.calls.predecessors import write_previous
+from store.traces.database import TraceDatabase
 from tests.dashboard.call.test_new_first import ask as ask, text_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
@@ -35,25 +37,23 @@ def encode(value):
     return json.dumps(value).encode()
 
 
+ENDED = encode({"id": "msg_2", "content": []})
+
+
 @pytest.fixture
 def record(ann):
-    def record(**first):
+    """Records two calls of a thread, of which the second is found to continue the first."""
+
+    def record(*, is_found=True, **first):
+        answers = {"response_body": encode(ANSWER), "thread": "create", "message_id": "msg_1"}
+        going_on = {"thread": "continue", "thread_previous_id": "msg_1"}
         ann.record(
-            {
-                "request_body": encode(FIRST),
-                "response_body": encode(ANSWER),
-                "thread": "create",
-                "message_id": "msg_1",
-            }
-            | first,
-            {
-                "request_body": encode(NEXT),
-                "response_body": encode({"id": "msg_2", "content": []}),
-                "thread": "continue",
-                "thread_previous_id": "msg_1",
-                "message_id": "msg_2",
-            },
+            {"request_body": encode(FIRST)} | answers | first,
+            {"request_body": encode(NEXT), "response_body": ENDED} | going_on,
         )
+        if is_found:
+            with TraceDatabase(ann.path) as traces:
+                write_previous(traces.connection, 2, 1)
 
     return record
 
@@ -82,10 +82,9 @@ async def test_what_was_sent_is_shown_as_it_was(ask, record):
 @pytest.mark.parametrize(
     ("first", "words"),
     [
-        ({"message_id": "msg_9"}, "a call of its thread is not recorded"),
+        ({"is_found": False}, "a call of its thread is not recorded"),
         ({"usage_source": "partial"}, "the response to a call of its thread was cut"),
         ({"response_body": None}, "the bodies of a call of its thread were not kept"),
-        ({"status_code": 404}, "a call of its thread is not recorded"),
     ],
 )
 async def test_a_history_that_is_not_recorded_is_named(ask, record, first, words):

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings as examples, strategies as s
 from starlette.testclient import TestClient
 
 from manage.server import make_app
+from store.traces.calls.predecessors import write_previous
 from store.traces.database import TraceDatabase
 from store.traces.search import later_calls, reader
 from store.traces.search.indexer import Indexer
@@ -271,6 +272,9 @@ def test_calls_of_a_message_thread_have_what_those_before_them_sent_and_were_ans
     take_turn(3)
     say(ann, user("a side call"), answer=response("done"))
     take_turn(4, user("thanks"))
+    with TraceDatabase(ann.path) as traces:
+        for usage_id, previous_id in ((2, 1), (3, 2), (5, 3)):
+            write_previous(traces.connection, usage_id, previous_id)
     for words, first, others in (
         ("zebrafinch", 1, 3),
         ("reply1x", 1, 3),
