@@ -290,7 +290,7 @@ def test_ids_that_a_gateway_uses_again_are_told_apart_by_the_credential(recordin
     assert recording.judged()[-1][:2] == ("call-3", "call-1")
 
 
-@pytest.mark.parametrize("named", ["msg_1", "msg_2", "msg_9", "", 7])
+@pytest.mark.parametrize("named", ["msg_10", "msg_0", "msg_9", "", 7])
 def test_a_call_that_names_itself_or_nobody_has_no_parent(recording, client, named):
     client.create(turn(1))
     client.go_on(turn(2), previous=named or " ")
