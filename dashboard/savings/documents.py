@@ -40,7 +40,6 @@ class Finding(ResponseModel):
         return cls.of(
             group,
             title=kind.title,
-            subject=shown.subject,
             is_saving=kind.is_saving,
             measured=kind.is_measured,
             cost_cents=group.cents,

@@ -183,7 +183,7 @@ def verify(data_dir: str | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Price calls that have no cost yet, and managed sessions and dreams.
+    """Price calls, managed sessions and dreams without a cost.
 
     These are those whose model had no known price when they were recorded, and has one now. Of
     several nodes these are the calls that this one keeps: run it on each node that keeps calls.
