@@ -13,6 +13,7 @@ from runtime.intervals import Interval
 from store.json_models import Instant, ResponseModel, SumOfCents
 from store.traces.sums import forecast
 from store.traces.sums.histograms import RESOLUTION
+from store.traces.sums.product_model import UsageProduct
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.usage_report import Totals
 
@@ -129,6 +130,10 @@ class Overview(ResponseModel):
         Field(description="The lowest share of each limit of upstream that remained."),
     ]
     month: OverviewMonth | None
+    products: Annotated[
+        Sequence[UsageProduct],
+        Field(description="What other interfaces than messages have used, where no filter is set."),
+    ] = ()
     groups: Sequence[OverviewGroup]
     steps: Sequence[OverviewStep]
 
@@ -152,6 +157,7 @@ class Overview(ResponseModel):
             percentiles=_make_percentiles(overview.percentiles),
             percentile_resolution=RESOLUTION,
             month=overview.month and OverviewMonth.make(overview.month),
+            products=[UsageProduct.of(each) for each in overview.products],
             groups=[
                 OverviewGroup.make(
                     group.totals,

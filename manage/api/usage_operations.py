@@ -11,7 +11,7 @@ from metering.token_counts import flatten
 from store.json_models import Day, NoFields, RequestModel, ResponseModel
 from store.traces.calls.run_report import RunReport
 from store.traces.sums.forecast import Month
-from store.traces.sums.products import ProductName
+from store.traces.sums.product_model import UsageProduct
 from store.traces.sums.usage_report import Group, Grouping, Totals, UsageReport
 
 
@@ -140,22 +140,6 @@ class UsageMonth(ResponseModel):
             expected_cost_cents=month.cost.expected,
             expected_spend_cents=month.spend.expected,
         )
-
-
-class UsageProduct(ResponseModel):
-    product: Annotated[
-        ProductName,
-        Field(description="`batch`, `chat_completions`, `session` (managed) or `dream`."),
-    ]
-    count: int
-    cost_cents: Annotated[float, Field(description="Cost by our prices.")]
-    unpriced: Annotated[int, Field(description="Those without a known cost, not in it.")]
-    list_cost_cents: Annotated[
-        float | None, Field(description="List price that upstream states, null where it does not.")
-    ]
-    is_of_calls: Annotated[
-        bool, Field(description="They are calls, and in the totals. Sessions and dreams are not.")
-    ]
 
 
 class Usage(ResponseModel):

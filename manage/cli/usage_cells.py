@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from manage.api.usage_operations import UsageGroup, UsageProduct, UsageTotals
+from manage.api.usage_operations import UsageGroup, UsageTotals
 from manage.cli.terminal import format_amount, format_count
 from metering.formats import format_calls
 from metering.token_counts import OTHER_CLASSES, TokenCounts
 from store.traces.sums import requested_models
+from store.traces.sums.product_model import UsageProduct
 from store.traces.sums.products import name_product
 
 _OTHER_HEADINGS = tuple(each.title.upper() for each in OTHER_CLASSES)

@@ -233,6 +233,10 @@ def test_products_of_their_own_are_named_where_no_filter_is_set(ann):
         assert ("Other products" in page) is is_shown
         assert ('product=batch">1 result of batches</a>: $0.3400' in page) is is_shown
         assert ('kind=session">1 managed session</a>: $1.00' in page) is is_shown
+        listed = overview(ann, query)["products"]
+        assert [(each["product"], each["cost_cents"], each["is_of_calls"]) for each in listed] == (
+            [("batch", 34, True), ("session", 100, False)] if is_shown else []
+        )
     assert "Other products" not in ann.get("/overview?span=2026-03-10..2026-03-12").text
 
 

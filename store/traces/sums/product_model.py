@@ -1,0 +1,24 @@
+"""Totals of a product in JSON, as the API and the page respond them."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from store.json_models import ResponseModel
+from store.traces.sums.products import ProductName
+
+
+class UsageProduct(ResponseModel):
+    product: Annotated[
+        ProductName,
+        Field(description="`batch`, `chat_completions`, `session` (managed) or `dream`."),
+    ]
+    count: int
+    cost_cents: Annotated[float, Field(description="Cost by our prices.")]
+    unpriced: Annotated[int, Field(description="Those without a known cost, not in it.")]
+    list_cost_cents: Annotated[
+        float | None, Field(description="List price that upstream states, null where it does not.")
+    ]
+    is_of_calls: Annotated[
+        bool, Field(description="They are calls, and in the totals. Sessions and dreams are not.")
+    ]
