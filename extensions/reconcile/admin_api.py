@@ -44,8 +44,8 @@ type Parameters = Mapping[str, str | int | list[str]]
 
 
 class AdminApi:
-    """A connection to the Admin API. ``organization_id`` is that of the key, once upstream has named
-    it."""
+    """A connection to the Admin API, or with a ``beta`` to the analytics reports. ``organization_id`` is
+    that of the key, once upstream has named it."""
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class AdminApi:
         self.base_url = base_url.rstrip("/")
         self.organization_id: str | None = None
         self._vendor = vendor
+        self._is_analytics = beta is not None
         self._tell = tell
         self._sleep = sleep
         headers = {} if beta is None else {f"{vendor}-beta": beta}
@@ -169,7 +170,8 @@ class AdminApi:
         said = self._find_message(content)
         if status in (401, 403):
             return AdminKeyError(
-                explain_refusal(status) + (f" (upstream says: {said})" if said else "")
+                explain_refusal(status, analytics=self._is_analytics)
+                + (f" (upstream says: {said})" if said else "")
             )
         if status == 404:
             return ReportError(

@@ -97,7 +97,7 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "other_organization": (
         "other upstream organisation",
-        "These recorded calls went to another upstream organisation than that of the Admin API key."
+        "These recorded calls went to another upstream organisation than that of the key."
         " They are left out.",
     ),
     "pruned": (

@@ -88,8 +88,9 @@ def reconcile(
 
     Fetches the usage and the cost report of the upstream organisation with the Admin API key in
     ANTHROPIC_ADMIN_KEY, and prints for each day and model what upstream reports, what was recorded in
-    your organisation, the difference, and its likely causes. The key is sent to the upstream and kept
-    nowhere. Days are UTC. The page /reconciliation shows the last result.
+    your organisation, the difference, and its likely causes. With --analytics a key with the scope
+    read:analytics does. The key is sent to the upstream and kept nowhere. Days are UTC. The page
+    /reconciliation shows the last result.
 
     \b
     Examples:
@@ -145,7 +146,7 @@ def _reconcile(
 ) -> Reconciliation:
     """Fetch the reports, read what was recorded, and compare. Raises ReportError, SettingsError, and what
     ``Backend.call`` raises."""
-    admin_key = read_admin_key()
+    admin_key = read_admin_key(analytics=analytics)
     url = _check_url(settings, admin_url)
     click.echo(f"Fetching the reports of {first} to {last} from {url} …", err=True)
     now = clock.now()

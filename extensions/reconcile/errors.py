@@ -9,4 +9,4 @@ class ReportError(Exception):
 
 
 class AdminKeyError(ReportError):
-    """There is no usable Admin API key, or upstream refuses it."""
+    """There is no usable key for reports, or upstream refuses it."""

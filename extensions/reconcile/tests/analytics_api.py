@@ -16,6 +16,8 @@ from extensions.reconcile.tests.admin_api import ADMIN_KEY, AdminApi, RefusedErr
 from tests.upstream import SeenRequest
 
 BETA = "analytics-usage-cost-2026-08-24"
+# It has the scope read:analytics, and begins as keys for calls do.
+ANALYTICS_KEY = "sk-ant-api01-made-up-for-tests_0123456789"
 USAGE, COST = "/v1/organizations/analytics/usage", "/v1/organizations/analytics/cost"
 _NOT_COUNTED = {"cost_type", "token_type"}
 
@@ -77,11 +79,11 @@ class AnalyticsApi(AdminApi):
         self._rows[path].append(bounds | {"group": group | {"workspace_id": "wrkspc_01"}} | metrics)
 
     def _report(self, request: SeenRequest) -> dict[str, Any]:
-        if request.header("x-api-key") != ADMIN_KEY:
-            raise PermissionError("invalid x-api-key")
         target = urlsplit(request.target)
         if target.path not in self._rows:
             return super()._report(request)
+        if request.header("x-api-key") not in (ADMIN_KEY, ANALYTICS_KEY):
+            raise PermissionError("invalid x-api-key")
         if request.header("anthropic-beta") != BETA:
             raise RefusedError("the header anthropic-beta does not name this beta")
         query = parse_qs(target.query, strict_parsing=True)

@@ -362,12 +362,23 @@ def test_the_key_is_read_from_the_environment():
     assert read_admin_key({"ANTHROPIC_ADMIN_KEY": f" {ADMIN_KEY}\n"}) == ADMIN_KEY
 
 
+@pytest.mark.parametrize("key", [ADMIN_KEY, "sk-ant-api01-abcdefghijkl"])
+def test_the_analytics_reports_can_be_read_by_a_key_that_may_have_their_scope(key):
+    assert read_admin_key({"ANTHROPIC_ADMIN_KEY": key}, analytics=True) == key
+
+
+@pytest.mark.parametrize("value", ["", "sk-ant-oat01-abcdefghijkl", "sk-proj-abcdefghijkl"])
+def test_no_other_value_is_a_key_for_the_analytics_reports(value):
+    with pytest.raises(AdminKeyError, match=r"or the primary owner .* the scope read:analytics"):
+        read_admin_key({"ANTHROPIC_ADMIN_KEY": value}, analytics=True)
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [
         ("", "there is no key in the environment variable ANTHROPIC_ADMIN_KEY"),
         ("  ", "there is no key"),
-        ("sk-ant-api03-abcdefghijkl", "a key for calls"),
+        ("sk-ant-api03-abcdefghijkl", "cannot read these reports; .* name --analytics"),
         ("sk-ant-oat01-abcdefghijkl", "the token of a subscription"),
         ("sk-proj-abcdefghijkl", "is not a key of the Admin API"),
         ("sk-ant-admin01-ab\r\nx: y", "is not a key of the Admin API"),

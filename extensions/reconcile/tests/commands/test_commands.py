@@ -11,7 +11,7 @@ from extensions.reconcile.commands import find_period
 from extensions.reconcile.result_file import find_file, make_document, read_reconciliation
 from extensions.reconcile.tests import admin_api
 from extensions.reconcile.tests.admin_api import ADMIN_KEY
-from extensions.reconcile.tests.analytics_api import AnalyticsApi
+from extensions.reconcile.tests.analytics_api import ANALYTICS_KEY, AnalyticsApi
 from runtime import clock
 from store.control.database import ControlDatabase
 from tests.store.traffic import make_entry, make_item
@@ -96,6 +96,24 @@ def test_the_analytics_reports_have_list_prices_and_products(run, traces, monkey
     assert "default workspace" not in result.stdout
     assert document["analytics"] is True
     assert document["reported"]["discount_cents"] == 22
+
+
+def test_a_key_with_the_scope_of_the_analytics_reports_alone_does_for_them(run, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_ADMIN_KEY", ANALYTICS_KEY)
+    with AnalyticsApi() as upstream:
+        monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", upstream.url)
+        upstream.charge("2026-01-02", "claude-a", "80", list_cents="100")
+        result = run("reconcile", *PERIOD, "--analytics")
+        assert cells(result)[0][:3] == ["2026-01-02", "claude-a", "$0.8000"]
+        assert {each.header("x-api-key") for each in upstream.requests} == {ANALYTICS_KEY}
+        assert ANALYTICS_KEY not in result.output
+        asked = len(upstream.requests)
+        assert "name --analytics" in run("reconcile", *PERIOD).stderr
+        upstream.instead = [answer(403, error_json("permission_error", "no such scope"))]
+        refused = run("reconcile", *PERIOD, "--analytics").stderr
+    assert len(upstream.requests) == asked + 1
+    assert "the scope read:analytics" in refused
+    assert "(upstream says: no such scope)" in refused
 
 
 def test_workspaces_and_keys_are_listed_below(run, upstream):
