@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from metering.body_notes import drop_body
 from metering.entry import UsageLogEntry
 from metering.rate_limits import RateLimits
 from metering.request_facts import keep_plain_list, keep_plain_name
@@ -49,6 +50,11 @@ def drop_text(entry: UsageLogEntry) -> UsageLogEntry:
             for item in entry.cost_items
         ),
     )
+
+
+def drop_response_text(entry: UsageLogEntry) -> UsageLogEntry:
+    """Return the entry without its response, and without values that may be text."""
+    return drop_text(drop_body(entry, "response", "metadata only"))
 
 
 def _keep_plain_limits(limits: RateLimits) -> RateLimits:

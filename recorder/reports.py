@@ -16,7 +16,7 @@ from typing import Any
 from metering.batch_results import make_result_entry, parse_result
 from metering.billing import find_billing
 from metering.entry import UsageLogEntry
-from metering.metadata_only import drop_text
+from metering.metadata_only import drop_response_text
 from metering.object_pricing import price_object
 from metering.object_reading import make_session, read_objects, read_session_usage, set_counts
 from metering.prices import PriceTable
@@ -163,4 +163,4 @@ class ReportStore:
                 slug=head.slug,
             )
             entry = replace(entry, **of_all)
-            yield drop_text(replace(entry, response_body=None)) if head.metadata_only else entry
+            yield drop_response_text(entry) if head.metadata_only else entry

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from functools import partial
@@ -19,23 +19,22 @@ from manage.batch_download import (
     open_client,
 )
 from manage.bounded_lines import split_lines
-from manage.cli.console import (
-    BackendError,
-    data_dir_option,
-    explained,
-    json_option,
-    print_json,
-    read_settings,
-    user_option,
-)
+from manage.cli.console import BackendError
 from manage.cli.import_store import ImportStore
-from manage.cli.importing import Progress, Result, Target, Writer, find_size
+from manage.cli.importing import (
+    Progress,
+    Result,
+    Target,
+    Writer,
+    find_size,
+    import_options,
+    open_import,
+)
 from manage.cli.periods import Day
 from manage.cli.remote import is_exposed, is_loopback
 from metering.batch_results import make_result_entry, parse_result
-from metering.body_notes import format_note
 from metering.entry import UsageLogEntry
-from metering.metadata_only import drop_text
+from metering.metadata_only import drop_response_text
 from metering.prices import PriceTable
 from runtime import clock
 from runtime.safe_text import terminal_line
@@ -64,9 +63,7 @@ _ID_IN_NAME = re.compile(r"msgbatch_[A-Za-z0-9]+", re.ASCII)
     "--day", type=Day(), metavar="DAY",
     help="The day (UTC) of the batch.  [default: that of its creation, or of the last change of FILE]",
 )  # fmt: skip
-@user_option
-@data_dir_option
-@json_option
+@import_options
 def batch(
     source: str,
     batch_id: str | None,
@@ -90,24 +87,17 @@ def batch(
       taximeter import batch msgbatch_013Zva2CMHLNnXjNJJKqJ2EF_results.jsonl
       taximeter import batch results.jsonl --batch-id msgbatch_013Zva2CMHLNnXjNJJKqJ2EF
     """
-    with explained(), ExitStack() as stack:
-        settings = read_settings(data_dir=data_dir)
-        target = Target.find(settings, user)
+    with open_import(user, data_dir) as (target, store), ExitStack() as stack:
         endpoint = target.get_endpoint(slug)
         try:
-            results = _open(stack, settings, source, batch_id)
+            results = _open(stack, target.settings, source, batch_id)
             if day is not None:
                 results = replace(results, created_at=datetime.combine(day, time(), UTC))
-            store = stack.enter_context(
-                closing(ImportStore(settings.data_dir, target.organization_id))
-            )
-            result = _import(results, target, store, endpoint, load_prices(settings.prices))
+            prices = load_prices(target.settings.prices)
+            result = _import(results, target, store, endpoint, prices)
         except DownloadError as error:
             raise BackendError(terminal_line(str(error))) from None
-    if as_json:
-        print_json(result.make_document())
-    else:
-        result.print_sentence()
+    result.print(as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,15 +194,9 @@ def _read(
             proxy_endpoint_id=endpoint.id,
             slug=endpoint.slug,
         )
-        return _without_text(entry) if endpoint.metadata_only else entry
+        return drop_response_text(entry) if endpoint.metadata_only else entry
     if parsed is not None:
         result.left_out[parsed.type] += 1
     elif line is None or line.strip():
         result.left_out[TOO_LONG if line is None else UNREADABLE] += 1
     return None
-
-
-def _without_text(entry: UsageLogEntry) -> UsageLogEntry:
-    """Return the entry as an endpoint keeps it that stores no text."""
-    note = format_note("response", "not kept", "metadata only")
-    return drop_text(replace(entry, response_body=None, body_notes=note))

@@ -6,7 +6,7 @@ place. Either way a group is one transaction, and calls that are there already a
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -14,17 +14,17 @@ from typing import BinaryIO
 import click
 import orjson
 
-from manage.cli.console import (
-    BackendError,
-    data_dir_option,
-    explained,
-    json_option,
-    print_json,
-    read_settings,
-    user_option,
-)
+from manage.cli.console import BackendError
 from manage.cli.import_store import ImportStore
-from manage.cli.importing import Progress, Result, Target, Writer, find_size
+from manage.cli.importing import (
+    Progress,
+    Result,
+    Target,
+    Writer,
+    find_size,
+    import_options,
+    open_import,
+)
 from metering.formats import format_calls, format_count
 from store.traces.calls.exported_call import ExportedCall, LineError, parse_line
 
@@ -37,9 +37,7 @@ OTHER_ORGANIZATION = "other_organization"
     "--organization", metavar="ID",
     help="Import the calls of this organisation alone; needed if the file has several.",
 )  # fmt: skip
-@user_option
-@data_dir_option
-@json_option
+@import_options
 def file(
     source: Path, organization: str | None, user: str | None, data_dir: str | None, as_json: bool
 ) -> None:
@@ -56,17 +54,10 @@ def file(
       taximeter import file calls.jsonl --data-dir /srv/taximeter
       ssh old taximeter export --bodies | taximeter import -
     """
-    with explained(), ExitStack() as stack:
-        settings = read_settings(data_dir=data_dir)
-        target = Target.find(settings, user)
-        stream = stack.enter_context(_open(source))
-        store = ImportStore(settings.data_dir, target.organization_id)
-        importing = _Import.start(target, stack.enter_context(closing(store)), organization)
+    with open_import(user, data_dir) as (target, store), _open(source) as stream:
+        importing = _Import.start(target, store, organization)
         importing.run(stream)
-    if as_json:
-        print_json(importing.result.make_document())
-    else:
-        importing.result.print_sentence()
+    importing.result.print(as_json=as_json)
 
 
 @dataclass(slots=True)

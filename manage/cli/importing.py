@@ -4,16 +4,26 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import click
 
 from manage.cli.backend_choice import find_caller
-from manage.cli.console import BackendError, open_control, tell_of_other_nodes
+from manage.cli.console import (
+    BackendError,
+    Command,
+    data_dir_option,
+    explained,
+    json_option,
+    open_control,
+    print_json,
+    read_settings,
+    tell_of_other_nodes,
+    user_option,
+)
 from manage.cli.import_store import ImportStore
 from metering.formats import format_calls, format_count
 from runtime.settings import Settings
@@ -31,7 +41,7 @@ PROGRESS_S = 0.2
 class Target:
     """The organisation that calls are imported into, with its endpoints by their slugs."""
 
-    data_dir: Path
+    settings: Settings
     organization_id: str
     endpoints: Mapping[str, ProxyEndpoint]
 
@@ -48,7 +58,7 @@ class Target:
         if copies is not None and copies.is_elsewhere(organization_id):
             raise BackendError("this node does not keep the calls of your organisation")
         return cls(
-            data_dir=settings.data_dir,
+            settings=settings,
             organization_id=organization_id,
             endpoints={each.slug: each for each in endpoints},
         )
@@ -86,8 +96,27 @@ class Result:
             if count
         )
 
-    def print_sentence(self) -> None:
-        click.echo(f"Imported {format_calls(self.new)}{self.describe_others()}.")
+    def print(self, *, as_json: bool) -> None:
+        """Print what became of the calls, as a sentence or as the document."""
+        if as_json:
+            print_json(self.make_document())
+        else:
+            click.echo(f"Imported {format_calls(self.new)}{self.describe_others()}.")
+
+
+def import_options(command: Command) -> Command:
+    """Add the options that every kind of import has."""
+    return user_option(data_dir_option(json_option(command)))
+
+
+@contextmanager
+def open_import(user: str | None, data_dir: str | None) -> Iterator[tuple[Target, ImportStore]]:
+    """Open where calls are imported to. Errors that the user can correct become one line."""
+    with explained():
+        settings = read_settings(data_dir=data_dir)
+        target = Target.find(settings, user)
+        with closing(ImportStore(settings.data_dir, target.organization_id)) as store:
+            yield target, store
 
 
 class Writer:
@@ -98,7 +127,7 @@ class Writer:
         self, target: Target, store: ImportStore, result: Result, own_prefix: str = ""
     ) -> None:
         """Store into this. Entries whose id begins with ``own_prefix`` are known by it alone."""
-        self._path = trace_path(target.data_dir, target.organization_id)
+        self._path = trace_path(target.settings.data_dir, target.organization_id)
         self._store = store
         self._result = result
         self._own_prefix = own_prefix

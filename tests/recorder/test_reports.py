@@ -116,8 +116,9 @@ def test_of_results_that_were_cut_those_that_came_are_entries(record, read):
 
 def test_no_text_of_results_is_kept_where_none_is(record, read):
     record("batch_results", LINES, RESULTS, metadata_only=True)
-    rows = read("select distinct response_body, message_id from usage_log order by message_id")
-    assert rows == [(None, None), (None, "msg_1"), (None, "msg_2")]
+    rows = read("select response_body, body_notes, message_id from usage_log order by message_id")
+    note = "response not kept: metadata only"
+    assert rows == [(None, note, None), (None, note, "msg_1"), (None, note, "msg_2")]
 
 
 def test_an_object_is_one_row_with_what_came_last(record, read):
