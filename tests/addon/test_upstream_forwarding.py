@@ -7,6 +7,7 @@ from addon.errors import Refusal
 from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
 from addon.routing import find_route
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
+from addon.upstream_paths import list_billed
 from runtime.node import Node
 from runtime.settings import Settings
 from store.budget_file import BudgetFile, ReachedBudget
@@ -130,7 +131,9 @@ def test_over_the_budget_nothing_is_forwarded_and_no_rate_limit_used_up(
     forwarder._budgets._reached = {organization_id: reached}
     for _ in range(MESSAGES_PER_MINUTE):
         assert get_code(forwarder, make_flow()) == "budget_reached"
-    assert get_code(forwarder, make_flow(path="/proxy/default/v1/sessions/s_1/events"))
+    for path in list_billed():
+        flow = make_flow(path=f"/proxy/default{path.replace('<id>', 'x_1')}")
+        assert get_code(forwarder, flow) == "budget_reached", path
     assert exchanges.find_all() == []
     for path in ("/v1/messages/count_tokens", "/v1/sessions/s_1/archive", "/v1/files"):
         assert forward(forwarder, make_flow(path=f"/proxy/default{path}")) is None

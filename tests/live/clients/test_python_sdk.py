@@ -160,10 +160,33 @@ def test_a_budget_that_is_used_up_refuses_the_next_call_at_once(
         assert refused.response.headers["x-taximeter-error"] == "budget_reached"
         assert 0 < int(refused.response.headers["retry-after"]) <= 24 * 3600
         assert refused.response.request.headers["x-stainless-retry-count"] == "0"
+    for spend in list_other_spending(sdk):
+        with pytest.raises(anthropic.RateLimitError) as caught:
+            spend()
+        assert caught.value.type == "billing_error"
+        assert caught.value.response.request.headers["x-stainless-retry-count"] == "0"
     live.upstream.enqueue(token_count(7))
     counted = sdk.messages.count_tokens(model=MODEL, messages=QUESTION["messages"])
     assert counted.input_tokens == 7
     assert len(live.rows()) == len(live.upstream.requests) - 1  # nothing refused was forwarded
+
+
+def list_other_spending(sdk: anthropic.Anthropic) -> list[Callable[[], object]]:
+    """List calls of all kinds that spend money and are no messages."""
+    message: Any = {"type": "user.message", "content": [{"type": "text", "text": "Go on"}]}
+    deployments, sessions = sdk.beta.deployments, sdk.beta.sessions
+    new: dict[str, Any] = {"agent": "agent_1", "environment_id": "env_1"}
+    return [
+        partial(sdk.messages.batches.create, requests=[]),
+        partial(sessions.create, **new),
+        partial(sessions.update, "sesn_1", title="x"),
+        partial(sessions.events.send, "sesn_1", events=[message]),
+        partial(deployments.create, name="x", initial_events=[message], **new),
+        partial(deployments.update, "depl_1", name="x"),
+        partial(deployments.run, "depl_1"),
+        partial(deployments.unpause, "depl_1"),
+        partial(sdk.beta.dreams.create, inputs=[], model=MODEL),
+    ]
 
 
 def refuse(endpoint: Endpoint, call: Callable[..., object]) -> anthropic.RateLimitError:

@@ -11,7 +11,7 @@ from tests.live.service import REQUEST_HEADERS, Endpoint
 from tests.metering.test_batch_results import MESSAGE, write
 from tests.metering.test_chat_completions import DOCUMENT, END, LAST, PARTS
 from tests.metering.test_object_reading import SESSION, make_event
-from tests.rawclient import request
+from tests.rawclient import Response, request
 from tests.upstream import SSE_HEADERS, answer, chunked
 
 CHAT = b'{"model":"claude-opus-5","messages":[{"role":"user","content":"Hi"}]}'
@@ -69,23 +69,24 @@ def test_what_a_managed_session_used_is_kept_and_no_call(make_endpoint: Endpoint
     assert found == [("sesn_1", "claude-opus-5", 1800, 192)]
 
 
-def test_a_used_up_budget_refuses_what_spends_money(make_endpoint: EndpointFactory) -> None:
+def test_a_used_up_budget_refuses_chat_completions_in_the_shape_of_their_clients(
+    make_endpoint: EndpointFactory,
+) -> None:
     endpoint = make_endpoint("live")
     endpoint.upstream.enqueue(answer(200, json.dumps(DOCUMENT).encode()))
     assert send(endpoint, "POST", "/v1/chat/completions", CHAT).status == 200
     assert endpoint.rows()
     endpoint.service.set_budget(endpoint.slug, limit_usd=0.00001)
+    responses: list[Response] = []
 
     def is_refused() -> bool:
         endpoint.upstream.enqueue(answer(200, b"{}"))
-        response = send(endpoint, "POST", "/v1/chat/completions", CHAT)
-        return response.status == 429 and b"billing_error" in response.body
+        responses.append(send(endpoint, "POST", "/v1/chat/completions", CHAT))
+        return responses[-1].status == 429
 
     endpoint.service.wait_until(is_refused, "a refusal of chat completions")
-    for path in (
-        "/v1/sessions",
-        "/v1/sessions/sesn_1/events",
-        "/v1/deployments/d/run",
-        "/v1/dreams",
-    ):
-        assert send(endpoint, "POST", path).status == 429, path
+    refused = responses[-1]
+    assert refused.header("x-should-retry") == "false"
+    error = json.loads(refused.body)["error"]  # `body["error"]` is all that they look at
+    assert error["type"] == "billing_error"
+    assert "The budget of this proxy endpoint for the day is used up." in error["message"]
