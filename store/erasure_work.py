@@ -19,7 +19,7 @@ from store.spool.format import RequestHead
 from store.spool.unrecorded import find_unrecorded
 from store.traces.database import TraceDatabase
 from store.traces.maintenance import erasing
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 from store.traces.steps import Steps
 
 

@@ -19,7 +19,7 @@ from store.backup.contents import list_names_of_organization
 from store.budget_file import ReachedBudget
 from store.control.budget_alerts import REACHED_PERCENT, WARNING_PERCENT, Alert
 from store.control.erasures import MAX_CHARS
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 
 MOST_PIECE_BYTES = 4 << 20
 _CRITERION = checks.optional(checks.any_text(MAX_CHARS))

@@ -13,7 +13,7 @@ from store.control.erasures import describe
 from store.control.retention import LIMITS, RetentionLimit, Rule
 from store.copies import Progress
 from store.json_models import Instant, NoFields, RequestModel, ResponseModel
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 from store.traces.maintenance.retention_preview import NOTHING
 
 _NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}

@@ -2,9 +2,9 @@
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from manage.third_party.finding import find
-from manage.third_party.telling import begin
 from runtime import extension_states
 from runtime.errors import StartError
 from runtime.process_spec import ProcessSpec
@@ -25,7 +25,9 @@ def prepare(settings: Settings, warn: Callable[[str], None]) -> Sequence[Process
     if "recorder" not in settings.node.parts or not found:
         return ()
     try:
-        begin(settings.data_dir, [each.name for each in found])
+        # Few have such extensions, and what reads calls takes a tenth of the start to import.
+        telling = import_module("manage.third_party.telling")
+        telling.begin(settings.data_dir, [each.name for each in found])
     except (sqlite3.Error, OSError) as error:
         # The process does it too, later, and says what is wrong.
         warn(f"extensions.db cannot be written: {error}")

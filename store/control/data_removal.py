@@ -19,7 +19,7 @@ from store.control.people import Caller
 from store.control.retention import OF_ORGANIZATION, Rule, Run
 from store.copies import Progress, find_copies
 from store.traces.maintenance import erasing
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 from store.traces.maintenance.retention import Rules
 from store.traces.maintenance.retention_preview import Preview, read_preview
 from store.traces.paths import trace_path

@@ -17,7 +17,7 @@ from runtime.errors import InvalidInputError, NotFoundError
 from store.control.audit import Activity
 from store.control.records import Parsed, Table
 from store.database import list_columns
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 
 MAX_CHARS = 1_000
 

@@ -33,6 +33,7 @@ from store.traces.bodies.bodies import (
 from store.traces.calls import costs, judgements, rate_limits, upstream_objects
 from store.traces.calls.judgements import StoredCall
 from store.traces.maintenance import erasing, retention, verify
+from store.traces.maintenance.criteria import Criteria
 from store.traces.row_writer import insert_rows
 from store.traces.sessions import agent_sums, session_sums
 from store.traces.steps import Steps
@@ -251,7 +252,7 @@ class TraceDatabase:
             yield from self._tell_of_removal(is_erased=False)
         return pruned
 
-    def erase_in_steps(self, erasure_id: str, criteria: erasing.Criteria) -> Steps[int]:
+    def erase_in_steps(self, erasure_id: str, criteria: Criteria) -> Steps[int]:
         """Remove calls as ``maintenance.erasing`` describes. Calls may be inserted between the steps."""
         entries = yield from self._forgetting(erasing.erase(self.connection, erasure_id, criteria))
         yield from self._tell_of_removal(is_erased=True)

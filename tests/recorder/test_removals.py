@@ -19,7 +19,7 @@ from store.price_file import load_prices
 from store.spool import reader
 from store.spool.writer import SpoolRun
 from store.traces.database import TraceDatabase
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 from store.traces.paths import trace_path
 from tests.recorder.test_ingest import spool_call
 from tests.store.stored_words import find_word

@@ -12,7 +12,7 @@ from extensions.cluster.tests.three_nodes import BUCKET, ORGANIZATION, Cluster
 from runtime import clock
 from store.control import erasures
 from store.control.database import ControlDatabase
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 from tests import ROOT
 
 DOCUMENT = ROOT / "extensions" / "cluster" / "README.md"

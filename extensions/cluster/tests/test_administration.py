@@ -14,7 +14,7 @@ from runtime.errors import ConflictError, ControlError, NotFoundError
 from store.control import erasures
 from store.control.database import ControlDatabase
 from store.control.management import Management
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 
 
 @pytest.fixture

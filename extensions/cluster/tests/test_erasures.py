@@ -25,7 +25,7 @@ from extensions.cluster.tests.spools import make_head, spool
 from store.control import activity_log, erasures
 from store.control.database import ControlDatabase
 from store.control.management import Management
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 
 EVERYTHING = frozenset(range(BUCKETS))
 NODES = {"main": "a", "copy": "b"}  # by copy

@@ -29,7 +29,7 @@ from extensions.cluster.shared_rows import check_row
 from store.budget_file import ReachedBudget, pack
 from store.control.budget_alerts import Alert
 from store.spool.format import SpoolError
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 
 ID, OTHER_ID = "0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90", "0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a91"
 NOW = "2026-01-02T03:04:05.678Z"

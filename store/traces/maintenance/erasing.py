@@ -13,11 +13,11 @@ Hourly and daily sums stay. Those of a day by session lose the name of a session
 import sqlite3
 from array import array
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from store import database
 from store.traces import steps
+from store.traces.maintenance.criteria import Criteria
 from store.traces.maintenance.removal import finish, give_back, remove_entry, settle_sessions, sweep
 from store.traces.savings import savings
 from store.traces.sessions import agent_sums, session_sums, unnamed_sessions
@@ -46,31 +46,6 @@ _OBJECT_MATCHES = {
     "since": "read_at >= :since",
     "until": "read_at < :until",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Criteria:
-    """The calls to erase: those for which everything holds that is not None.
-
-    ``credential`` is a fingerprint; ``endpoint`` an id or a slug; ``client`` a product, with its version
-    or without. Calls arrived at ``since`` or later and before ``until``."""
-
-    session: str | None = None
-    credential: str | None = None
-    client: str | None = None
-    endpoint: str | None = None
-    since: str | None = None
-    until: str | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """Return the names of the criteria that are not None."""
-        return [name for name in _MATCHES if getattr(self, name) is not None]
-
-    @property
-    def values(self) -> dict[str, object]:
-        """Return these criteria by their names."""
-        return {name: getattr(self, name) for name in self.names}
 
 
 def find_newest(connection: sqlite3.Connection) -> int:

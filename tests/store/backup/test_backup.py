@@ -19,7 +19,7 @@ from store.control.database import ControlDatabase
 from store.erasure_work import carry_out
 from store.spool.format import DONE
 from store.traces.database import TraceDatabase
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 from tests.store.backup.copies import read_contents
 from tests.store.traffic import make_entry
 

@@ -7,7 +7,7 @@ from runtime.errors import ForbiddenError, InvalidInputError, NotFoundError
 from store.control import activity_log, retention
 from store.control.retention import MIN_BYTES, Rule
 from store.traces.database import TraceDatabase
-from store.traces.maintenance.erasing import Criteria
+from store.traces.maintenance.criteria import Criteria
 from store.traces.maintenance.retention import Limits
 from store.traces.paths import trace_path
 from tests.store.traffic import make_entry

@@ -14,7 +14,8 @@ from store.traces import steps
 from store.traces.calls.cache_breaks import CacheBreak, write_break
 from store.traces.database import TraceDatabase
 from store.traces.maintenance import erasing
-from store.traces.maintenance.erasing import Criteria, count_calls
+from store.traces.maintenance.criteria import Criteria
+from store.traces.maintenance.erasing import count_calls
 from store.traces.search.indexer import Indexer
 from store.traces.sessions import agent_sums, unnamed_sessions
 from tests.store.dying import die_after
