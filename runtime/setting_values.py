@@ -8,16 +8,19 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass, field, fields
-from email import headerregistry
 from email.errors import MessageError
 from email.utils import parseaddr
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from runtime.email_addresses import parse_email
 from runtime.errors import InvalidInputError
 from runtime.json_lines import LogFormat
+
+if TYPE_CHECKING:
+    from email import headerregistry
 
 type Streaming = Literal["live", "buffered"]
 type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -358,16 +361,19 @@ def _has_more_than_host(url: str) -> bool:
     return bool(parts.path.strip("/") or parts.query or parts.fragment)
 
 
-def parse_sender(text: str) -> headerregistry.Address | None:
+def parse_sender(text: str) -> "headerregistry.Address | None":
     if not text:
         return None
     # The parser of early 3.12 leaves out what stands behind a line break, instead of refusing it.
     name, address = parseaddr(text if text.isprintable() else "")
+    # A process that sends no mail does without this module, half a megabyte.
+    header = import_module("email.headerregistry")
     try:
         parse_email(address)
-        return headerregistry.Address(display_name=name, addr_spec=address)
+        sender: headerregistry.Address = header.Address(display_name=name, addr_spec=address)
     except (InvalidInputError, MessageError, ValueError) as error:
         raise ValueError("write an address, as in Taximeter <taximeter@example.org>") from error
+    return sender
 
 
 def parse_service_url(text: str) -> str:

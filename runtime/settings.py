@@ -7,11 +7,10 @@ The values that the texts are parsed into are in ``setting_values``, and can be 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from email import headerregistry
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from runtime import extensions, setting_values
@@ -35,6 +34,9 @@ from runtime.setting_values import (
 )
 from runtime.sign_up_rule import SignUpRule, parse_sign_up
 from runtime.webhook_rule import WebhookRule
+
+if TYPE_CHECKING:
+    from email import headerregistry
 
 __all__ = [
     "CLIENT_MARK_VARIABLE",
@@ -392,7 +394,7 @@ class Settings:
     sign_in_mails: MailLimits
     webhook_networks: tuple[Network, ...]
     smtp_url: MailServer | None
-    mail_from: headerregistry.Address | None
+    mail_from: "headerregistry.Address | None"
     github_client_id: str | None
     github_client_secret: str | None = field(repr=False)
     github_url: str
