@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeGuard
 
 from wire.block import INPUT, THINKING, Block
 from wire.chat_completions import read_chat
-from wire.envelope import find_kind, is_document, is_fallback
+from wire.envelope import is_document, is_fallback, parse_event
 from wire.json_reading import as_list, as_object, decode_string, parse_object
 from wire.sse import BLANK_LINE, parse_events
 from wire.usage_object import Fields
@@ -115,14 +115,6 @@ def read_content(body: bytes, max_events: int = MAX_EVENTS) -> Content:
     return _remember_stream(body) if len(body) <= MAX_REMEMBERED_BYTES else _read_stream(body)
 
 
-def list_changes(body: bytes) -> Iterator[Change]:
-    """Yield what the events of a stream say of its content, of a long one only the beginning and the end."""
-    for event in parse_events(body, (_CHANGE,)):
-        document = parse_object(event.data) or {}
-        if (change := _read_change(find_kind(event, document), document)) is not None:
-            yield change
-
-
 def find_fallbacks(body: bytes, most: int) -> list[int]:
     """Return where the events of a stream begin by which another model takes over, the first of them."""
     places: list[int] = []
@@ -135,9 +127,14 @@ def find_fallbacks(body: bytes, most: int) -> list[int]:
         start = before + len(BLANK_LINE) if before >= 0 else at
         end = body.find(BLANK_LINE, found)
         at = end if end >= 0 else len(body)
-        if any(is_fallback(change.fields) for change in list_changes(body[start:at])):
+        if _has_fallback(body[start:at]):
             places.append(start)
     return places
+
+
+def _has_fallback(events: bytes) -> bool:
+    changes = (_read_change(*parse_event(each)) for each in parse_events(events, (_CHANGE,)))
+    return any(each is not None and is_fallback(each.fields) for each in changes)
 
 
 def _read_stream(body: bytes) -> Content:
@@ -152,10 +149,8 @@ def _parse(body: bytes, max_events: int) -> Content:
     reader = ContentReader()
     events = parse_events(body)
     for event in islice(events, max_events):
-        if _CHANGE in event.data or event.name.startswith("content_block_"):
-            document = parse_object(event.data)
-            if document is not None:
-                reader.read(find_kind(event, document), document)
+        if _CHANGE in event.data or event.name.startswith(_CHANGE.decode()):
+            reader.read(*parse_event(event))
     return Content(reader.blocks, next(events, None) is not None)
 
 

@@ -31,9 +31,8 @@ class Envelope:
 
     ``message`` is the document, or the message that a stream begins with; ``ending`` has what later events
     put in the place of its fields. ``model`` is the one named last, ``fallbacks`` are the blocks by which
-    another one takes over, in order. ``has_start``, ``has_end``: the
-    event has come. ``error`` is the object of an
-    error, empty where it is none; ``is_error`` says that the response is one, or ended with one."""
+    another one takes over, in order. ``has_start``, ``has_end``: the event has come. ``error`` is the object
+    of an error, empty where it is none; ``is_error`` says that the response is one, or ended with one."""
 
     is_document: bool = False
     message: Fields = NOTHING
@@ -75,14 +74,6 @@ class Envelope:
     def cache_miss(self) -> Fields:
         """Return upstream's diagnosis of a cache miss: ``type``, ``cache_missed_input_tokens``."""
         return as_object(as_object(self.message.get("diagnostics")).get("cache_miss_reason"))
-
-    def take(self, event: Event) -> None:
-        """Read an event of a stream."""
-        document = parse_object(event.data)
-        if document is None:
-            self.is_error = self.is_error or event.name == "error"
-        else:
-            self.read(find_kind(event, document), document)
 
     def read(self, kind: str, document: Fields) -> None:
         """Read a parsed event."""
@@ -147,7 +138,7 @@ def read_envelope(body: bytes) -> Envelope:
             envelope.read_document(document)
         return envelope
     for event in parse_events(body, MARKERS):
-        envelope.take(event)
+        envelope.read(*parse_event(event))
     return envelope
 
 
@@ -157,9 +148,14 @@ def is_document(body: bytes) -> bool:
     return _DOCUMENT.match(body) is not None
 
 
-def find_kind(event: Event, document: Fields) -> str:
-    """Return the kind of an event: its type, which rules, or its name."""
-    return as_text(document.get("type")) or event.name
+def parse_event(event: Event) -> tuple[str, Fields]:
+    """Return the kind of an event, which is its type or else its name, and its document.
+
+    Of an event that is no JSON object, as in a stream that was cut, only that it is an error is known."""
+    document = parse_object(event.data)
+    if document is None:
+        return ("error" if event.name == "error" else ""), NOTHING
+    return as_text(document.get("type")) or event.name, document
 
 
 def is_fallback(block: Fields) -> bool:

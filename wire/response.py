@@ -1,42 +1,11 @@
-"""A response, of which nothing is parsed before it is asked for, and one that is read as it comes."""
+"""A response that is read as it comes."""
 
-from functools import cached_property
-
-from wire.content import Content, ContentReader, read_content
-from wire.envelope import Envelope, find_kind, is_document, read_envelope
-from wire.json_reading import parse_object
-from wire.sse import Event, looks_like_sse, parse_events
+from wire.content import ContentReader
+from wire.envelope import Envelope, is_document, parse_event
+from wire.sse import BLANK_LINE, looks_like_sse, normalize_lines, parse_events
 
 MAX_EVENT_BYTES = 4_000_000
 DECIDING_BYTES = 4096  # whether it is a stream
-_EVENT_END = b"\n\n"
-
-
-class Response:
-    """A decoded body, whole or cut."""
-
-    def __init__(self, body: bytes) -> None:
-        self.body = body
-
-    @cached_property
-    def is_document(self) -> bool:
-        """Return whether the body is a JSON object, or the beginning of one."""
-        return is_document(self.body)
-
-    @cached_property
-    def is_stream(self) -> bool:
-        """Return whether the body looks like a stream of events."""
-        return not self.is_document and looks_like_sse(self.body)
-
-    @cached_property
-    def envelope(self) -> Envelope:
-        """Return what it says around its content."""
-        return read_envelope(self.body)
-
-    @cached_property
-    def content(self) -> Content:
-        """Return its content."""
-        return read_content(self.body)
 
 
 class GrowingResponse:
@@ -58,12 +27,10 @@ class GrowingResponse:
         self.is_stream = self.is_stream or (not is_document(text) and looks_like_sse(text))
         if self.is_stream:
             held = b"\r" if text.endswith(b"\r") else b""  # perhaps half of a line end
-            text = text.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-            end = text.rfind(_EVENT_END) + len(_EVENT_END)
-            if end >= len(_EVENT_END):
-                self._read(text[:end])
-                text = text[end:]
-            text += held
+            text = normalize_lines(text.removesuffix(held))
+            events, end, rest = text.rpartition(BLANK_LINE)
+            self._read(events + end)
+            text = rest + held
         self._rest = text
         if len(text) > (MAX_EVENT_BYTES if self.is_stream else DECIDING_BYTES):
             self.stop()
@@ -80,13 +47,6 @@ class GrowingResponse:
 
     def _read(self, text: bytes) -> None:
         for event in parse_events(text):
-            self._take(event)
-
-    def _take(self, event: Event) -> None:
-        document = parse_object(event.data)
-        if document is None:
-            self.envelope.take(event)
-            return
-        kind = find_kind(event, document)
-        self.envelope.read(kind, document)
-        self.content.read(kind, document)
+            kind, document = parse_event(event)
+            self.envelope.read(kind, document)
+            self.content.read(kind, document)
