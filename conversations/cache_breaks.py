@@ -19,7 +19,7 @@ from decimal import Decimal
 from conversations.cache_rules import read_own_rules
 from conversations.causes import Cause, Situation, explain
 from conversations.diagnosis import NO_REPORT, CacheReport
-from conversations.predecessor import FoundBy, Predecessor, is_same_group
+from conversations.predecessor import FoundBy, Predecessor, is_compacted_by, is_same_group
 from conversations.summaries import CallSummary
 from conversations.units import Prompt
 from metering.billed_passes import Call
@@ -36,7 +36,7 @@ MIN_MISSED_TOKENS, MIN_MISSED_SHARE = 2_000, Decimal("0.05")
 class Measured:
     """The arithmetic of a break, from billed tokens. ``prefix_tokens`` is the size of what the
     predecessor had left in the cache; ``is_estimated`` says that it is converted from the tokenizer of
-    another model. ``gap_s`` is the time since any call used that prefix."""
+    another model, or ends before a reminder. ``gap_s`` is the time since any call used that prefix."""
 
     predecessor: CallSummary
     found_by: FoundBy
@@ -82,9 +82,11 @@ def measure_break(
     prefix = before.call.prefix_tokens
     if not prefix:
         return None
-    is_estimated = _has_other_tokenizer(before.call, call)
-    if is_estimated:
-        prefix = _convert_prefix(before.call, call)
+    kept = _find_kept_share(before.call, call)
+    is_estimated = kept < 1
+    if _has_other_tokenizer(before.call, call):
+        prefix, is_estimated = _convert_prefix(before.call, call), True
+    prefix = round(prefix * kept)
     missed = min(prefix, call.tokens.total) - call.tokens.read
     if missed < MIN_MISSED_TOKENS or missed <= MIN_MISSED_SHARE * prefix:
         return None
@@ -154,7 +156,7 @@ def _is_expected(call: CallSummary, before: CallSummary, candidates: Iterable[Ca
     """Return whether the history was shortened since the predecessor.
 
     The header that says so comes once. Where the call with it failed, it holds for the next one."""
-    if call.is_rebuild:
+    if call.is_rebuild or is_compacted_by(call, before):
         return True
     if call.prompt and before.prompt and call.prompt.is_continuation:
         return not before.prompt.is_continuation
@@ -165,6 +167,20 @@ def _is_expected(call: CallSummary, before: CallSummary, candidates: Iterable[Ca
         and is_same_group(each, call)
         for each in candidates
     )
+
+
+def _find_kept_share(before: CallSummary, call: CallSummary) -> float:
+    """Return which part of the predecessor's prefix the call has, as far as reminders decide.
+
+    The model does not see a reminder after the next message of the user, so the prefix is another one from
+    there on. What was kept ends at the last marker before it."""
+    if before.prompt is None or call.prompt is None or before.prompt.reminder is None:
+        return 1.0
+    place, message = before.prompt.reminder
+    markers = before.prompt.markers
+    if call.prompt.last_user_message <= message or not markers or not markers[-1].size:
+        return 1.0
+    return max((each.size for each in markers if each.place < place), default=0) / markers[-1].size
 
 
 def _has_other_tokenizer(before: CallSummary, call: CallSummary) -> bool:

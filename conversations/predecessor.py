@@ -11,6 +11,9 @@ A call continues another one of its session and agent when
 The call that a request names is taken before all others, and for a request that continues a message thread
 there is no other: it sends only what is new.
 
+After a compaction no unit is left of the history: the call before is the one whose response was the block
+that stands for it.
+
 Having the same tools and system prompt is not enough: that is another conversation. Without bodies
 only the numbers of messages and tools are left to go by. The one that shares most units is taken, of
 those the one with the same tools and system prompt, of those the latest.
@@ -30,12 +33,13 @@ from wire.conversation_memory import shared_length
 RESOLUTION_S = 0.001  # of the time at which a call began
 MAX_IDLE_S = 4 * 3600.0  # between two calls of a program that sends no session
 
-type FoundBy = Literal["upstream", "chain", "overlap", "counts"]
+type FoundBy = Literal["upstream", "chain", "overlap", "compaction", "counts"]
 
 
 class Predecessor(NamedTuple):
     """The call before, and how it was found: named in the request and known to upstream, by equal units
-    from the beginning, by many of them, or by counts alone."""
+    from the beginning, by many of them, by the block that it has compacted the history to, or by counts
+    alone."""
 
     call: CallSummary
     found_by: FoundBy
@@ -60,6 +64,8 @@ def find_predecessor(
     if prompt is None or call.prompt is None:
         return _find_by_counts(call, (each for each in candidates if may_precede(each, call)))
     if (found := _find_by_units(call, call.prompt, prompt, candidates)) is not None:
+        return found
+    if (found := _find_by_compaction(call, candidates)) is not None:
         return found
     return _find_by_counts(
         call, (each for each in candidates if each.prompt is None and may_precede(each, call))
@@ -115,6 +121,22 @@ def _find_by_units(
     return found
 
 
+def _find_by_compaction(call: CallSummary, candidates: Iterable[CallSummary]) -> Predecessor | None:
+    """Return the call that answered with the block which this one begins with."""
+    found = [each for each in candidates if is_compacted_by(call, each) and may_precede(each, call)]
+    latest = max(found, key=lambda each: each.began_at, default=None)
+    return None if latest is None else Predecessor(latest, "compaction")
+
+
+def is_compacted_by(call: CallSummary, earlier: CallSummary) -> bool:
+    """Return whether a call has, in place of its history, the block that an earlier one answered with."""
+    return (
+        earlier.compaction is not None
+        and call.prompt is not None
+        and call.prompt.continued == earlier.compaction
+    )
+
+
 def may_precede(earlier: CallSummary, call: CallSummary) -> bool:
     """Return whether a call may be the one that another of its session continues."""
     return _is_there(earlier, call) and is_same_group(earlier, call)
@@ -146,6 +168,8 @@ def may_be_continued_by(earlier: CallSummary, call: CallSummary) -> bool:
         return True
     if call.continues_thread:
         return False
+    if is_compacted_by(call, earlier):
+        return True
     if earlier.prompt is None or call.prompt is None:
         return call.session_id is not None
     units, wanted = _Units(call.prompt), earlier.prompt.message_digests

@@ -11,14 +11,16 @@ from typing import NamedTuple
 
 from conversations.diagnosis import NO_REPORT, CacheReport
 from conversations.parameters import Parameters
+from conversations.unit import Unit
 from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, CachedTo, UnitRun
-from conversations.units import Prompt
+from conversations.units import CONTINUED, Prompt, digest_compaction
 from metering.billed_passes import ATTEMPTS
 from metering.entry import UsageLogEntry
 from metering.model_names import is_same_model
 from metering.token_counts import TokenCounts
 from metering.usage import Pass, Usage
 from wire.block import COMPACTION, CacheTtl
+from wire.content import read_content
 from wire.json_reading import parse_object
 
 MAX_UNITS = 4_000
@@ -34,11 +36,20 @@ class UnitDigests(NamedTuple):
     order: bytes
 
 
+class Reminder(NamedTuple):
+    """The first of the units that the model sees until the next message of the user: its place, and the
+    number of its message."""
+
+    place: int
+    message: int
+
+
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class PromptSummary:
     """The units of a prompt as digests, one after the other, those before the messages apart. ``tools``
     and ``system`` are the numbers of units of these levels, ``messages`` that of messages, ``size`` that
-    of bytes."""
+    of bytes. ``continued`` is the digest of the block that stands for an earlier history, and
+    ``last_user_message`` the number of that message."""
 
     front_digests: bytes
     message_digests: bytes
@@ -50,6 +61,9 @@ class PromptSummary:
     markers: tuple[CachedTo, ...]
     parameters: Parameters
     is_continuation: bool
+    continued: bytes | None
+    reminder: Reminder | None
+    last_user_message: int
     # The first and the last of the units of messages, by which others are told apart quickly.
     first_digest: bytes = field(init=False)
     last_digest: bytes = field(init=False)
@@ -131,7 +145,8 @@ class CallSummary:
     with the number ``pass_index``; ``prefix_tokens`` is the size of what the call left in the cache,
     None where that is not known. ``previous_message_id`` is the message that the request names as the one
     before; ``continues_thread`` says that it sends only what is new since then. ``is_rebuild``: upstream
-    or the client has shortened the history.
+    or the client has shortened the history. ``compaction`` is the digest of the block in the response that
+    stands for the history in later requests.
     ``prompt`` is None where the body is not kept or cannot be read."""
 
     entry_id: str
@@ -154,6 +169,7 @@ class CallSummary:
     tokens: PromptTokens = NO_TOKENS
     prefix_tokens: int | None = 0
     is_rebuild: bool = False
+    compaction: bytes | None = None
     prompt: PromptSummary | None = None
 
     @property
@@ -191,7 +207,24 @@ def summarize_prompt(prompt: Prompt) -> PromptSummary:
         markers=markers,
         parameters=prompt.parameters,
         is_continuation=prompt.is_continuation,
+        continued=next(
+            (u.digest for u in prompt.units[prompt.front :][:1] if u.kind == CONTINUED), None
+        ),
+        reminder=_find_reminder(units),
+        last_user_message=next((u.message for u in reversed(units) if u.role == "user"), -1),
     )
+
+
+def _find_reminder(units: Sequence[Unit]) -> Reminder | None:
+    """Return the first reminder that the model still sees: no message of the user follows it."""
+    found = None
+    for place in range(len(units) - 1, -1, -1):
+        unit = units[place]
+        if unit.role == "user" or unit.level != "messages":
+            break
+        if unit.is_reminder:
+            found = Reminder(place, unit.message)
+    return found
 
 
 def _list_markers(prompt: Prompt, run: UnitRun, count: int) -> tuple[CachedTo, ...]:
@@ -205,10 +238,14 @@ def _list_markers(prompt: Prompt, run: UnitRun, count: int) -> tuple[CachedTo, .
 
 
 def summarize_call(
-    entry: UsageLogEntry, usage: Usage, prompt: Prompt | None, report: CacheReport = NO_REPORT
+    entry: UsageLogEntry,
+    usage: Usage,
+    prompt: Prompt | None,
+    report: CacheReport = NO_REPORT,
+    response: bytes = b"",
 ) -> CallSummary:
     """Return the summary of a call that is recorded. ``prompt`` is that of its request, None where the
-    body is not kept; ``report`` is what the response says about the cache.
+    body is not kept; ``report`` is what the ``response`` says about the cache.
 
     Raises ValueError only if ``created_at`` is not an instant."""
     began_at = datetime.fromisoformat(entry.created_at).timestamp()
@@ -232,6 +269,7 @@ def summarize_call(
         or (prompt.previous_message_id if prompt else None),
         continues_thread=entry.thread == "continue",
         is_rebuild=_is_rebuild(entry, usage, report),
+        compaction=_digest_compaction(response) if _has_compaction(usage) else None,
         prompt=summarize_prompt(prompt) if prompt else None,
     )
     _set_tokens(summary, usage)
@@ -248,13 +286,22 @@ def count_thread(call: CallSummary, before: CallSummary) -> None:
 
 
 def _is_rebuild(entry: UsageLogEntry, usage: Usage, report: CacheReport) -> bool:
-    if report.has_edits or usage.stop_reason == COMPACTION:
-        return True
-    if any(each.type == COMPACTION for each in usage.passes):
+    if report.has_edits or _has_compaction(usage):
         return True
     if entry.client_hints is None:
         return False
     return COMPACTED_HINT in (parse_object(entry.client_hints.encode()) or {})
+
+
+def _has_compaction(usage: Usage) -> bool:
+    return usage.stop_reason == COMPACTION or any(each.type == COMPACTION for each in usage.passes)
+
+
+def _digest_compaction(response: bytes) -> bytes | None:
+    """Return the digest of the last compaction block in a response, or None."""
+    blocks = reversed(read_content(response).blocks)
+    found = next((block for block in blocks if block.kind == COMPACTION), None)
+    return None if found is None else digest_compaction(found.to_fields())
 
 
 def _set_tokens(call: CallSummary, usage: Usage) -> None:

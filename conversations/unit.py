@@ -7,12 +7,15 @@ from wire.block import TEXT, THINKING_KINDS, CacheTtl
 type Level = Literal["tools", "system", "messages"]
 LEVELS: tuple[Level, ...] = ("tools", "system", "messages")
 
+SETTINGS = "settings"  # the kind of the unit of a message's settings, which is no block
+
 
 class Unit(NamedTuple):
     """One unit of a prompt. ``message`` and ``block`` count from 0 in the request; ``message`` is -1
     outside of messages. ``size`` is in bytes of JSON, without what is no text for the model: signatures,
     and the data of ``images`` beyond what they weigh in tokens. ``tool`` is the name in a tool call,
-    ``tool_use_id`` that of the call in both call and result, ``is_error`` is of a result."""
+    ``tool_use_id`` that of the call in both call and result, ``is_error`` is of a result. ``is_reminder``:
+    the model sees it until the next message of the user alone."""
 
     level: Level
     message: int
@@ -28,8 +31,11 @@ class Unit(NamedTuple):
     tool: str = ""
     tool_use_id: str = ""
     is_error: bool = False
+    is_reminder: bool = False
 
     @property
     def is_markable(self) -> bool:
-        """Return whether a cache marker may stand on it: not on thinking, nor on an empty text."""
-        return self.kind not in THINKING_KINDS and not (self.kind == TEXT and not self.size)
+        """Return whether a cache marker may stand on it: not on thinking, settings, nor an empty text."""
+        return self.kind not in (*THINKING_KINDS, SETTINGS) and not (
+            self.kind == TEXT and not self.size
+        )

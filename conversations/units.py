@@ -24,7 +24,7 @@ from typing import NamedTuple
 import orjson
 
 from conversations.parameters import Parameters, read_parameters
-from conversations.unit import Level, Unit
+from conversations.unit import SETTINGS, Level, Unit
 from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, UnitRun
 from wire.block import (
     CALL,
@@ -56,6 +56,7 @@ TOOL, WEB_SEARCH, MCP_SERVER, ATTRIBUTION_BLOCK, CONTINUED, OTHER = (
     "other",
 )
 _RUNS = (CALL, RESULT)
+_SUMMARY = ("type", "content", "encrypted_content")
 _OF_CALL = ("type", "id", "name", "input")
 _CITED = ("document", "search_result")
 _TOO_DEEP = b"(nested too deeply to be written)"
@@ -112,8 +113,8 @@ class Prompt:
         positions: list[int] = []
         position, before = -1, None
         for unit in self.units:
-            if unit.kind not in _RUNS or before is None or unit.kind != before.kind:
-                position += 1
+            is_run = before is not None and unit.kind in _RUNS and unit.kind == before.kind
+            position += not is_run and unit.kind != SETTINGS
             positions.append(position)
             before = unit
         return positions
@@ -215,9 +216,25 @@ def list_message_units(messages: Iterable[Message], first: int) -> list[Unit]:
         blocks = as_blocks(message.content)
         if len(units) + len(blocks) > MAX_PROMPT_UNITS:
             raise TooManyUnitsError
-        for place, block in enumerate(blocks):
-            units.append(_make_message_unit(number, place, message.role, block))
+        own = [
+            _make_message_unit(number, place, message.role, block)
+            for place, block in enumerate(blocks)
+        ]
+        if message.settings:
+            own.append(_make_settings_unit(number, len(blocks), message))
+        if message.is_reminder:
+            own = [unit._replace(is_reminder=True) for unit in own]
+        units += own
     return units
+
+
+def digest_compaction(block: object) -> bytes:
+    """Return the digest of a block that stands for what upstream has summed up, wherever it stands.
+
+    Clients send it back without fields that are null."""
+    fields = as_object(block)
+    summary = {name: fields[name] for name in _SUMMARY if fields.get(name) is not None}
+    return _digest(_begin_digest("", COMPACTION), _write(summary))
 
 
 def _list_system_units(request: Request) -> Iterator[Unit]:
@@ -240,9 +257,11 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
         # Clients send a call back without what else upstream said of it.
         bare = {name: bare[name] for name in _OF_CALL if name in bare}
     content = _write(bare)
-    digest = _digest(_begin_digest(role, kind), content)
-    if kind == COMPACTION and number == place == 0:
-        kind = CONTINUED
+    if kind == COMPACTION:
+        digest = digest_compaction(block)
+        kind = CONTINUED if number == place == 0 else kind
+    else:
+        digest = _digest(_begin_digest(role, kind), content)
     size = len(content) - surplus
     if kind in THINKING_KINDS:
         size = len(as_text(as_object(block).get(THINKING)))
@@ -271,6 +290,14 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
         tool_use_id,
         is_error,
     )
+
+
+def _make_settings_unit(number: int, place: int, message: Message) -> Unit:
+    """Return the unit of the settings of a message, which stands after its blocks."""
+    content = _write(message.settings)
+    digest = _digest(_begin_digest(message.role, SETTINGS), content)
+    order = digest[:ORDER_BYTES]
+    return Unit("messages", number, place, message.role, SETTINGS, digest, order, 0, None, 0, False)
 
 
 def _make_text_unit(number: int, place: int, role: str, text: str, marker: CacheTtl | None) -> Unit:

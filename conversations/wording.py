@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from conversations.unit import Unit
+from conversations.unit import SETTINGS, Unit
 from conversations.units import ATTRIBUTION_BLOCK, TOOL, WEB_SEARCH, Prompt
 from wire.block import CALL, Block, without_marker
 from wire.conversation_memory import shared_length
@@ -23,7 +23,9 @@ _KIND_WORDS = {
     "image": "image",
     "document": "document",
     "thinking": "thinking",
+    SETTINGS: "settings",
 }
+_WITHOUT_ARTICLE = ("thinking", "settings")
 
 
 def describe_tools(before: Prompt, now: Prompt, requests: tuple[Request, Request]) -> str:
@@ -78,6 +80,8 @@ def name_place(unit: Unit, *, with_block: bool) -> str:
         return "the tools"
     if unit.kind in _PLACES:
         return _PLACES[unit.kind]
+    if unit.kind == SETTINGS:
+        return f"the settings of message {unit.message + 1}"
     if unit.level == "system":
         return f"system block {unit.block + 1}"
     block = f", block {unit.block + 1}" if with_block else ""
@@ -95,8 +99,10 @@ def find_block(request: Request, unit: Unit) -> Block | None:
     """Return the block of a request that a unit was made of, None where it is not there."""
     blocks: Sequence[Block]
     if unit.level == "messages":
-        messages = request.messages
-        blocks = messages[unit.message].blocks if unit.message < len(messages) else ()
+        messages = request.messages[unit.message : unit.message + 1]
+        if unit.kind == SETTINGS:
+            return Block(messages[0].settings) if messages else None
+        blocks = messages[0].blocks if messages else ()
     elif unit.level == "system" and unit.kind != WEB_SEARCH:
         blocks = request.system
     else:
@@ -126,7 +132,7 @@ def _name_kind(unit: Unit) -> str:
     kind = _KIND_WORDS.get(unit.kind)
     if kind is None:
         return "a block"
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" if kind != "thinking" else kind
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}" if kind not in _WITHOUT_ARTICLE else kind
 
 
 def _as_text(block: Block | None) -> str:

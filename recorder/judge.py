@@ -282,7 +282,8 @@ class Judge:
                 owner, call, lambda each: self._find_parent(each, connect), self._read_prompt
             )
         report = read_cache_report(call.usage)
-        return summarize_call(call.entry, call.usage, prompt, report), prompt, report
+        summary = summarize_call(call.entry, call.usage, prompt, report, call.response)
+        return summary, prompt, report
 
     def _read_prompt(self, call: RecordedCall) -> Prompt | None:
         if call.request is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
 
 from wire.block import (
@@ -22,6 +23,7 @@ ATTRIBUTION = "x-anthropic-billing-header:"
 CONTINUATION = "This session is being continued from a previous conversation"
 PROMPT_FIELDS = ("tools", "system", "messages")
 _WEB_SEARCH = "web_search"
+NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 _OF_SERVER = ("name", "tool_configuration")  # its address and its token are no part of the prompt
 
 type ThreadStep = Literal["create", "continue"]
@@ -35,11 +37,16 @@ class Thread(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message. ``content`` is a text or a list of blocks; ``is_complete``: role and content are there."""
+    """A message. ``content`` is a text or a list of blocks; ``is_complete``: role and content are there.
+
+    ``settings`` are for the turns from it on. ``is_reminder``: the model sees it until the next message of
+    the user alone."""
 
     role: str
     content: object
     is_complete: bool = True
+    settings: Mapping[str, object] = NO_SETTINGS
+    is_reminder: bool = False
 
     @property
     def blocks(self) -> list[Block]:
@@ -147,7 +154,11 @@ def read_messages(messages: Sequence[object]) -> Iterator[Message]:
     for each in messages:
         if isinstance(each, dict):
             yield Message(
-                as_text(each.get("role")), each.get("content"), "role" in each and "content" in each
+                as_text(each.get("role")),
+                each.get("content"),
+                "role" in each and "content" in each,
+                as_object(each.get("output_config")),
+                each.get("clear_at") == "next_user_message",
             )
         else:
             yield Message("", [each], False)

@@ -122,6 +122,7 @@ class Session:
         keeps_bodies: bool = True,
         is_first_party: bool = True,
         answered_after_s: float | None = 1.0,
+        response: bytes = b"",
         **fields: Any,
     ) -> Any:
         """Return the break of a call that is sent so long after the one before, or None."""
@@ -134,6 +135,7 @@ class Session:
             keeps_bodies=keeps_bodies,
             is_first_party=is_first_party,
             answered_after_s=answered_after_s,
+            response=response,
             **fields,
         )
         call.found = self.judge(call, report)
@@ -150,6 +152,7 @@ class Session:
         keeps_bodies: bool = True,
         is_first_party: bool = True,
         answered_after_s: float | None = 1.0,
+        response: bytes = b"",
         **fields: Any,
     ) -> Recorded:
         usage = _read(body, self.upstream.count(body, at_s) if counts is None else counts)
@@ -174,7 +177,8 @@ class Session:
         prompt = read_prompt(request)
         if is_first_party:
             prompt = prompt.without_attribution()
-        summary = summarize_call(entry, usage, prompt if keeps_bodies else None, report)
+        kept = prompt if keeps_bodies else None
+        summary = summarize_call(entry, usage, kept, report, response)
         bill = make_call(
             usage,
             created_at=datetime.fromisoformat(entry.created_at),

@@ -5,11 +5,13 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from conversations.cache_breaks import METHOD
 from conversations.diagnosis import CacheReport
+from conversations.predecessor import find_predecessor
 from conversations.summaries import summarize_call, summarize_prompt
 from conversations.units import read_prompt
 from metering.token_counts import ZERO, TokenCounts
@@ -291,6 +293,61 @@ def test_a_conversation_that_goes_on_from_a_compaction_block_is_no_break():
     short = [assistant(block), user(text("Go on."))]
     assert session.send(request(*short)) is None
     assert session.send(request(*short, assistant(text("Yes.")), user(text("Go on.")))) is None
+
+
+COMPACTION = {"type": "compaction", "content": "It is so. " * 500, "encrypted_content": None}
+
+
+@pytest.mark.parametrize("session_id", ["s1", None])
+def test_a_block_that_stands_for_the_history_finds_the_call_that_answered_with_it(session_id):
+    session = Session()
+    session.send(request(*conversation(4)), session_id=session_id)
+    asked = request(*conversation(4), compaction={"type": "summarize"})
+    answer = orjson.dumps({"type": "message", "role": "assistant", "content": [COMPACTION]})
+    counted = counts(read=20_000) | {"iterations": [{"type": "compaction", "input_tokens": 5}]}
+    session.send(asked, counts=counted, response=answer, session_id=session_id)
+    # Clients leave out fields that are null.
+    block = {name: COMPACTION[name] for name in ("type", "content")}
+    short = request(assistant(block), user(text("Go on.")))
+    call = session.record(short, 60, session_id=session_id)
+    found = find_predecessor(call.summary, call.prompt, [c.summary for c in session.calls])
+    assert found is not None
+    assert (found.call.entry_id, found.found_by) == (
+        session.calls[1].entry.entry_id,
+        "compaction",
+    )
+    assert session.judge(call) is None
+    other = request(assistant(block | {"content": "Other."}), user(text("Go on.")))
+    other_call = session.record(other, 70, session_id=session_id)
+    found = find_predecessor(other_call.summary, other_call.prompt, [session.calls[1].summary])
+    assert found is None or found.found_by != "compaction"
+
+
+@pytest.mark.parametrize(
+    ("clear_at", "is_break"), [("next_user_message", False), ("never", True), (None, True)]
+)
+def test_a_reminder_that_the_model_no_longer_sees_ends_the_prefix_before_it(clear_at, is_break):
+    reminder = {"role": "system", "content": [text("Remember. " * 200)]}
+    reminder |= {"clear_at": clear_at} if clear_at else {}
+    history = conversation(3)
+    before = mark_last(request(*history, reminder))
+    before["messages"][-2]["content"][-1]["cache_control"] = MARKER
+    session = Session()
+    session.send(before, counts=counts(written=40_000))
+    prompt = session.calls[0].summary.prompt
+    assert prompt is not None
+    size = [each.size for each in prompt.markers]
+    kept = round(40_000 * size[-2] / size[-1])
+    now = request(*history, reminder, assistant(text("Yes.")), user(text("Go on.")))
+    found = session.send(now, counts=counts(read=kept, written=42_000 - kept))
+    assert (found is not None) == is_break
+    # What was lost before the reminder is a break all the same, and its size an estimate.
+    session = Session()
+    session.send(before, counts=counts(written=40_000))
+    found = session.send(now, counts=counts(read=kept - 9_000, written=51_000 - kept))
+    assert (found.tokens, found.is_estimated) == (
+        (40_000 - kept + 9_000, False) if is_break else (9_000, True)
+    )
 
 
 def test_a_header_says_that_the_history_was_shortened_also_where_its_call_failed():

@@ -73,6 +73,29 @@ def test_the_words_that_differ_are_said_and_no_others(before, now, clause):
     assert found.detail == f"The cache broke at message 1: {clause}."
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "place", "clause"),
+    [
+        (
+            {"effort": "low"},
+            {"effort": "high"},
+            "the settings of message 1",
+            '“{"effort":"low"}” became “{"effort":"high"}”',
+        ),
+        ({}, {"effort": "high"}, "the settings of message 1", "settings was added"),
+    ],
+)
+def test_settings_of_an_earlier_message_that_change_are_named(before, now, place, clause):
+    first, *rest = conversation(3)
+    one, other = (
+        request(first | ({"output_config": settings} if settings else {}), *rest, **UNMARKED)
+        for settings in (before, now)
+    )
+    found = judge(one, other)
+    assert found.cause == "messages"
+    assert found.detail == f"The cache broke at {place}: {clause}."
+
+
 def test_long_differences_are_cut():
     before, now = conversation(3, "old " * 5_000), conversation(4, "new " * 5_000)
     found = judge(request(*before, **UNMARKED), request(*now, **UNMARKED))

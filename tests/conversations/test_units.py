@@ -72,10 +72,6 @@ def test_without_its_attribution_block_a_prompt_is_what_the_model_was_given():
             {"messages": [{"role": "system", "content": "a"}]},
         ),
         (
-            {"messages": [user(), {"role": "system", "output_config": {"effort": "low"}}]},
-            {"messages": [user()]},
-        ),
-        (
             {"messages": [], "compaction": {"type": "summarize"}},
             {"messages": []},
         ),
@@ -102,6 +98,10 @@ def test_what_is_no_part_of_the_prompt_is_left_out(one, other):
         (
             {"tools": [{"name": "a", "input_schema": {"properties": {"cache_control": {}}}}]},
             {"tools": [{"name": "a", "input_schema": {"properties": {}}}]},
+        ),
+        (
+            {"messages": [user(), {"role": "system", "output_config": {"effort": "low"}}]},
+            {"messages": [user()]},
         ),
         ({"system": "x-anthropic-billing-header: a"}, {"system": "x-anthropic-billing-header: b"}),
         ({"system": [text("b"), text("x-anthropic-billing-header: a")]}, {"system": [text("b")]}),
