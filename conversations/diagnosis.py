@@ -47,5 +47,5 @@ def read_cache_report(usage: Usage) -> CacheReport:
         reason=kind,
         cause=_CAUSES.get(kind or ""),
         missed_tokens=as_count(said.cache_miss.get("cache_missed_input_tokens")),
-        has_edits=said.has_edits,
+        has_edits=bool(said.edits),
     )

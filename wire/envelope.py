@@ -6,7 +6,6 @@ from typing import Final
 
 from wire.block import FALLBACK
 from wire.json_reading import (
-    as_list,
     as_object,
     as_objects,
     as_text,
@@ -31,8 +30,9 @@ class Envelope:
 
     ``message`` is the document, or the message that a stream begins with; ``ending`` has what later events
     put in the place of its fields. ``model`` is the one named last, ``fallbacks`` are the blocks by which
-    another one takes over, in order. ``has_start``, ``has_end``: the event has come. ``error`` is the object
-    of an error, empty where it is none; ``is_error`` says that the response is one, or ended with one."""
+    another one takes over, in order, and ``edits`` say what upstream took out of the request.
+    ``has_start``, ``has_end``: the event has come. ``error`` is the object of an error, empty where it is
+    none; ``is_error`` says that the response is one, or ended with one."""
 
     is_document: bool = False
     message: Fields = NOTHING
@@ -46,7 +46,7 @@ class Envelope:
     has_end: bool = False
     is_error: bool = False
     error: Fields = NOTHING
-    has_edits: bool = False
+    edits: list[dict[str, object]] = field(default_factory=list)
     started: UsageObject = NO_USAGE
     counted: UsageObject = NO_USAGE
 
@@ -64,6 +64,12 @@ class Envelope:
     def usage(self) -> UsageObject:
         """Return the usage object, as a document would have it."""
         return self.started.merge(self.counted) if self.counted.fields else self.started
+
+    @property
+    def dropped_thinking(self) -> int:
+        """Return how many blocks of earlier thinking upstream has taken out of the request."""
+        changes = as_objects(self.fields.get("input_transformations"))
+        return sum(change.get("type") == "thinking_dropped" for change in changes)
 
     @property
     def error_type(self) -> str | None:
@@ -90,7 +96,7 @@ class Envelope:
                     if value is not None:
                         self.ending[name] = value
                 self.counted = self.counted.merge(UsageObject.read(document.get("usage")))
-                self.has_edits = self.has_edits or _has_edits(document)
+                self.edits = _list_edits(document) or self.edits
             case "content_block_start":
                 block = as_object(document.get("content_block"))
                 if is_fallback(block):
@@ -109,7 +115,7 @@ class Envelope:
         self.model = clean_text(document.get("model"))
         self._read_stop(document)
         self.started = self.started.merge(UsageObject.read(document.get("usage")))
-        self.has_edits = _has_edits(document)
+        self.edits = _list_edits(document)
         for block in filter(is_fallback, as_objects(document.get("content"))):
             self._add_fallback(block)
 
@@ -168,6 +174,6 @@ def read_model(info: object) -> str | None:
     return clean_text(as_object(info).get("model"))
 
 
-def _has_edits(document: Fields) -> bool:
-    """Return whether a message or an event says that upstream has shortened the history."""
-    return bool(as_list(as_object(document.get("context_management")).get("applied_edits")))
+def _list_edits(document: Fields) -> list[dict[str, object]]:
+    """Return how upstream has shortened the history, as a message or an event says."""
+    return as_objects(as_object(document.get("context_management")).get("applied_edits"))

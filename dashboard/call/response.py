@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from conversations.upstream_changes import describe_changes
 from dashboard.call.blocks.joining import find_calls, join_results
 from dashboard.call.blocks.reading import read_content
 from dashboard.call.blocks.room import Room
@@ -28,7 +29,8 @@ _FACTS = (
 class MessageResponse:
     """A response to be displayed. ``is_cut``: its end is missing. ``is_beginning``: it is too long,
     and only its beginning was parsed. ``error`` is the type and text of an upstream error, ``content``
-    the blocks as upstream sent them, or would have without a stream, ``address`` that of the body."""
+    the blocks as upstream sent them, or would have without a stream, ``address`` that of the body.
+    ``changes`` says what upstream has changed in the request, empty where it says nothing of the kind."""
 
     content: list[object] = field(default_factory=list)
     address: str = ""
@@ -36,6 +38,7 @@ class MessageResponse:
     blocks: tuple[Block, ...] = ()
     usage: Excerpt = EMPTY
     error: tuple[str, Excerpt] | None = None
+    changes: str = ""
     is_cut: bool = False
     is_beginning: bool = False
 
@@ -87,6 +90,7 @@ def _make(said: Envelope, blocks: list[object], room: Room) -> MessageResponse:
         content=blocks,
         address=room.address,
         blocks=displayed,
+        changes=describe_changes(said),
     )
 
 

@@ -45,8 +45,8 @@ def test_edits_and_the_diagnosis_of_a_miss_are_read():
     said = read_envelope(
         event("message_start", message=message) + event("message_delta", context_management=edits)
     )
-    assert (said.cache_miss, said.has_edits) == (reason, True)
-    assert read_envelope(json.dumps(message | {"context_management": edits}).encode()).has_edits
+    assert (said.cache_miss, bool(said.edits)) == (reason, True)
+    assert read_envelope(json.dumps(message | {"context_management": edits}).encode()).edits
 
 
 def test_a_nested_object_keeps_what_a_later_event_leaves_out():

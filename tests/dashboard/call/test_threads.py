@@ -115,3 +115,13 @@ async def test_a_call_is_sent_again_with_all_messages_and_without_its_thread(ask
     assert "Words of the question." in page
     assert "Words of the answer." in page
     assert '"thread"' not in page.partition("<textarea")[2].partition("</textarea>")[0]
+
+
+async def test_a_page_says_what_upstream_has_changed_in_the_request(ask, ann):
+    edits = [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 3}]
+    answer = ANSWER | {"context_management": {"applied_edits": edits}}
+    ann.record({"request_body": encode(FIRST), "response_body": encode(answer)})
+    ann.record({"request_body": encode(FIRST), "response_body": encode(ANSWER)})
+    seen = text_of(await ask("/traces/usage/1"))
+    assert "Changed by upstream: it cleared 3 tool calls. The request is shown as the" in seen
+    assert "Changed by upstream" not in text_of(await ask("/traces/usage/2"))
