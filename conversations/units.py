@@ -34,6 +34,7 @@ from wire.block import (
     TEXT,
     THINKING,
     THINKING_KINDS,
+    Block,
     CacheTtl,
     as_blocks,
     is_call,
@@ -268,12 +269,9 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
     order = _digest_order(bare, content, digest) if is_call(kind) else digest[:ORDER_BYTES]
     tool, tool_use_id, is_error = "", "", False
     if kind == CALL:
-        fields = as_object(block)
-        tool, tool_use_id = as_text(fields.get("name")), as_text(fields.get("id"))
+        tool, tool_use_id = Block(block).name, Block(block).call_id
     elif kind == RESULT:
-        fields = as_object(block)
-        tool_use_id = as_text(fields.get("tool_use_id"))
-        is_error = fields.get("is_error") is True
+        tool_use_id, is_error = Block(block).call_id, Block(block).is_error
     return Unit(
         "messages",
         number,

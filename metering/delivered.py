@@ -75,7 +75,7 @@ def measure_sample(blocks: Iterable[Block], scale: float = 1) -> Delivered:
     hides_thinking = False
     for block in blocks:
         kind = block.kind
-        if kind.endswith("tool_use"):
+        if block.is_call:
             text += TOOL_CHARACTERS + _measure_input(block)
         elif kind == "text":
             citations = len(as_list(block.fields.get("citations"))) + len(block.citations or ())

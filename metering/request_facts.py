@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import orjson
 
 from wire.block import CacheTtl
-from wire.json_reading import as_object, as_objects, as_text, parse_object
+from wire.json_reading import as_object
 from wire.json_weight import is_light
-from wire.request import ThreadStep, read_thread
+from wire.request import Request, ThreadStep, read_thread
 from wire.request_fields import CACHE_TTL, TITLE, find_longest_ttl, read_fields
 
 MAX_VALUES = 100_000  # parsing so many takes some 30 ms
@@ -68,11 +68,9 @@ def find_advisor_model(text: bytes) -> str | None:
     """Return the model that a request names for advice, None where it names none or several.
 
     Only a response that was cut does not name it, so this is asked of few requests."""
-    models = {
-        _as_name(tool.get("model"))
-        for tool in as_objects((parse_object(text) or {}).get("tools"))
-        if as_text(tool.get("type")).startswith(ADVISOR_TOOL)
-    }
+    request = Request.parse(text) or Request({})
+    tools = (tool for tool in request.tools if tool.kind.startswith(ADVISOR_TOOL))
+    models = {_as_name(tool.fields.get("model")) for tool in tools}
     return models.pop() if len(models) == 1 else None
 
 

@@ -267,3 +267,68 @@ def test_what_is_on_the_server_of_a_cluster_is_read_where_it_is_checked():
     assert list(_find_reads(folder / "reading.py"))
     reads = [each for path in files if path.name != "reading.py" for each in _find_reads(path)]
     assert reads == [], "ask extensions/cluster/reading.py, which wants to know how it is parsed"
+
+
+FIELDS_OF_REQUESTS = {
+    *("messages", "tools", "system", "mcp_servers", "cache_control", "thread"),
+    *("tool_use_id", "is_error", "content_block", "previous_message_id"),
+}
+KINDS_OF_BLOCKS = {"tool_use", "tool_result", "_tool_use", "_tool_result", "content_block_start"}
+# Those that write requests, or are a client and an upstream of their own.
+WRITERS = ("extensions/demo/", "dashboard/replay/snippets.py")
+READS_BY_NAME: dict[str, str] = {
+    "metering/request_facts.py": "has what wire/request_fields.py found, under the names of the fields",
+}
+
+
+def find_reads_of_requests(tree: ast.AST) -> Iterator[str]:
+    """Yield what code asks of a parsed request or response by the names of upstream's format: a field by
+    ``get``, an index or ``in``, and a kind of block by the end of its name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="get" | "pop"), args=[ast.Constant(value=str(name)), *_]
+            ) if name in FIELDS_OF_REQUESTS:
+                yield f"{node.lineno}: {name}"
+            case ast.Call(
+                func=ast.Attribute(attr="endswith"), args=[ast.Constant(value=str(name))]
+            ) if name in KINDS_OF_BLOCKS:
+                yield f"{node.lineno}: {name}"
+            case ast.Subscript(slice=ast.Constant(value=str(name)), ctx=ast.Load()) if (
+                name in FIELDS_OF_REQUESTS
+            ):
+                yield f"{node.lineno}: {name}"
+            case ast.Compare(left=ast.Constant(value=str(name)), ops=[ast.In() | ast.NotIn()]) if (
+                name in FIELDS_OF_REQUESTS
+            ):
+                yield f"{node.lineno}: {name}"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'request.get("messages")',
+        'request["tools"]',
+        '"system" in request',
+        'block.get("type", "").endswith("tool_result")',
+    ],
+)
+def test_a_read_of_the_format_is_found(code):
+    assert len(list(find_reads_of_requests(ast.parse(code)))) == 1
+    assert (
+        list(find_reads_of_requests(ast.parse('request["messages"] = []; request.messages'))) == []
+    )
+
+
+@pytest.mark.slow
+def test_the_format_of_requests_and_responses_is_read_in_wire_alone():
+    found: dict[str, list[str]] = {}
+    for path in MODULES.values():
+        name = str(path.relative_to(ROOT))
+        if not name.startswith(("wire/", *WRITERS)) and (
+            reads := list(find_reads_of_requests(parse(path)))
+        ):
+            found[name] = reads
+    new = {name: reads for name, reads in found.items() if name not in READS_BY_NAME}
+    assert new == {}, "ask wire.request.Request and wire.block.Block"
+    assert set(READS_BY_NAME) == set(found), "no exception is left over"

@@ -2,6 +2,7 @@
 
 A block of a response may still grow, by the deltas of its stream."""
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from wire.json_reading import as_list, as_text, parse_json
@@ -148,6 +149,18 @@ def as_blocks(content: object) -> list[object]:
 def list_blocks(content: object) -> list[Block]:
     """Return the blocks of a content."""
     return [Block(each) for each in as_blocks(content)]
+
+
+def find_calls(contents: Iterable[object]) -> dict[str, Block]:
+    """Return the calls of tools in contents by their ids, since results have the id alone.
+
+    No value is made of other blocks: pages ask this of all messages of a request."""
+    blocks = (block for content in contents for block in as_list(content))
+    return {
+        as_text(block.get("id")): Block(block)
+        for block in blocks
+        if isinstance(block, dict) and is_call(as_text(block.get("type")))
+    }
 
 
 def read_ttl(marker: object) -> CacheTtl | None:

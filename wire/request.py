@@ -112,13 +112,18 @@ class Request:
     @cached_property
     def system(self) -> list[Block]:
         """Return the blocks of the system prompt."""
-        return list_blocks(self.fields.get("system"))
+        return list_blocks(self.system_content)
+
+    @property
+    def system_content(self) -> object:
+        """Return the system prompt as it was sent: a text or a list of blocks."""
+        return self.fields.get("system")
 
     @property
     def has_attribution(self) -> bool:
         """Return whether the first block of the system prompt says which client this is. A whole system
         prompt in one text never does so alone."""
-        system = self.fields.get("system")
+        system = self.system_content
         return isinstance(system, list) and Block(next(iter(system), None)).text().startswith(
             ATTRIBUTION
         )

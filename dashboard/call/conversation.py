@@ -7,16 +7,17 @@ backwards, because the last ones are what the call is about.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.call.blocks.joining import find_calls, join_results
+from dashboard.call.blocks.joining import join_results
 from dashboard.call.blocks.reading import read_content
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Text, cache_note, short
 from dashboard.call.excerpts import Allowance, Excerpt
-from wire.json_reading import as_list, as_text, parse_object
+from wire import request as wire
+from wire.block import MARKER, find_calls
+from wire.json_reading import as_text
 
 MAX_CHARS = 1_000_000
 MAX_MESSAGES = 50  # on one page
-_OTHER_PLACES = {"system", "tools", "messages"}
 _MAX_SETTING_CHARS = 2_000
 _MAX_LINE_CHARS = 200
 
@@ -51,50 +52,40 @@ class Message:
     moved: int
 
 
-def parse_request(body: bytes) -> dict[str, object] | None:
-    """Return the document of a request for messages, None for any other body. Never raises."""
-    document = parse_object(body)
-    if document is None or not isinstance(document.get("messages"), list):
-        return None
-    return document
+def parse_request(body: bytes) -> wire.Request | None:
+    """Return the request for messages that a body is, None for any other body. Never raises."""
+    request = wire.Request.parse(body)
+    return request if request is not None and request.has_messages else None
 
 
-def list_messages(document: dict[str, object]) -> list[object]:
-    """Return the messages of a request."""
-    return as_list(document.get("messages"))
-
-
-def read_front(document: dict[str, object], room: Room) -> Front:
+def read_front(request: wire.Request, room: Room) -> Front:
     """Return settings, system prompt and tools."""
-    given = as_list(document.get("tools"))
     return Front(
         settings=tuple(
             (short(key), _read_setting(value, room.allowance))
-            for key, value in list(document.items())[:100]
-            if key not in _OTHER_PLACES
+            for key, value in list(request.settings.items())[:100]
         ),
-        system=read_content(document.get("system"), room, "s"),
-        tools=_read_tools(given, room),
-        tool_count=len(given),
+        system=read_content(request.system_content, room, "s"),
+        tools=_read_tools(request.tools, room),
+        tool_count=len(request.tools),
     )
 
 
 def read_messages(
-    given: Sequence[object], room: Room, first: int = 1, last: int | None = None
+    given: Sequence[wire.Message], room: Room, first: int = 1, last: int | None = None
 ) -> tuple[Message, ...]:
     """Return the messages from one number to another, results of tools beside their calls.
 
     Where there is no room for all, the last ones are returned."""
-    room.calls = find_calls(given)
+    room.calls = find_calls(message.content for message in given)
     read: list[tuple[int, str, tuple[Block, ...]]] = []
     for number in range(min(last or len(given), len(given)), max(first, 1) - 1, -1):
         if room.allowance.is_used_up:
             break
-        item = given[number - 1]
-        message = item if isinstance(item, dict) else {"content": [item]}
-        blocks = read_content(message.get("content"), room, str(number - 1))
+        message = given[number - 1]
+        blocks = read_content(message.content, room, str(number - 1))
         room.allowance.take("")
-        read.append((number, short(message.get("role")) or "?", blocks))
+        read.append((number, short(message.role) or "?", blocks))
     read.reverse()
     joined = join_results([blocks for _, _, blocks in read])
     return tuple(
@@ -112,23 +103,22 @@ def _read_setting(value: object, allowance: Allowance) -> Excerpt:
     return Excerpt(text, left_out)
 
 
-def _read_tools(given: Sequence[object], room: Room) -> tuple[Tool, ...]:
+def _read_tools(given: Sequence[wire.Tool], room: Room) -> tuple[Tool, ...]:
     tools = []
     for item in given:
         if room.allowance.is_used_up:
             break
-        tool = item if isinstance(item, dict) else {"": item}
-        kind = as_text(tool.get("type"))
-        notes = (short(kind),) if kind and kind != "custom" else ()
+        tool = item.fields if isinstance(item.value, dict) else {"": item.value}
+        notes = (short(item.kind),) if item.kind not in ("", "custom") else ()
         rest = {
             key: value
             for key, value in tool.items()
-            if key not in ("name", "type", "description", "cache_control")
+            if key not in ("name", "type", "description", MARKER)
         }
         description = as_text(tool.get("description"))
         tools.append(
             Tool(
-                name=short(tool.get("name")) or short(kind) or "?",
+                name=short(item.name) or short(item.kind) or "?",
                 notes=notes + cache_note(tool),
                 description=room.prose(description) if description else None,
                 schema=room.json(rest["input_schema"] if set(rest) == {"input_schema"} else rest),

@@ -7,11 +7,11 @@ messages are compared. Where the body of the call before is gone, the number of 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dashboard.call.conversation import list_messages, parse_request
+from dashboard.call.conversation import parse_request
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import Call, CallReader
 from store.traces.calls.threads import read_whole_request
-from wire.json_reading import as_object, as_text
+from wire.request import Message
 
 MAX_COMPARED_BYTES = 4 << 20
 MAX_CANDIDATES = 4
@@ -29,7 +29,7 @@ class Latest:
     is_counted: bool = False
 
 
-def find_latest(call: Call, messages: Sequence[object], reader: CallReader) -> Latest:
+def find_latest(call: Call, messages: Sequence[Message], reader: CallReader) -> Latest:
     """Return from which message on a call is new. Raises sqlite3.Error.
 
     The call before is the one that the recorder found. Of calls that it has not looked at, one that was
@@ -51,8 +51,8 @@ def find_latest(call: Call, messages: Sequence[object], reader: CallReader) -> L
 
 def compare(
     previous_id: int,
-    before: Sequence[object],
-    messages: Sequence[object],
+    before: Sequence[Message],
+    messages: Sequence[Message],
     *,
     is_known: bool = False,
 ) -> Latest | None:
@@ -70,38 +70,14 @@ def compare(
     return Latest(first=first, previous_id=previous_id, changed=same + 1 if is_longer else None)
 
 
-def count_same(before: Sequence[object], now: Sequence[object]) -> int:
+def count_same(before: Sequence[Message], now: Sequence[Message]) -> int:
     """Return how many messages both begin with."""
     same = 0
     for one, other in zip(before, now, strict=False):
-        if one != other and _normalize(one) != _normalize(other):
+        if one != other and one.normalize() != other.normalize():
             break
         same += 1
     return same
-
-
-def _normalize(message: object) -> object:
-    """Return a message without what may differ while it is the same."""
-    item = as_object(message)
-    content = item.get("content")
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    if not isinstance(content, list):
-        return message
-    return item.get("role"), [_without_marker(block) for block in content]
-
-
-def _without_marker(block: object) -> object:
-    if not isinstance(block, dict):
-        return block
-    bare = {key: value for key, value in block.items() if key != "cache_control"}
-    content = bare.get("content")
-    if as_text(bare.get("type")) == "tool_result":
-        if isinstance(content, str):
-            content = [{"type": "text", "text": content}]
-        if isinstance(content, list):
-            bare["content"] = [_without_marker(part) for part in content]
-    return bare
 
 
 def _list_candidates(call: Call, reader: CallReader) -> Iterator[Call]:
@@ -116,7 +92,7 @@ def _list_candidates(call: Call, reader: CallReader) -> Iterator[Call]:
         earlier = previous.previous_id
 
 
-def _read_messages(call: Call, reader: CallReader) -> list[object] | None:
+def _read_messages(call: Call, reader: CallReader) -> list[Message] | None:
     size = call.request
     if size is None or not size.is_text or size.length > MAX_COMPARED_BYTES:
         return None
@@ -124,11 +100,11 @@ def _read_messages(call: Call, reader: CallReader) -> list[object] | None:
         whole = read_whole_request(reader.connection, call.id)
     except MissingPieceError:  # retention removes it at this moment
         return None
-    document = None if whole is None or whole.gap is not None else parse_request(whole.body)
-    return None if document is None else list_messages(document)
+    request = None if whole is None or whole.gap is not None else parse_request(whole.body)
+    return None if request is None else request.messages
 
 
-def _count(previous: Call, messages: Sequence[object]) -> Latest | None:
+def _count(previous: Call, messages: Sequence[Message]) -> Latest | None:
     count = previous.entry.message_count
     if count is None or not 0 < count < len(messages):
         return None

@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field, replace
 
 from conversations.upstream_changes import describe_changes
-from dashboard.call.blocks.joining import find_calls, join_results
+from dashboard.call.blocks.joining import join_results
 from dashboard.call.blocks.reading import read_content
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, short
 from dashboard.call.conversation import MAX_CHARS
 from dashboard.call.excerpts import EMPTY, Allowance, Excerpt
 from wire import content
+from wire.block import find_calls
 from wire.chat_completions import read_chat
 from wire.envelope import Envelope, read_envelope
 from wire.json_reading import as_list
@@ -82,7 +83,7 @@ def parse_response(
 def _make(said: Envelope, blocks: list[object], room: Room) -> MessageResponse:
     fields, usage = said.fields, said.usage.fields
     facts = [(label, short(fields.get(key))) for key, label in _FACTS]
-    room.calls = find_calls([{"content": blocks}])
+    room.calls = find_calls([blocks])
     (displayed,) = join_results([read_content(blocks, room)])
     return MessageResponse(
         facts=tuple(fact for fact in facts if fact[1]),

@@ -4,10 +4,10 @@ A view is one part: the messages that are new, some of the earlier ones, what st
 response, a block. What a body does not have is None, and the page shows the body raw.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dashboard.call.addresses import Address, body_address
-from dashboard.call.blocks.joining import find_calls
 from dashboard.call.blocks.reading import read_block, read_content
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Text
@@ -17,7 +17,6 @@ from dashboard.call.conversation import (
     MAX_MESSAGES,
     Front,
     Message,
-    list_messages,
     parse_request,
     read_front,
     read_messages,
@@ -30,7 +29,9 @@ from dashboard.call.response import MessageResponse, parse_response
 from dashboard.thread_gaps import GAPS
 from store.traces.calls.call_reader import Call, CallReader, Side
 from store.traces.calls.threads import read_whole_request
-from wire.json_reading import as_list
+from wire import request as wire
+from wire.block import find_calls
+from wire.json_reading import as_list, as_object
 
 MAX_PAGE_BYTES = 4 << 20  # of a body that is part of the page of its call
 MAX_READ_BYTES = 48 << 20
@@ -69,10 +70,10 @@ def open_new(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
 
     Raises sqlite3.Error, MissingPieceError."""
     address = body_address(call.id, "request")
-    document, refusal = _open_request(call, reader, MAX_PAGE_BYTES)
-    if document is None:
+    request, refusal = _open_request(call, reader, MAX_PAGE_BYTES)
+    if request is None:
         return refusal
-    given = list_messages(document)
+    given = request.messages
     sent = refusal.sent
     if sent is not None:
         latest = Latest(first=len(given) - sent + 1, previous_id=call.predecessor_id)
@@ -86,7 +87,7 @@ def open_new(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
         sent=sent,
         gap=refusal.gap,
         earlier=_end_before(view.messages, latest.first),
-        front_words=_describe_front(document),
+        front_words=_describe_front(request),
     )
 
 
@@ -113,17 +114,17 @@ def open_view(
         return _open_block(call, asked, reader, is_plain=is_plain)
     if side == "response":
         return _open_response(call, reader, MAX_READ_BYTES, MAX_CHARS, is_plain=is_plain)
-    document, refusal = _open_request(call, reader, MAX_READ_BYTES)
-    if document is None:
+    request, refusal = _open_request(call, reader, MAX_READ_BYTES)
+    if request is None:
         return refusal
     room = Room(allowance=Allowance(MAX_CHARS), address=address, is_plain=is_plain)
-    given = list_messages(document)
+    given = request.messages
     if asked.view == "messages":
         return _show_messages(address, given, asked.first, asked.last, room)
     if asked.view == "front":
-        return View(address=address, front=read_front(document, room))
+        return View(address=address, front=read_front(request, room))
     share = Allowance(MAX_CHARS // _FRONT_SHARE)
-    front = read_front(document, replace(room, allowance=share))
+    front = read_front(request, replace(room, allowance=share))
     view = _show_messages(address, given, 1, len(given), room)
     return replace(view, front=front)
 
@@ -153,8 +154,8 @@ def _open_block(call: Call, asked: Address, reader: CallReader, *, is_plain: boo
     )
     if asked.view == "json":
         return View(address=room.address, json=room.json(block))
-    messages = [{"content": content}] if side == "response" else as_list(content)
-    room.calls = find_calls(messages)
+    is_response = side == "response"
+    room.calls = find_calls([content] if is_response else map(_get_content, as_list(content)))
     if isinstance(block, str):
         return View(address=room.address, block=read_content(block, room)[0])
     return View(address=room.address, block=read_block(block, room, asked.place))
@@ -169,8 +170,16 @@ def _read_content(call: Call, side: Side, place: str, reader: CallReader) -> obj
         response = parse_response(reader.read_body(call.id, side, size.length), max_chars=0)
         return None if response is None else response.content
     whole = read_whole_request(reader.connection, call.id)
-    document = (whole and parse_request(whole.body)) or {}
-    return document.get("system" if place.startswith("s.") else "messages")
+    request = None if whole is None else parse_request(whole.body)
+    if request is None:
+        return None
+    if place.startswith("s."):
+        return request.system_content
+    return [{"content": message.content} for message in request.messages]
+
+
+def _get_content(message: object) -> object:
+    return as_object(message).get("content")
 
 
 def _parse_place(place: str) -> list[int]:
@@ -179,7 +188,7 @@ def _parse_place(place: str) -> list[int]:
 
 def _open_request(
     call: Call, reader: CallReader, max_bytes: int
-) -> tuple[dict[str, object] | None, View]:
+) -> tuple[wire.Request | None, View]:
     """Return a request with what is said of it, or None and what to show instead."""
     refusal = View(address=body_address(call.id, "request"))
     size = call.request
@@ -188,12 +197,12 @@ def _open_request(
     if size.length > max_bytes:
         return None, _show_large(call, "request", reader, max_bytes)
     whole = read_whole_request(reader.connection, call.id) if size.is_text else None
-    document = None if whole is None else parse_request(whole.body)
-    if whole is None or document is None:
+    request = None if whole is None else parse_request(whole.body)
+    if whole is None or request is None:
         body = reader.read_body(call.id, "request", size.length)
         return None, replace(refusal, raw=make_raw(body, size))
     gap = None if whole.gap is None else GAPS[whole.gap]
-    return document, replace(refusal, sent=whole.sent, gap=gap)
+    return request, replace(refusal, sent=whole.sent, gap=gap)
 
 
 def _open_response(
@@ -223,7 +232,9 @@ def _show_large(call: Call, side: Side, reader: CallReader, max_bytes: int) -> V
     return View(address=body_address(call.id, side), raw=read_raw(call, side, reader))
 
 
-def _show_messages(address: str, given: list[object], first: int, last: int, room: Room) -> View:
+def _show_messages(
+    address: str, given: Sequence[wire.Message], first: int, last: int, room: Room
+) -> View:
     last = min(last, len(given))
     messages = read_messages(given, room, max(first, last - MAX_MESSAGES + 1), last)
     return View(
@@ -240,11 +251,11 @@ def _end_before(messages: tuple[Message, ...] | None, first: int, start: int = 1
     return (start, shown_from - 1) if shown_from > start else None
 
 
-def _describe_front(document: dict[str, object]) -> str:
+def _describe_front(request: wire.Request) -> str:
     """Return what stands before the messages, in words."""
-    system, tools = document.get("system"), as_list(document.get("tools"))
+    tools = request.tools
     words = []
-    if system:
+    if request.system_content:
         words.append("system prompt")
     if tools:
         words.append(f"{len(tools)} tool{'s' if len(tools) > 1 else ''}")

@@ -27,7 +27,7 @@ from store.traces.bodies.bodies import MissingPieceError
 from store.traces.paths import trace_path
 from wire.block import INPUT, TEXT, THINKING
 from wire.content import read_content
-from wire.json_reading import as_list, as_object, as_text, parse_object
+from wire.request import Request
 from wire.sse import looks_like_sse
 
 STEP_S = 0.02
@@ -215,7 +215,7 @@ class SecretSearch(BackgroundWork):
 
     def _search_call(self, reader: _Reader, call: _Call) -> list[Finding]:
         by_digest: dict[bytes, Finding] = {}
-        request: dict[str, object] | None = None
+        request: Request | None = None
         for secret in _find_in_json(reader.read_new(call)):
             if request is None:
                 request = _read_request(reader.traces, call.id)
@@ -235,23 +235,19 @@ class SecretSearch(BackgroundWork):
         return hmac.digest(self._key, value, "sha256")[:DIGEST_BYTES]
 
 
-def find_place(request: dict[str, object], probe: str) -> str:
+def find_place(request: Request, probe: str) -> str:
     """Return who said a text in a request: ``system``, ``tool`` (a description), a role, or
     ``tool_result``; ``request`` where it is in no part of the prompt."""
-    if _has(request.get("system"), probe):
+    if _has(request.system_content, probe):
         return "system"
-    if _has(request.get("tools"), probe):
+    if any(_has(tool.value, probe) for tool in request.tools):
         return "tool"
-    for message in reversed(as_list(request.get("messages"))):
-        fields = as_object(message)
-        if not _has(fields.get("content"), probe):
+    for message in reversed(request.messages):
+        if not _has(message.content, probe):
             continue
-        for block in as_list(fields.get("content")):
-            kind = as_text(as_object(block).get("type"))
-            if kind.endswith("tool_result") and _has(block, probe):
-                return "tool_result"
-        role = as_text(fields.get("role"))
-        return role if role in ("user", "assistant", "system") else "request"
+        if any(block.is_result and _has(block.value, probe) for block in message.blocks):
+            return "tool_result"
+        return message.role if message.role in ("user", "assistant", "system") else "request"
     return "request"
 
 
@@ -302,13 +298,13 @@ def _choose_start(traces: sqlite3.Connection) -> Progress:
     return Progress(max(0, newest - EARLIER_CALLS), 0)
 
 
-def _read_request(traces: sqlite3.Connection, usage_id: int) -> dict[str, object]:
+def _read_request(traces: sqlite3.Connection, usage_id: int) -> Request:
     """Return a request, empty for one that is very long or of which something is missing."""
     with suppress(MissingPieceError), database.snapshot(traces):
         body = bodies.read_request(traces, usage_id) or b""
         if len(body) <= MAX_BODY_BYTES:
-            return parse_object(body) or {}
-    return {}
+            return Request.parse(body) or Request({})
+    return Request({})
 
 
 def _read_response(body: bytes) -> str:

@@ -12,12 +12,13 @@ from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Piece, Tasks, cache_note, short
 from dashboard.call.texts.highlighting import find_language
 from runtime.safe_text import reveal
+from wire.block import MARKER
 from wire.json_reading import as_list, as_object, as_objects, as_text
 
 _SHELLS = re.compile(r"bash|shell|terminal|command|exec|powershell|^sh$", re.IGNORECASE)
 _PROSE = ("prompt", "description", "plan", "question", "message", "body", "summary")
 _TASK_WORDS = ("content", "subject", "title", "task", "text", "description")
-_KNOWN = ("type", "id", "name", "input", "cache_control", "caller", "server_name")
+_KNOWN = ("type", "id", "name", "input", MARKER, "caller", "server_name")
 _MAX_TASKS = 500
 
 type _Form = Callable[[str, dict[str, object], Room], Read | None]

@@ -4,18 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dashboard.call.blocks.view import Block
-from wire.json_reading import as_list, as_text
-
-
-def find_calls(messages: Sequence[object]) -> dict[str, tuple[str, object]]:
-    """Return name and input of each tool call by its id, since results have the id alone."""
-    found: dict[str, tuple[str, object]] = {}
-    for message in messages:
-        content = as_list(message.get("content")) if isinstance(message, dict) else ()
-        for block in content:
-            if isinstance(block, dict) and as_text(block.get("type")).endswith("tool_use"):
-                found[as_text(block.get("id"))] = as_text(block.get("name")), block.get("input")
-    return found
 
 
 def join_results(groups: Sequence[tuple[Block, ...]]) -> list[tuple[Block, ...]]:

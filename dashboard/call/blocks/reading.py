@@ -10,6 +10,7 @@ from dataclasses import replace
 from dashboard.call.blocks import calls, media, results, texts
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, cache_note, short
+from wire.block import MARKER, is_call, is_result
 from wire.json_reading import as_object, as_text
 
 MAX_DEPTH = 3
@@ -39,17 +40,17 @@ def read_block(item: object, room: Room, place: str = "", depth: int = 0) -> Blo
     if not isinstance(item, dict) or depth > MAX_DEPTH:
         return Block(kind="other", pieces=(room.json(item),), place=place, source=item)
     kind = as_text(item.get("type"))
-    if kind in _WITH_PARTS or kind.endswith("_tool_result"):
+    if kind in _WITH_PARTS or is_result(kind):
         found = _read_with_parts(kind, item, room, place, depth)
     else:
-        read = calls.read_call if kind.endswith("tool_use") else _READERS.get(kind, read_other)
+        read = calls.read_call if is_call(kind) else _READERS.get(kind, read_other)
         found = read(item, room, place)
     return replace(found, place=place, source=item)
 
 
 def read_other(item: dict[str, object], room: Room, _place: str) -> Block:
     """Return a block of a kind that is not known, as JSON."""
-    rest = {key: value for key, value in item.items() if key not in ("type", "cache_control")}
+    rest = {key: value for key, value in item.items() if key not in ("type", MARKER)}
     label = short(item.get("type")) or "Block without a type"
     pieces = (room.json(rest),) if rest else ()
     return Block(kind="other", label=label, notes=cache_note(item), pieces=pieces)
@@ -85,7 +86,7 @@ def _join(place: str, number: int) -> str:
     return f"{place}.{number}" if place else str(number)
 
 
-_WITH_PARTS = {"document", "search_result", "tool_result"}
+_WITH_PARTS = {"document", "search_result"}
 _READERS: Mapping[str, Callable[[dict[str, object], Room, str], Block]] = {
     "text": texts.read_text,
     "thinking": texts.read_thinking,

@@ -6,28 +6,31 @@ from dashboard.call.blocks.calls import find_file_language
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.texts import read_rest, read_sources
 from dashboard.call.blocks.view import Block, Piece, cache_note, short
+from wire import block as wire
 from wire.json_reading import as_objects, as_text
 
 _FOUND = ("web_search_result",)
+_NO_CALL = wire.Block(None)
+_SHOWN = ("tool_use_id", "content", "is_error", "caller")
 
 type ReadParts = Callable[[object], tuple[Block, ...]]
 
 
 def read_result(item: dict[str, object], room: Room, read_parts: ReadParts) -> Block:
     """Return the result of a tool: text, or a list of blocks or of sources."""
-    tool_id = as_text(item.get("tool_use_id"))
-    name, given = room.calls.get(tool_id, ("", None))
-    content = item.get("content")
+    result = wire.Block(item)
+    call = room.calls.get(result.call_id, _NO_CALL)
+    content = result.content
     pieces: list[Piece] = []
     parts: tuple[Block, ...] = ()
     if isinstance(content, str):  # output of programs, mostly
-        pieces.append(room.plain(content, language=_guess_language(content, given)))
+        pieces.append(room.plain(content, language=_guess_language(content, call.input)))
     elif _is_found(content):
         pieces.append(read_sources(as_objects(content), room))
     else:
         parts = read_parts(content)
-    pieces += read_rest(item, room, ("tool_use_id", "content", "is_error", "caller"))
-    return _make(item, room, name, pieces, parts, is_error=item.get("is_error") is True)
+    pieces += read_rest(item, room, _SHOWN)
+    return _make(result, room, call.name, pieces, parts, is_error=result.is_error)
 
 
 def read_server_result(
@@ -35,7 +38,8 @@ def read_server_result(
 ) -> Block:
     """Return the result of a tool of upstream, which is an object."""
     kind = as_text(content.get("type"))
-    name, _ = room.calls.get(as_text(item.get("tool_use_id")), ("", None))
+    result = wire.Block(item)
+    call = room.calls.get(result.call_id, _NO_CALL)
     pieces: list[Piece] = []
     parts: tuple[Block, ...] = ()
     shown = ["content"]
@@ -52,13 +56,13 @@ def read_server_result(
         elif inner:
             parts = read_parts(inner if isinstance(inner, list) else [inner])
     pieces = [*read_rest(content, room, shown), *pieces]
-    pieces += read_rest(item, room, ("tool_use_id", "content", "is_error", "caller"))
-    failed = item.get("is_error") is True or kind.endswith("_error")
-    return _make(item, room, name, pieces, parts, is_error=failed)
+    pieces += read_rest(item, room, _SHOWN)
+    failed = result.is_error or kind.endswith("_error")
+    return _make(result, room, call.name, pieces, parts, is_error=failed)
 
 
 def _make(
-    item: dict[str, object],
+    result: wire.Block,
     room: Room,
     name: str,
     pieces: list[Piece],
@@ -68,17 +72,16 @@ def _make(
 ) -> Block:
     if not pieces and not parts:
         room.take("")
-    kind = as_text(item.get("type"))
-    plain = kind == "tool_result" or name
+    plain = result.kind == wire.RESULT or name
     return Block(
         kind="result",
-        label="Tool result" if plain else f"Tool result ({short(kind)})",
+        label="Tool result" if plain else f"Tool result ({short(result.kind)})",
         name=short(name),
-        notes=cache_note(item),
+        notes=cache_note(result.fields),
         pieces=tuple(pieces),
         parts=parts,
         is_error=is_error,
-        id=as_text(item.get("tool_use_id")),
+        id=result.call_id,
     )
 
 

@@ -10,6 +10,7 @@ from dashboard.call.excerpts import Allowance, Excerpt
 from dashboard.call.texts.highlighting import Ink, highlight
 from dashboard.call.texts.markdown import MAX_CHARS as MAX_MARKDOWN_CHARS, render_markdown
 from runtime.safe_text import reveal
+from wire import block as wire
 
 MAX_TEXT_CHARS = 50_000
 _SHORT_CHARS = 200
@@ -19,14 +20,14 @@ _MAX_FIELDS = 200
 @dataclass(slots=True)
 class Room:
     """The room of one page. ``address`` is that of the body; ``max_chars`` is the limit of each text,
-    ``calls`` has the tool calls by their ids: their names and inputs. In a room that ``is_plain`` all text
+    ``calls`` has the tool calls by their ids. In a room that ``is_plain`` all text
     stays as it is, without Markdown, colours and differences, whose time may be anything."""
 
     allowance: Allowance
     ink: Ink = field(default_factory=Ink)
     address: str = ""
     max_chars: int = MAX_TEXT_CHARS
-    calls: Mapping[str, tuple[str, object]] = field(default_factory=dict)
+    calls: Mapping[str, wire.Block] = field(default_factory=dict)
     is_plain: bool = False
 
     def take(self, text: str) -> Excerpt:

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from markupsafe import Markup
 
 from runtime.safe_text import reveal
+from wire.block import MARKER
 
 MAX_LABEL_CHARS = 200
 LONG_CHARS, LONG_LINES = 1_500, 20
@@ -155,7 +156,7 @@ def short(value: object) -> str:
 
 def cache_note(item: Mapping[str, object]) -> tuple[str, ...]:
     """Return a note for a block that has a cache breakpoint, otherwise nothing."""
-    marker = item.get("cache_control")
+    marker = item.get(MARKER)
     if not isinstance(marker, dict):
         return ()
     ttl = short(marker.get("ttl"))

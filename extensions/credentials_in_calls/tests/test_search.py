@@ -163,7 +163,7 @@ def test_what_was_found_is_not_lost_where_a_call_after_it_cannot_be_read(searche
     find_place = secret_search.find_place
 
     def fail(request, probe):
-        if "2 " in str(request["messages"]):
+        if "2 " in str(request.messages):
             raise ValueError("made up")
         return find_place(request, probe)
 

@@ -28,7 +28,7 @@ def read_response(body: bytes) -> Texts:
 
 def _list_texts(blocks: Sequence[Block]) -> Iterator[tuple[Role, str]]:
     for block in blocks:
-        role: Role = "tool_result" if block.kind.endswith("tool_result") else "assistant"
+        role: Role = "tool_result" if block.is_result else "assistant"
         for name, value in block.to_fields().items():
             if name not in NO_TEXT:
                 for text in _list_strings(value, is_free=name == "input"):

@@ -18,7 +18,6 @@ from dashboard.call.conversation import (
     MAX_CHARS,
     Front,
     Message,
-    list_messages,
     parse_request,
     read_front,
     read_messages,
@@ -29,16 +28,17 @@ from tests.metering.test_chat_completions import END, LAST, PARTS
 from tests.recorded import CASES, RECORDED, needs_recorded
 from tests.store.traffic import agent_requests
 from wire import json_reading
+from wire.request import Request
 
 
 class Conversation:
     """A request as a page of its own shows it."""
 
-    def __init__(self, document: dict[str, object], max_chars: int) -> None:
+    def __init__(self, request: Request, max_chars: int) -> None:
         front = Room(allowance=Allowance(max_chars // 4))
         room = Room(allowance=Allowance(max_chars))
-        self.front: Front = read_front(document, front)
-        self.messages: tuple[Message, ...] = read_messages(list_messages(document), room)
+        self.front: Front = read_front(request, front)
+        self.messages: tuple[Message, ...] = read_messages(request.messages, room)
 
 
 def conversation_of(*, max_chars: int = MAX_CHARS, **fields: object) -> Conversation:
