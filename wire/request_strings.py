@@ -10,6 +10,8 @@ same position has the same strings.
 """
 
 import re
+from collections.abc import Sequence
+from itertools import islice
 from typing import Self
 
 from wire.json_reading import decode_string
@@ -17,6 +19,7 @@ from wire.json_weight import is_light
 
 MAX_DEPTH = 64  # what is nested deeper is not found
 MAX_VALUES = 50_000  # in a piece; one with more has no strings
+MAX_TOKENS = 300_000  # strings and marks of a request; what comes after is not found
 # Names of which the values are no text, wherever a document has them. What tools are called with may
 # have any names, so there they hold for nothing.
 NO_TEXT = frozenset(
@@ -133,7 +136,7 @@ class Position:
             if not rest[2]:
                 return found
             start = rest.end()
-        tokens = _TOKEN.findall(piece, start)
+        tokens = _list_tokens(piece, start)
         self.tokens += len(tokens)
         for string, closing, mark in tokens:
             if not mark:
@@ -226,6 +229,14 @@ class Position:
         if self._section == MESSAGES and len(self._stack) == len(_MESSAGE):
             return self._name != "content"
         return self._name in NO_TEXT
+
+
+def _list_tokens(piece: bytes, start: int) -> Sequence[tuple[bytes, ...]]:
+    """Return the strings and marks of a piece, one more at most than are gone over in a request."""
+    if len(piece) <= MAX_TOKENS:
+        return _TOKEN.findall(piece, start)
+    found = islice(_TOKEN.finditer(piece, start), MAX_TOKENS + 1)
+    return [each.groups(b"") for each in found]
 
 
 def _read_name(string: bytes) -> str:

@@ -38,8 +38,7 @@ def parse_events(body: bytes, containing: Sequence[bytes] = ()) -> Iterator[Even
     """Return the events of a stream in order. Takes any bytes, and never raises."""
     body = normalize_lines(body.removeprefix(BYTE_ORDER_MARK))
     for block in _find_blocks(body, containing) if containing else body.split(BLANK_LINE):
-        event = _parse_block(block)
-        if event is not None:
+        if block and (event := _parse_block(block)) is not None:
             yield event
 
 

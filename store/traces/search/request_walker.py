@@ -11,9 +11,8 @@ from typing import NamedTuple
 import orjson
 
 from store.traces.search.walk import Step
-from wire.request_strings import Position
+from wire.request_strings import MAX_TOKENS, Position
 
-MAX_TOKENS = 300_000  # of a request; what comes after is not searched
 _START = Position().freeze()
 
 
