@@ -371,3 +371,47 @@ def test_a_call_without_words_of_its_own_has_the_title_of_the_one_before(recordi
     assert first.startswith("Question 1")
     assert second == (first if keeps_bodies else None)
     assert others == ["And then?", "And then?"]
+
+
+def test_after_a_refusal_a_new_thread_follows_the_call_before(recording, client):
+    client.create(turn(1))
+    refused = nothing_read("refused") | {"stop_reason": "refusal"}
+    client.go_on(turn(2), answer=refused)
+    client.create(*client.messages[:2], turn(3))
+    client.go_on(turn(4))
+    assert previous(recording) == [None, "call-1", "call-1", "call-3"]
+
+
+def test_what_the_model_is_not_shown_later_breaks_nothing(recording, client):
+    reminder = {"role": "system", "content": "Be brief.", "clear_at": "next_user_message"}
+    client.create(turn(1), reminder)
+    client.go_on(turn(2))
+    client.go_on(turn(3), after_s=400.0)
+    assert previous(recording) == [None, "call-1", "call-2"]
+    assert [each[2] for each in recording.judged()][:2] == [None, None]
+    (row,) = recording.read("select message_count from usage order by id desc limit 1")
+    assert row["message_count"] == 6
+
+
+def test_calls_that_name_each_other_in_a_ring_are_all_judged(recording):
+    """As a gateway may make them that gives out ids of its own."""
+    for name, named in (("a", "c"), ("b", "a"), ("c", "b"), ("a", "c"), ("b", "a")):
+        step = {"type": "continue", "previous_message_id": f"msg_{named}"}
+        body = {"model": MODEL, "max_tokens": 9, "thread": step, "messages": [turn(1)]}
+        recording.send(body, answer=nothing_read(name), session_id=None)
+    names = [each[0] for each in recording.judged()]
+    assert names == [f"call-{number}" for number in range(1, 6)]
+    assert all(one != other for one, other, _ in recording.judged())
+
+
+def test_an_attribution_that_changes_from_call_to_call_breaks_nothing(recording, client):
+    client.create(turn(1))
+    for number in range(2, 5):
+        words = f"x-anthropic-billing-header: cc_version=2.1.{number}; cch={number};"
+        client.go_on(turn(number), settings={"system": [text(words)]})
+    assert [each[1:] for each in recording.judged()] == [
+        (None, None),
+        ("call-1", None),
+        ("call-2", None),
+        ("call-3", None),
+    ]
