@@ -394,7 +394,7 @@ def test_what_the_model_is_not_shown_later_breaks_nothing(recording, client):
 
 
 def test_calls_that_name_each_other_in_a_ring_are_all_judged(recording):
-    """As a gateway may make them that gives out ids of its own."""
+    """A gateway that gives out ids of its own may make such."""
     for name, named in (("a", "c"), ("b", "a"), ("c", "b"), ("a", "c"), ("b", "a")):
         step = {"type": "continue", "previous_message_id": f"msg_{named}"}
         body = {"model": MODEL, "max_tokens": 9, "thread": step, "messages": [turn(1)]}

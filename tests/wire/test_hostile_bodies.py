@@ -1,4 +1,4 @@
-"""Each reader of ``wire/`` that takes bytes, over bodies that were made to cost much.
+"""Readers of ``wire/`` are run over bodies that were made to cost much, each that takes bytes.
 
 Time is that of the processor, and compared between a body and one of a quarter of its size: what is in
 proportion takes four times as long, what is not sixteen times.

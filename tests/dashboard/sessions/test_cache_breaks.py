@@ -10,6 +10,7 @@ import pytest
 from store.traces.paths import trace_path
 from tests.conversations.sessions import assistant, conversation, request, text, user
 from tests.recorder.conversations import Recording
+from tests.recorder.test_threads import Client, nothing_read, turn
 
 LOG = "It sails. " * 1_000  # some 2,500 tokens
 FIRST, SECOND, EDITED = (
@@ -150,3 +151,19 @@ def test_a_compaction_is_marked_as_one_and_not_as_a_break(ann, recording):
     assert page.count('class="compacted"') == 1
     assert "data-broken" not in page
     assert ann.get("/sessions/s1.json").json()["cache_breaks"] == []
+
+
+def test_a_break_of_a_thread_is_said_by_whole_prompts(ann, recording):
+    client = Client(recording, session_id="s1")
+    client.create(turn(1))
+    client.go_on(turn(2))
+    choice = {"tool_choice": {"type": "any"}}
+    client.go_on(turn(3), settings=choice, answer=nothing_read("broken"))
+    (found,) = ann.get("/sessions/s1.json").json()["cache_breaks"]
+    assert (found["entry_id"], found["cause"]) == ("call-3", "messages")
+    page, call = ann.get("/sessions/s1").text, ann.get("/traces/usage/3").text
+    for said in (found["detail"], page, call):
+        assert "tool choice" in said
+    assert "removed" not in found["detail"]
+    assert "The request names the call before." in call
+    assert "not recorded, because" not in call
