@@ -99,7 +99,8 @@ def test_the_example_of_the_documentation_tells_a_chat_and_one_that_fails_harms_
             "the one that failed on /healthz",
         )
         assert service.get("/healthz").status == 200
-        assert "The extension failing is left out" in service.errors
+        line = "The extension failing is left out"
+        service.wait_until(lambda: line in service.errors, "its line in the log")
         doctor = call_here(("doctor",), environment(service))
         assert doctor.returncode == 1
         assert f"is left out: {problem}" in doctor.stdout

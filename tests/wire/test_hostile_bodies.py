@@ -228,8 +228,11 @@ def test_time_is_in_proportion_to_any_body(name):
     small, large = make_body(name, SIZE // 4), make_body(name, SIZE)
     slow = {}
     for reader, read in READERS.items():
-        took_s = _measure(read, large)
-        if took_s > NOTICED_S and took_s > MOST_GROWTH * (before_s := _measure(read, small)):
+        if _measure(read, large) < NOTICED_S:
+            continue
+        # Garbage of other tests, or a processor that is shared, may have taken its part: the best counts.
+        took_s, before_s = (min(_measure(read, body) for _ in range(3)) for body in (large, small))
+        if took_s > NOTICED_S and took_s > MOST_GROWTH * before_s:
             slow[reader] = before_s, took_s
     assert not slow
 

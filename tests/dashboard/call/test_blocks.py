@@ -13,6 +13,7 @@ from dashboard.call.blocks.view import Diff, Facts, Picture, Sources, Tasks, Tex
 from dashboard.call.excerpts import Allowance
 from tests.dashboard.call.kinds import call, result, text
 from tests.dashboard.pages import Page
+from wire.block import Block
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 
@@ -96,7 +97,7 @@ def test_an_input_of_another_shape_is_shown_by_its_fields(given):
 
 
 def test_a_file_that_was_read_has_the_colours_of_its_language():
-    calls = {"toolu_1": ("Read", {"file_path": "/a.py"})}
+    calls = {"toolu_1": Block({"name": "Read", "input": {"file_path": "/a.py"}})}
     (output,) = read(result("import os\n"), calls=calls).pieces
     assert isinstance(output, Text)
     assert "hl-keyword" in str(output.markup)
