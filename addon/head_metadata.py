@@ -94,6 +94,7 @@ class RequestMetadata:
             thread_previous_id=drop_credential(facts.thread_previous_id),
             user_profile_id=drop_credential(named.get(self._profile_header)),
             bill_to=drop_credential(facts.bill_to),
+            free_containers=facts.free_containers,
             record=record,
         )
         return _without_text(head) if endpoint.metadata_only else head

@@ -23,6 +23,7 @@ def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
         "cache_ttl": facts.cache_ttl,
         "title_text": clean_text(facts.title_text),
         "thread": facts.thread,
+        "free_containers": facts.free_containers,
         "thread_previous_id": clean_text(facts.thread_previous_id),
     }
 

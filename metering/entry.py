@@ -156,5 +156,6 @@ class UsageLogEntry:
     user_profile_id: str | None = None
     product: Product = "messages"
     container_id: str | None = None
+    free_containers: bool | None = None
     rate_limits: RateLimits | None = None
     output_size: OutputSize | None = None

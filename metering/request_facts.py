@@ -15,7 +15,7 @@ from wire.block import CacheTtl
 from wire.json_reading import as_object
 from wire.json_weight import is_light
 from wire.request import Request, ThreadStep, read_thread
-from wire.request_fields import CACHE_TTL, TITLE, find_longest_ttl, read_fields
+from wire.request_fields import CACHE_TTL, FREE_CONTAINERS, TITLE, find_longest_ttl, read_fields
 
 MAX_VALUES = 100_000  # parsing so many takes some 30 ms
 MAX_NAME_CHARS = 200
@@ -48,6 +48,7 @@ class RequestFacts:
     thread: ThreadStep | None = None
     thread_previous_id: str | None = None
     bill_to: str | None = None
+    free_containers: bool | None = None
 
 
 NO_FACTS = RequestFacts()
@@ -117,6 +118,7 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
         thread=thread.step,
         thread_previous_id=_as_name(thread.previous_id),
         bill_to=_as_name(fields.get("billing_policy")),
+        free_containers=FREE_CONTAINERS in fields or None,
     )
 
 

@@ -9,19 +9,23 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from wire.block import CacheTtl
-from wire.json_reading import as_list, as_object
+from wire.json_reading import as_list, as_object, as_objects, as_text
 from wire.title import find_title
 
 VALUES = ("model", "metadata", "max_tokens", "thread")
 LISTS = ("messages", "tools")
 # Of these objects one value each.
 PARTS = {"output_config": "effort", "thinking": "budget_tokens", "billing_policy": "bill_to"}
-# No fields of a request: found in its messages, and in its bytes.
-TITLE, CACHE_TTL = "title_text", "cache_ttl"
+# No fields of a request: found in its messages, in its bytes, and in its tools.
+TITLE, CACHE_TTL, FREE_CONTAINERS = "title_text", "cache_ttl", "free_containers"
 
 # A cache breakpoint. The quotes of text within strings are escaped, so this is never text.
 _BREAKPOINT = re.compile(rb'"cache_control"\s*+:\s*+\{([^{}]*+)\}')
 _ONE_HOUR = re.compile(rb'"ttl"\s*+:\s*+"1h"')
+
+# Beside web tools from this version on containers cost nothing (the vendor's page "Pricing", 2026-08).
+_WEB_TOOL = re.compile(r"web_(?:search|fetch)_(\d{8})")
+_FREE_FROM = "20260209"
 
 type Fields = dict[str, object]
 
@@ -92,10 +96,17 @@ def _find_fields(document: Mapping[str, object]) -> Fields:
         if name in document:
             value = document[name]
             fields[name] = len(value) if isinstance(value, list) else None
+    if any(map(_frees_containers, as_objects(document.get("tools")))):
+        fields[FREE_CONTAINERS] = True
     for name, part in PARTS.items():
         if name in document:
             fields[name] = as_object(document[name]).get(part)
     return fields
+
+
+def _frees_containers(tool: Mapping[str, object]) -> bool:
+    found = _WEB_TOOL.fullmatch(as_text(tool.get("type")))
+    return found is not None and found[1] >= _FREE_FROM
 
 
 def _find_cache_ttl(text: bytes) -> CacheTtl | None:

@@ -72,7 +72,8 @@ class Bill:
     """All line items of a call. ``unpriced_models`` are the models that have no known price.
     ``estimated`` is the part of the total that is estimated, empty where nothing is, and
     ``estimated_cents`` the same as a number. ``paid_by``: who else pays for the call, so that the total is a
-    value and no bill; empty where nobody does. ``has_container``: hours of a container are not in it."""
+    value and no bill; empty where nobody does. ``has_container``: hours of a container, which may be billed,
+    are not in it."""
 
     passes: tuple[Pass, ...]
     total: str
@@ -108,7 +109,7 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         else _format_cents(entry.estimated_cents, digits),
         estimated_cents=None if entry.estimated_cents is None else float(entry.estimated_cents),
         paid_by=_find_payer(entry),
-        has_container=entry.container_id is not None,
+        has_container=entry.container_id is not None and not entry.free_containers,
         explanation=_explain(entry),
         pass_count=len({item.pass_index for item in items}),
         has_multipliers=any(map(_format_multiplier, items)),

@@ -117,6 +117,7 @@ class RequestHead:
     thread_previous_id: str | None = None
     user_profile_id: str | None = None
     bill_to: str | None = None
+    free_containers: bool | None = None
     record: Record = "messages"
 
     @property
@@ -133,6 +134,7 @@ class RequestHead:
             thread=self.thread,
             thread_previous_id=self.thread_previous_id,
             bill_to=self.bill_to,
+            free_containers=self.free_containers,
         )
 
 

@@ -642,3 +642,9 @@ def m002_threads_products_and_upstream_objects(db: Database) -> None:
         ) without rowid
     """)
     db.execute("create index upstream_objects_read_at on upstream_objects (read_at)")
+
+
+@migrations()
+def m003_free_containers(db: Database) -> None:
+    """Tell calls whose containers cost nothing, since newer web tools stand beside them."""
+    add_to_usage(db, {"free_containers": "integer"})

@@ -416,6 +416,25 @@ def test_an_entry_has_the_container_that_its_code_ran_in(body, response):
     assert make(body, response).container_id == "container_1"
 
 
+@pytest.mark.parametrize(
+    ("tool", "are_free"),
+    [
+        ("web_search_20250305", None),
+        ("web_search_20260209", True),
+        ("web_fetch_20260309", True),
+        ("code_execution_20260521", None),
+    ],
+)
+def test_containers_beside_newer_web_tools_are_free(tool, are_free):
+    tools = [{"name": "own"}, "no tool", {"type": tool, "name": "tool"}]
+    document: dict[str, object] = {"model": "m", "tools": tools}
+    for request in (document | {"messages": []}, {"messages": [], **document}):
+        entry = make(b"{}", DOCUMENT, request=json.dumps(request).encode())
+        assert entry.free_containers is are_free
+    head = {"metadata_only": True, "free_containers": are_free}
+    assert make(b"{}", DOCUMENT, request=None, head=head).free_containers is are_free
+
+
 def test_a_pause_until_a_date_begins_when_the_response_does():
     limits = {"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT"}
     entry = make(b"", replace(DOCUMENT, status_code=429, rate_limits=limits))
