@@ -19,6 +19,7 @@ GROUPS = {
     "tests/hostile/": "the service that is attacked",
     "tests/live/lives/": "the service that is ended again and again",
     "tests/live/organizations/": "the service of several organisations",
+    "extensions/cluster/tests/live/": "the nodes of a cluster",
     **dict.fromkeys(
         (
             *("tests/live/clients/", "tests/live/wire/"),
