@@ -68,6 +68,11 @@ class Block:
         return as_text(self.fields.get("name"))
 
     @property
+    def server_name(self) -> str:
+        """Return the MCP server that upstream calls a tool of; empty for other blocks."""
+        return as_text(self.fields.get("server_name"))
+
+    @property
     def is_error(self) -> bool:
         """Return whether it is the result of a call that failed."""
         return self.fields.get("is_error") is True

@@ -148,7 +148,7 @@ def test_a_request_takes_any_document(fields):
 @given(st.lists(BLOCKS))
 def test_a_block_takes_any_value(values):
     for block in Message("user", values).blocks:
-        assert isinstance(block.call_id + block.name + block.text(), str)
+        assert isinstance(block.call_id + block.name + block.server_name + block.text(), str)
         assert isinstance(block.list_parts(), list)
         assert block.ttl in (None, "5m", "1h")
     Message("user", values).normalize()

@@ -1,0 +1,141 @@
+"""The uses of tools in a response, with their targets and the lines they change, and its first words.
+
+What a tool is for is not declared, so it is known by the names in its input, which the tools of clients,
+of upstream and of MCP servers share.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from metering.request_facts import keep_plain_name
+from wire.block import TEXT, Block
+from wire.json_reading import as_objects, as_text, clean_text
+
+SAID_CHARS = 160
+_FILES = ("file_path", "notebook_path", "path")
+# What of an input names best upon what a tool is used. A search may have a path, but is told by its pattern.
+_TARGETS = (
+    "file_path",
+    "notebook_path",
+    "pattern",
+    "path",
+    "url",
+    "command",
+    "query",
+    "subagent_type",
+)
+# A text that becomes another, as the tools of Claude Code, of upstream, and of MCP's servers call them.
+_REPLACEMENTS = (("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newText"))
+_WHOLE_FILES = ("content", "file_text")
+_MCP, _BETWEEN = "mcp__", "__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUse:
+    """One use of a tool. ``tool`` is None where its name is not known, ``server`` without an MCP server.
+
+    ``plus`` and ``minus`` are the lines that it adds to files and removes from them: None for tools that
+    change no file, and where an input does not say how many."""
+
+    tool: str | None
+    server: str | None = None
+    target: str | None = None
+    plus: int | None = None
+    minus: int | None = None
+
+
+def read_tool_uses(blocks: Iterable[Block]) -> list[ToolUse]:
+    """Return the uses of tools in a response, in order. Takes any blocks, and never raises."""
+    return [_read_use(block) for block in blocks if block.is_call]
+
+
+def keep_plain_uses(uses: Iterable[ToolUse]) -> list[ToolUse]:
+    """Return the uses without what may be text: names that look like names, and numbers."""
+    return [
+        replace(
+            use, tool=keep_plain_name(use.tool), server=keep_plain_name(use.server), target=None
+        )
+        for use in uses
+    ]
+
+
+def read_said_text(blocks: Iterable[Block]) -> str | None:
+    """Return the first words that a response says, in one line, or None when it says none."""
+    for block in blocks:
+        if block.kind == TEXT and (line := _fold(block.text(TEXT))):
+            return clean_text(line)
+    return None
+
+
+def _read_use(block: Block) -> ToolUse:
+    # The input of a call that was cut is a text.
+    fields = block.input if isinstance(block.input, dict) else {}
+    server, tool = _split_name(block.name)
+    plus, minus = _count_lines(fields)
+    return ToolUse(
+        tool=clean_text(tool),
+        server=clean_text(block.server_name or server),
+        target=_find_target(fields),
+        plus=plus,
+        minus=minus,
+    )
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """Return the MCP server, empty for none, and the tool that a client names together."""
+    server, _, tool = name.removeprefix(_MCP).partition(_BETWEEN)
+    return (server, tool) if name.startswith(_MCP) and server and tool else ("", name)
+
+
+def _find_target(fields: Mapping[str, object]) -> str | None:
+    texts = (as_text(fields.get(name)).strip() for name in _TARGETS)
+    first = next(filter(None, texts), "")
+    return clean_text(first.partition("\n")[0].rstrip())
+
+
+def _count_lines(fields: Mapping[str, object]) -> tuple[int | None, int | None]:
+    """Return how many lines an input adds and removes, None for what it does not say."""
+    changes = [
+        _compare(as_text(edit.get(old)), as_text(edit.get(new)))
+        for edit in (fields, *as_objects(fields.get("edits")))
+        for old, new in _REPLACEMENTS
+        if old in edit
+    ]
+    if changes:
+        return sum(plus for plus, _ in changes), sum(minus for _, minus in changes)
+    if not any(isinstance(fields.get(name), str) for name in _FILES):
+        return None, None
+    for name in _WHOLE_FILES:  # what was there before is not known
+        if isinstance(written := fields.get(name), str):
+            return len(_split_lines(written)), None
+    if "insert_line" in fields:
+        return len(_split_lines(as_text(fields.get("insert_text", fields.get("new_str"))))), 0
+    if isinstance(source := fields.get("new_source"), str):  # a cell of a notebook
+        mode = fields.get("edit_mode")
+        added = 0 if mode == "delete" else len(_split_lines(source))
+        return added, 0 if mode == "insert" else None
+    return None, None
+
+
+def _compare(old: str, new: str) -> tuple[int, int]:
+    """Return how many lines are added and removed between the lines that both begin and end with."""
+    before, now = _split_lines(old), _split_lines(new)
+    start = _count_shared(before, now)
+    end = _count_shared(before[start:][::-1], now[start:][::-1])
+    return len(now) - start - end, len(before) - start - end
+
+
+def _count_shared(one: list[str], other: list[str]) -> int:
+    """Return how many lines two lists have in common at their beginning."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _split_lines(text: str) -> list[str]:
+    """Return the lines of a text, as ``diff`` counts them: a last one may lack its end."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _fold(text: str) -> str:
+    """Return the beginning of a text in one line, without splitting more of it than that takes."""
+    return " ".join(text.split(maxsplit=SAID_CHARS)[:SAID_CHARS])[:SAID_CHARS].rstrip()
