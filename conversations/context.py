@@ -11,6 +11,7 @@ from conversations.token_shares import PARTS, Part, Share, TokenShares, share_to
 from conversations.units import read_prompt
 from conversations.xray import Category, Span, list_spans
 from wire.json_reading import parse_object
+from wire.request import Request
 
 ADDED: Category = "added"
 
@@ -120,6 +121,6 @@ def read_context(
     spans = list_spans(body)
     if not bill.tokens.total:
         return Context(shares=[Share(span, 0, "uncached") for span in spans], found=None, bill=bill)
-    prompt = read_prompt(parse_object(body) or {}).without_attribution()
+    prompt = read_prompt(Request(parse_object(body) or {})).without_attribution()
     found = share_tokens(body, spans, prompt, bill.tokens, model, cache_rules)
     return Context(shares=found.shares, found=found, bill=bill)

@@ -21,7 +21,7 @@ from conversations.units import (
     make_prompt,
     read_prompt,
 )
-from wire.request import read_messages
+from wire.request import Request, read_messages
 
 MAX_BODY_BYTES = 16 * 1024 * 1024  # a larger one has no prompt: others would wait for it
 _FRONT = ("tools", "mcp_servers", "system")
@@ -41,7 +41,7 @@ class PromptAnalysis:
         if document is None or len(text) > MAX_BODY_BYTES:
             return None
         try:
-            prompt = read_prompt(document)
+            prompt = read_prompt(Request(document))
         except TooManyUnitsError:
             return None
         return prompt if len(prompt.units) <= MAX_PROMPT_UNITS else None
@@ -55,7 +55,7 @@ class _Front(NamedTuple):
 
     @classmethod
     def read(cls, fields: Mapping[str, object]) -> "_Front":
-        units = list_front_units(fields)
+        units = list_front_units(Request(fields))
         return cls(units, EMPTY.add(units))
 
 

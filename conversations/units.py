@@ -137,11 +137,11 @@ class Prompt:
         return next((n for n in indexes if self.units[n].is_markable), None)
 
 
-def read_prompt(request: Mapping[str, object]) -> Prompt:
+def read_prompt(request: Request) -> Prompt:
     """Return the prompt of a request as it was sent. Raises TooManyUnitsError."""
     front = list_front_units(request)
-    units = [*front, *list_message_units(Request(request).messages, 0)]
-    return make_prompt(request, units, len(front), EMPTY.add(units))
+    units = [*front, *list_message_units(request.messages, 0)]
+    return make_prompt(request.fields, units, len(front), EMPTY.add(units))
 
 
 def make_prompt(
@@ -192,9 +192,8 @@ def list_failed_tools(prompt: Prompt, first_message: int) -> list[str]:
     return list(dict.fromkeys(names[each] for each in reversed(failed) if names.get(each)))
 
 
-def list_front_units(request: Mapping[str, object]) -> list[Unit]:
+def list_front_units(given: Request) -> list[Unit]:
     """Return the units before the messages."""
-    given = Request(request)
     tools, searches = [], []
     for block, tool in enumerate(given.tools):
         if tool.is_deferred:

@@ -162,7 +162,7 @@ def read_messages(messages: Sequence[object]) -> Iterator[Message]:
                 as_text(each.get("role")),
                 each.get("content"),
                 "role" in each and "content" in each,
-                as_object(each.get("output_config")),
+                as_object(each["output_config"]) if "output_config" in each else NO_SETTINGS,
                 each.get("clear_at") == "next_user_message",
             )
         else:

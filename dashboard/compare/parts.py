@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from conversations.unit import Unit
+from conversations.unit import SETTINGS, Unit
 from conversations.units import (
     MCP_SERVER,
     TOOL,
@@ -18,7 +18,7 @@ from conversations.wording import find_block
 from metering.formats import format_count
 from wire.block import Block, without_marker
 from wire.json_reading import as_text
-from wire.request import Request
+from wire.request import Message, Request
 
 MAX_SETTINGS, MAX_DEPTH = 300, 4
 _LABELS = {
@@ -28,6 +28,7 @@ _LABELS = {
     "thinking": "Thinking",
     "image": "Image",
     "document": "Document",
+    SETTINGS: "Settings",
 }
 
 
@@ -77,7 +78,7 @@ class RequestParts:
 
 def take_apart(request: Request) -> RequestParts:
     """Return the parts of a request. Never raises."""
-    prompt = read_prompt(request.fields)
+    prompt = read_prompt(request)
     return RequestParts(
         tools=tuple(_list_tools(request, prompt)),
         system=tuple(
@@ -134,7 +135,7 @@ def _list_tools(request: Request, prompt: Prompt) -> Iterator[Item]:
         name = tool.name or tool.kind or f"number {place + 1}"
         unit = units.get(place)
         if unit is None:  # deferred, so no part of the prompt
-            unit = list_front_units({"tools": [tool.load().value]})[0]
+            unit = list_front_units(Request({"tools": [tool.load().value]}))[0]
             name += ", deferred"
         yield Item(name=f"Tool {name}", match_key=name, parts=(_make_part("", unit, tool),))
     servers = [unit for unit in prompt.units if unit.kind == MCP_SERVER]
@@ -149,10 +150,16 @@ def _list_messages(request: Request, prompt: Prompt) -> Iterator[Item]:
     for number, message in enumerate(request.messages):
         parts = tuple(
             _make_part(_LABELS.get(unit.kind, unit.kind), unit, block)
-            for unit, block in zip(grouped.get(number, ()), message.blocks, strict=True)
+            for unit, block in zip(grouped.get(number, ()), _list_blocks(message), strict=True)
         )
         role = message.role or "no role"
         yield Item(name=f"Message {number + 1}, {role}", match_key=role, parts=parts)
+
+
+def _list_blocks(message: Message) -> list[Block]:
+    """Return what the units of a message stand for: its blocks, and its settings if it has any."""
+    settings = [Block(message.settings)] if message.settings else []
+    return [*message.blocks, *settings]
 
 
 def _make_part(label: str, unit: Unit, block: Block | None) -> Part:

@@ -174,7 +174,7 @@ class Session:
         }
         entry = UsageLogEntry(**(values | fields))
         request = parse_object(json.dumps(body).encode()) or {}
-        prompt = read_prompt(request)
+        prompt = read_prompt(Request(request))
         if is_first_party:
             prompt = prompt.without_attribution()
         kept = prompt if keeps_bodies else None

@@ -30,6 +30,7 @@ from tests.conversations.sessions import (
     tool,
     user,
 )
+from wire.request import Request
 
 TOOLS = request(*conversation(1))["tools"]
 DEFERRED = {"defer_loading": True}
@@ -140,7 +141,7 @@ def test_a_text_and_a_list_with_one_text_block_are_the_same():
     body = request(*conversation(3))
     body["messages"][0]["content"] = body["messages"][0]["content"][0]["text"]
     assert session.send(body, counts=counts(read=8_000, written=500)) is None
-    first, second = (summarize_prompt(read_prompt(call.request)) for call in session.calls)
+    first, second = (summarize_prompt(read_prompt(Request(call.request))) for call in session.calls)
     assert second.digests.startswith(first.digests)
 
 

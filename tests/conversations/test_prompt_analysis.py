@@ -27,6 +27,7 @@ from tests.conversations.sessions import (
 )
 from tests.recorded import CASES, RECORDED, needs_recorded
 from wire.repeated_requests import RepeatedRequests
+from wire.request import Request
 
 ORDERS = (
     ("model", "system", "tools", "messages", "max_tokens", "metadata"),
@@ -80,7 +81,7 @@ def test_requests_of_a_conversation_are_read_as_by_themselves(order):
     ]
     for body in steps:
         written = write(body, order)
-        assert reader.read(written) == read_prompt(orjson.loads(written))
+        assert reader.read(written) == read_prompt(Request(orjson.loads(written)))
 
 
 def test_only_what_is_new_is_analysed(monkeypatch):
@@ -117,7 +118,7 @@ def test_a_front_after_the_messages_is_analysed_when_it_changes(monkeypatch):
         names = ("model", "messages", "tools", "system")
         written = json.dumps({name: body[name] for name in names}, separators=(",", ":")).encode()
         analysed.clear()
-        assert reader.read(written) == read_prompt(orjson.loads(written))
+        assert reader.read(written) == read_prompt(Request(orjson.loads(written)))
         fronts.append(sum("tools" in one for one in analysed))
     assert fronts == [1, 0, 1, 1, 1, 1, 1]
 
@@ -184,7 +185,7 @@ def test_any_changes_between_requests_are_seen(changes, order, has_spaces):
         written = write(body, order)
         if has_spaces:
             written = json.dumps(orjson.loads(written)).encode()
-        assert reader.read(written) == read_prompt(orjson.loads(written))
+        assert reader.read(written) == read_prompt(Request(orjson.loads(written)))
 
 
 @needs_recorded
@@ -194,4 +195,6 @@ def test_recorded_requests_are_read_as_by_themselves():
         path = RECORDED / f"{name}.request.json"
         if path.exists():
             body = path.read_bytes()
-            assert reader.read(body) == reader.read(body) == read_prompt(orjson.loads(body)), name
+            assert (
+                reader.read(body) == reader.read(body) == read_prompt(Request(orjson.loads(body)))
+            ), name

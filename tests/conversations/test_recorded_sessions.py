@@ -46,7 +46,7 @@ class Replay:
             ttfb_ms=900.0,
             session_id="s",
         )
-        prompt = read_prompt(body)
+        prompt = read_prompt(Request(body))
         report = read_cache_report(usage)
         call = summarize_call(entry, usage, prompt, report)
         measured = measure_next(call, prompt, self.calls)

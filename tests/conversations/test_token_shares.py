@@ -31,13 +31,14 @@ from tests.conversations.test_xray import ODD
 from tests.conversations.upstream_cache import UpstreamCache
 from tests.recorded import CASES, RECORDED, needs_recorded
 from wire.json_reading import parse_object
+from wire.request import Request
 
 KEEPS = ModelRules(keeps_thinking=True)
 
 
 def share(body, rules=KEEPS, model=MODEL, **counts):
     raw = body if isinstance(body, bytes) else orjson.dumps(body)
-    prompt = read_prompt(parse_object(raw) or {})
+    prompt = read_prompt(Request(parse_object(raw) or {}))
     return share_tokens(raw, list_spans(raw), prompt, PromptTokens(**counts), model, rules)
 
 

@@ -8,10 +8,11 @@ from conversations.units import Prompt, read_prompt
 from tests.conversations.sessions import HOUR, MARKER, assistant, conversation, text, tool, user
 from tests.recorded import CASES, RECORDED, needs_recorded
 from wire.json_reading import parse_object
+from wire.request import Request
 
 
 def read(*messages: Any, **fields: Any) -> Prompt:
-    return read_prompt({"messages": list(messages), **fields})
+    return read_prompt(Request({"messages": list(messages), **fields}))
 
 
 def digests(prompt: Prompt) -> list[bytes]:
@@ -20,7 +21,7 @@ def digests(prompt: Prompt) -> list[bytes]:
 
 def test_units_are_in_the_order_of_the_prefix_and_not_of_the_body():
     body = {"messages": conversation(2), "system": "Be brief.", "tools": [tool("Read")]}
-    prompt = read_prompt(body)
+    prompt = read_prompt(Request(body))
     places = [(unit.level, unit.message, unit.block, unit.role) for unit in prompt.units]
     assert places == [
         ("tools", -1, 0, ""),
@@ -29,7 +30,7 @@ def test_units_are_in_the_order_of_the_prefix_and_not_of_the_body():
         ("messages", 1, 0, "assistant"),
         ("messages", 2, 0, "user"),
     ]
-    assert digests(read_prompt(dict(reversed(body.items())))) == digests(prompt)
+    assert digests(read_prompt(Request(dict(reversed(body.items()))))) == digests(prompt)
 
 
 def test_without_its_attribution_block_a_prompt_is_what_the_model_was_given():
@@ -82,7 +83,7 @@ def test_without_its_attribution_block_a_prompt_is_what_the_model_was_given():
     ],
 )
 def test_what_is_no_part_of_the_prompt_is_left_out(one, other):
-    first, second = (read_prompt(each).without_attribution() for each in (one, other))
+    first, second = (read_prompt(Request(each)).without_attribution() for each in (one, other))
     assert digests(first) == digests(second)
 
 
@@ -108,7 +109,7 @@ def test_what_is_no_part_of_the_prompt_is_left_out(one, other):
     ],
 )
 def test_what_the_model_reads_makes_a_difference(one, other):
-    first, second = (read_prompt(each).without_attribution() for each in (one, other))
+    first, second = (read_prompt(Request(each)).without_attribution() for each in (one, other))
     assert digests(first) != digests(second)
 
 
@@ -162,7 +163,7 @@ def test_recorded_requests_have_a_unit_for_each_block():
         if not path.exists():
             continue
         body = parse_object(path.read_bytes()) or {}
-        prompt = read_prompt(body)
+        prompt = read_prompt(Request(body))
         messages: Any = body["messages"]
         blocks = [m["content"] if isinstance(m["content"], list) else [0] for m in messages]
         assert len([u for u in prompt.units if u.message >= 0]) == sum(map(len, blocks)), name

@@ -217,6 +217,17 @@ def test_a_cache_breakpoint_that_moved_is_named_apart(ann):
     assert "message 5, block 1 (1h)" in page.html
 
 
+def test_the_settings_of_a_message_that_changed_are_named(ann):
+    before, after = changed(), changed()
+    before["messages"][2]["output_config"] = {"effort": "low"}
+    after["messages"][2]["output_config"] = {"effort": "high"}
+    page = Compared(ann, before, after)
+    ((kind, said),) = page.differences()
+    assert kind == "changed"
+    assert "Message 3" in said
+    assert "Settings" in said
+
+
 def test_settings_that_differ_are_listed_with_both_values(ann):
     after = changed(max_tokens=200, tool_choice={"type": "any"})
     after["thinking"]["budget_tokens"] = 4000
