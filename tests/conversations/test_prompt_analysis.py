@@ -101,7 +101,7 @@ def test_only_what_is_new_is_analysed(monkeypatch):
 
 
 def test_a_front_after_the_messages_is_analysed_when_it_changes(monkeypatch):
-    analysed: list[dict[str, object]] = []
+    analysed: list[Request] = []
 
     def count(request):
         analysed.append(request)
@@ -119,7 +119,7 @@ def test_a_front_after_the_messages_is_analysed_when_it_changes(monkeypatch):
         written = json.dumps({name: body[name] for name in names}, separators=(",", ":")).encode()
         analysed.clear()
         assert reader.read(written) == read_prompt(Request(orjson.loads(written)))
-        fronts.append(sum("tools" in one for one in analysed))
+        fronts.append(sum("tools" in one.fields for one in analysed))
     assert fronts == [1, 0, 1, 1, 1, 1, 1]
 
 
