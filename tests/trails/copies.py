@@ -89,10 +89,10 @@ class Copy:
         named = list_sources(read_trails()[heading])
         edited = {path for path in self.edited if not path.startswith(("tests/", "docs/"))}
         unnamed = [path for path in edited if not any(is_named(path, name) for name in named)]
-        assert unnamed == [], f"{heading}: the trail does not name these"
+        assert unnamed == [], f"{heading}: the trail does not name {unnamed}"
         needless = [
             name
             for name in named
             if name not in choices and not any(is_named(path, name) for path in edited)
         ]
-        assert needless == [], f"{heading}: it works without these"
+        assert needless == [], f"{heading}: it works without {needless}"

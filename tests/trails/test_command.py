@@ -43,7 +43,7 @@ def create(db: sqlite3.Connection, organization_id: str, name: str) -> Label:
 MIGRATION = '''
 
 @migrations()
-def m002_labels(db: Database) -> None:
+def m099_labels(db: Database) -> None:
     """Keep labels."""
     db.execute(
         "create table labels (id text primary key, organization_id text not null, name text not null,"

@@ -7,7 +7,7 @@ HEADING = "Add a field of an entry"
 MIGRATION = '''
 
 @migrations()
-def m003_team(db: Database) -> None:
+def m099_team(db: Database) -> None:
     """Keep the team that a call is of."""
     add_to_usage(db, {"team": "text"})
 '''
@@ -47,6 +47,8 @@ def test_an_endpoint_that_keeps_no_text_stores_none_in_its_place(ann):
 CHOICES = (
     "wire/request_fields.py",
     "metering/request_facts.py",
+    "wire/envelope.py",
+    "wire/usage_object.py",
     "metering/usage.py",
     "metering/body_fields.py",
 )

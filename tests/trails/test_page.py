@@ -65,6 +65,7 @@ CHOICES = (
     "dashboard/json_pages.py",
     "dashboard/queries/page_request.py",
     "dashboard/queries/page_renderer.py",
+    "dashboard/formats.py",
     "dashboard/forms.py",
     "dashboard/<folder>/page.py",
 )

@@ -18,7 +18,7 @@ FIELD = """\
 MIGRATION = '''
 
 @migrations()
-def m002_failed_days(db: Database) -> None:
+def m099_failed_days(db: Database) -> None:
     """Let failed calls be kept for a shorter time."""
     db.execute("alter table retention_rules add column failed_days integer")
 '''
