@@ -648,3 +648,34 @@ def m002_threads_products_and_upstream_objects(db: Database) -> None:
 def m003_free_containers(db: Database) -> None:
     """Tell calls whose containers cost nothing, since newer web tools stand beside them."""
     add_to_usage(db, {"free_containers": "integer"})
+
+
+@migrations()
+def m004_what_was_done(db: Database) -> None:
+    """Tell what calls did: the uses of tools in their responses, and their first words.
+
+    How a use went is in the next call of the conversation, so a row is completed when that one is
+    recorded. Calls of before this migration have no rows, and no words.
+    """
+    add_to_usage(db, {"said_text": "text"})
+    db.execute("""
+        create table tool_uses (
+            usage_id integer not null references usage(id),
+            place integer not null,         -- among the uses of the response, from 0
+            tool text,                      -- null: not known
+            server text,                    -- null: the tool of no MCP server
+            target text,                    -- file, command, pattern, …
+            problem text,                   -- null: it went well, or is not known yet
+            result_tokens integer,          -- estimated; null: there is no result
+            plus integer,                   -- lines added to files; null: not known, as the next
+            minus integer,
+            primary key (usage_id, place)
+        ) without rowid
+    """)
+    db.execute("create index tool_uses_tool on tool_uses (tool, usage_id)")
+    for name, kind in (
+        ("prompts", "integer not null default 0"),
+        ("failed_tools", "integer not null default 0"),
+        ("credential_hmac", "text"),
+    ):
+        db.execute(f"alter table sessions add column {name} {kind}")

@@ -35,9 +35,11 @@ _DETAILS = (
     "rate_limits",
     "predecessors",
     "cache_breaks",
+    "tool_uses",
 )
 HAS_TEXT = (
     "request_body_length is not null or response_body_length is not null or title_text is not null"
+    " or said_text is not null"
 )
 
 
@@ -55,7 +57,7 @@ def remove_entry(connection: sqlite3.Connection, usage_id: int, untitled: set[st
 
 
 def remove_text(connection: sqlite3.Connection, usage_id: int, untitled: set[str]) -> bool:
-    """Remove what was said in a call: its bodies, its title and quotes of them.
+    """Remove what was said in a call: its bodies, its first words and quotes of them.
 
     The caller holds the write lock.
 
@@ -81,8 +83,11 @@ def remove_text(connection: sqlite3.Connection, usage_id: int, untitled: set[str
         {"removed": QUOTES_REMOVED, "id": usage_id},
     )
     connection.execute(
+        "update tool_uses set target = null, problem = null where usage_id = ?", (usage_id,)
+    )
+    connection.execute(
         "update usage set request_body_length = null, response_body_length = null,"
-        " title_text = null, body_notes = ? where id = ?",
+        " title_text = null, said_text = null, body_notes = ? where id = ?",
         (join_notes(notes), usage_id),
     )
     return True

@@ -610,6 +610,7 @@ async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
         "savings",
         "upstream_objects",
         "usage",
+        "tool_uses",
         "usage_cost",
         "usage_hourly",
     }
