@@ -223,6 +223,7 @@ def test_each_reader_is_among_these():
     assert set(list_readers()) == READERS.keys() | WITHIN_OTHERS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BODIES)
 def test_time_is_in_proportion_to_any_body(name):
     small, large = make_body(name, SIZE // 4), make_body(name, SIZE)
@@ -251,7 +252,8 @@ assert peak_kb * 1024 < MOST_MEMORY, f"{peak_kb} KB"
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the most memory is read from /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc; run it on Linux")
+@pytest.mark.slow
 def test_the_largest_bodies_take_bounded_memory():
     pairs = [
         ("small blocks", "request.Request.parse"),
