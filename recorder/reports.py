@@ -148,6 +148,7 @@ class ReportStore:
             "client": parse_product(head.user_agent),
             "billing": find_billing(head.credential_kind, limits),
             "upstream_organization_id": clean_text(response.upstream_organization_id),
+            "user_profile_id": clean_text(head.user_profile_id),
             "workspace_id": clean_text(response.workspace_id) or clean_text(head.workspace_id),
         }
         for line in text.splitlines():

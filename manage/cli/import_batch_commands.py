@@ -33,6 +33,7 @@ from manage.cli.importing import (
 from manage.cli.periods import Day
 from manage.cli.remote import is_exposed, is_loopback
 from metering.batch_results import make_result_entry, parse_result
+from metering.billing import BILL_TO_CUSTOMER, Billing, find_billing
 from metering.entry import UsageLogEntry
 from metering.metadata_only import drop_response_text
 from metering.prices import PriceTable
@@ -47,7 +48,17 @@ CHUNK_BYTES = 64 << 10
 MAX_LINE_BYTES = 64 << 20  # upstream's messages have less than half of it
 UNREADABLE, TOO_LONG = "unreadable", "too_long"
 _BATCH_ID = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
+_PROFILE_ID = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
 _ID_IN_NAME = re.compile(r"msgbatch_[A-Za-z0-9]+", re.ASCII)
+
+
+def _check_profile(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> str | None:
+    """Return the id of a user profile as it is named. Raises BadParameter for what is none."""
+    if value is not None and not _PROFILE_ID.fullmatch(value):
+        raise click.BadParameter("this is not the id of a user profile, as in uprof_011CZkZ")
+    return value
 
 
 @click.command()
@@ -63,12 +74,17 @@ _ID_IN_NAME = re.compile(r"msgbatch_[A-Za-z0-9]+", re.ASCII)
     "--day", type=Day(), metavar="DAY",
     help="The day (UTC) of the batch.  [default: that of its creation, or of the last change of FILE]",
 )  # fmt: skip
+@click.option(
+    "--customer", metavar="PROFILE", callback=_check_profile,
+    help="The user profile whose customer pays for the batch, as its requests say (billing_policy).",
+)  # fmt: skip
 @import_options
 def batch(
     source: str,
     batch_id: str | None,
     slug: str,
     day: date | None,
+    customer: str | None,
     user: str | None,
     data_dir: str | None,
     as_json: bool,
@@ -78,8 +94,9 @@ def batch(
     FILE has the results as JSON lines, as upstream gives them; - is standard input. Those of a BATCH_ID
     are fetched from the upstream with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, which is kept
     nowhere. A result is a call once, by the batch and its custom_id, however often it is imported. What
-    was canceled or has expired is left out, since it never ran. The service may run meanwhile. Of several
-    nodes, run it on each that keeps calls.
+    was canceled or has expired is left out, since it never ran. Results do not say who
+    pays: what a customer pays is spend of yours unless --customer says so. The service may run meanwhile.
+    Of several nodes, run it on each that keeps calls.
 
     \b
     Examples:
@@ -93,6 +110,7 @@ def batch(
             results = _open(stack, target.settings, source, batch_id)
             if day is not None:
                 results = replace(results, created_at=datetime.combine(day, time(), UTC))
+            results = replace(results, customer=customer)
             prices = load_prices(target.settings.prices)
             result = _import(results, target, store, endpoint, prices)
         except DownloadError as error:
@@ -103,12 +121,13 @@ def batch(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Results:
     """The results of a batch. ``created_at`` is the instant that they are booked to, and ``size`` 0 where
-    it is not known."""
+    it is not known. ``customer`` is the user profile of the customer who pays for them."""
 
     batch_id: str
     created_at: datetime
     chunks: Iterator[bytes]
     size: int = 0
+    customer: str | None = None
 
 
 def _open(stack: ExitStack, settings: Settings, source: str, batch_id: str | None) -> _Results:
@@ -194,9 +213,16 @@ def _read(
             proxy_endpoint_id=endpoint.id,
             slug=endpoint.slug,
         )
+        if results.customer is not None:
+            entry = replace(entry, user_profile_id=results.customer, billing=_find_payer(entry))
         return drop_response_text(entry) if endpoint.metadata_only else entry
     if parsed is not None:
         result.left_out[parsed.type] += 1
     elif line is None or line.strip():
         result.left_out[TOO_LONG if line is None else UNREADABLE] += 1
     return None
+
+
+def _find_payer(entry: UsageLogEntry) -> Billing | None:
+    """Return who pays for a result whose request says that a customer does."""
+    return find_billing(None, None, bill_to=BILL_TO_CUSTOMER, status_code=entry.status_code)

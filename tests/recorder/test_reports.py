@@ -106,6 +106,12 @@ def test_each_result_that_has_run_is_an_entry_once(record, read, told, encoding)
     assert len(told) == 3
 
 
+def test_results_that_pass_are_paid_by_the_credential_that_read_them(record, read):
+    """No result says who pays, and the header of a user profile alone only attributes."""
+    record("batch_results", LINES, RESULTS, user_profile_id="uprof_1")
+    assert read("select distinct billing, user_profile_id from usage") == [("api_key", "uprof_1")]
+
+
 def test_of_results_that_were_cut_those_that_came_are_entries(record, read):
     cut = LINES[: LINES.index(b"three") + 20]
     record("batch_results", cut, RESULTS, ending=Ending(outcome="client_disconnected"))

@@ -2,14 +2,16 @@
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from manage.cli import import_batch_commands, importing
 from manage.http_client import KEY_VARIABLE, TOKEN_VARIABLE
+from metering.budget_periods import Span
 from store.control.database import ControlDatabase
+from store.traces.sums.spend import Spend, find_spend, read_spend_of
 from tests.manage.cli.test_import import Place, handing_over
 from tests.store.traffic import make_entry
 from tests.upstream import (
@@ -181,6 +183,21 @@ def test_calls_are_of_the_endpoint_and_the_day_that_are_named(place, write):
     assert place.read("select slug, created_at from usage") == [
         ("nightly", "2026-10-31T00:00:00.000Z")
     ]
+
+
+def test_what_a_customer_pays_is_no_spend(place, write):
+    arguments = ("import", "batch", write(*ALL), "--customer")
+    assert place.run(*arguments, "no profile").exit_code == 2
+    assert place.run(*arguments, "uprof_1").exit_code == 0
+    assert place.read("select outcome, billing, user_profile_id from usage order by entry_id") == [
+        ("upstream_error", None, "uprof_1"),  # refused: nobody pays
+        ("complete", "customer", "uprof_1"),
+        ("complete", "customer", "uprof_1"),
+    ]
+    day = Span(CREATED - timedelta(days=1), CREATED + timedelta(days=1))
+    assert find_spend(read_spend_of(place.path, day), None) == Spend(0.0, 0)
+    assert place.run("import", "batch", write(succeeded("three"))).exit_code == 0
+    assert find_spend(read_spend_of(place.path, day), None) == Spend(CENTS, 0)
 
 
 def test_an_endpoint_without_texts_keeps_none(place, write):
