@@ -34,6 +34,7 @@ def make_response_fields(usage: Usage) -> dict[str, Any]:
         "message_id": usage.envelope.id,
         "stop_reason": usage.stop_reason,
         "container_id": usage.container_id,
+        "container_unnamed": usage.container_unnamed,
         "refusal_category": usage.refusal_category,
         "thinking_tokens": usage.thinking_tokens,
         "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage.tokens.are_known else None,

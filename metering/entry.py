@@ -157,5 +157,6 @@ class UsageLogEntry:
     product: Product = "messages"
     container_id: str | None = None
     free_containers: bool | None = None
+    container_unnamed: bool | None = None
     rate_limits: RateLimits | None = None
     output_size: OutputSize | None = None

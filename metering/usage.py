@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from metering import output, token_counts
 from metering.entry import CostNote, UsageSource
 from metering.token_counts import UNKNOWN, TokenCounts
+from wire.block import CODE_EXECUTION
 from wire.content import read_content
 from wire.envelope import (
     NO_ENVELOPE,
@@ -71,7 +72,8 @@ class Usage:
     ``passes_are_stale``: the counts changed after the passes were listed. ``is_sum``: the counts are
     known to be of several passes, which are not listed. ``hops`` are the models that declined, in
     order. ``is_empty``: nothing came from the model that spoke last; it is looked for after a refusal,
-    a fallback or an error status, and False otherwise. ``envelope`` is what this was read from."""
+    a fallback or an error status, and False otherwise. ``container_unnamed``: code ran, and the stream was
+    cut before it named the container. ``envelope`` is what this was read from."""
 
     streamed: bool
     is_document: bool = False
@@ -92,6 +94,7 @@ class Usage:
     inference_geo: str | None = None
     stop_reason: str | None = None
     container_id: str | None = None
+    container_unnamed: bool | None = None
     has_message_stop: bool = False
     has_error: bool = False
     error_type: str | None = None
@@ -115,11 +118,12 @@ def read_usage(
     tokens, cache_write_1h_tokens = read_tokens(usage, cache_ttl)
     passes = _read_passes(usage, tokens, cache_write_1h_tokens, cache_ttl)
     outputs = _find_outputs(said, body, is_failed=is_failed)
+    source = _find_source(said, tokens, is_complete=is_complete)
     return Usage(
         # The header decides the kind of the response: gateways send JSON errors as text/event-stream.
         streamed=is_sse(content_type, body),
         is_document=said.is_document,
-        source=_find_source(said, tokens, is_complete=is_complete),
+        source=source,
         model=said.model,
         tokens=tokens,
         cache_write_1h_tokens=cache_write_1h_tokens,
@@ -136,6 +140,7 @@ def read_usage(
         inference_geo=usage.text("inference_geo"),
         stop_reason=said.stop_reason,
         container_id=said.container_id,
+        container_unnamed=_runs_unnamed(said, source, body) or None,
         has_message_stop=said.has_end,
         has_error=said.is_error or (said.is_document and is_failed),
         error_type=said.error_type if said.is_error or is_failed else None,
@@ -151,6 +156,13 @@ def _find_source(said: Envelope, tokens: TokenCounts, *, is_complete: bool) -> U
         return "none"
     is_final = said.is_document or said.has_end or (is_complete and said.stop_reason is not None)
     return "final" if is_final else "partial"
+
+
+def _runs_unnamed(said: Envelope, source: UsageSource, body: bytes) -> bool:
+    """Return whether code ran in a container that the response does not name, since its end is missing."""
+    if source == "final" or said.container_id is not None or CODE_EXECUTION.encode() not in body:
+        return False
+    return any(block.runs_code for block in read_content(body).blocks)
 
 
 def _find_outputs(said: Envelope, body: bytes, *, is_failed: bool) -> list[bool]:

@@ -15,6 +15,7 @@ THINKING_KINDS = (THINKING, "redacted_thinking")
 COMPACTION = "compaction"  # stands for what upstream has summed up
 FALLBACK = "fallback"
 MARKER = "cache_control"
+CODE_EXECUTION: Final = "code_execution"  # upstream's tool, in versions and with names before it
 
 type CacheTtl = Literal["5m", "1h"]
 
@@ -61,6 +62,15 @@ class Block:
         if self.is_call:
             return as_text(self.fields.get("id"))
         return as_text(self.fields.get("tool_use_id")) if self.is_result else ""
+
+    @property
+    def runs_code(self) -> bool:
+        """Return whether code runs here in a container of upstream, or calls this tool."""
+        if self.kind == "server_tool_use" and self.name.endswith(CODE_EXECUTION):
+            return True
+        caller = self.fields.get("caller")
+        kind = caller.get("type") if self.is_call and isinstance(caller, dict) else None
+        return as_text(kind).startswith(CODE_EXECUTION)
 
     @property
     def name(self) -> str:

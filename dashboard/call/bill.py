@@ -109,13 +109,17 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         else _format_cents(entry.estimated_cents, digits),
         estimated_cents=None if entry.estimated_cents is None else float(entry.estimated_cents),
         paid_by=_find_payer(entry),
-        has_container=entry.container_id is not None and not entry.free_containers,
+        has_container=_has_container(entry) and not entry.free_containers,
         explanation=_explain(entry),
         pass_count=len({item.pass_index for item in items}),
         has_multipliers=any(map(_format_multiplier, items)),
         unpriced_models=_list_texts(item.model for item in items if _has_no_price(item)),
         price_versions=_list_texts(item.price_version for item in items),
     )
+
+
+def _has_container(entry: UsageLogEntry) -> bool:
+    return entry.container_id is not None or bool(entry.container_unnamed)
 
 
 def _find_payer(entry: UsageLogEntry) -> str:

@@ -138,7 +138,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 fact.linked("Workspace", entry.workspace_id, "workspace_id"),
                 fact.linked("User profile", entry.user_profile_id, "user_profile_id"),
                 fact.linked("Product", entry.product, "product"),
-                fact.linked("Container", entry.container_id, "container_id"),
+                _container(entry),
                 fact.linked("API version", entry.api_version, "api_version"),
                 fact.linked("Betas", entry.betas, "betas"),
             ),
@@ -193,6 +193,15 @@ def _counts(tokens: TokenCounts, classes: Iterable[TokenClass]) -> Iterator[fact
 def _share(tokens: TokenCounts) -> str:
     share = format_cache_share(tokens)
     return "" if share == UNKNOWN else f"{share} from cache"
+
+
+def _container(entry: UsageLogEntry) -> fact.Fact:
+    if entry.container_unnamed:
+        text = "not named: the response was cut"
+        return fact.Fact(
+            label="Container", text=text, href=fact.calls_address("container_unnamed", 1)
+        )
+    return fact.linked("Container", entry.container_id, "container_id")
 
 
 def _billing(entry: UsageLogEntry) -> str:

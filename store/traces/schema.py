@@ -679,3 +679,9 @@ def m004_what_was_done(db: Database) -> None:
         ("credential_hmac", "text"),
     ):
         db.execute(f"alter table sessions add column {name} {kind}")
+
+
+@migrations()
+def m008_unnamed_containers(db: Database) -> None:
+    """Tell calls that ran code and were cut before they named the container."""
+    add_to_usage(db, {"container_unnamed": "integer"})

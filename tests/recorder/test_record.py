@@ -305,6 +305,7 @@ def test_an_entry_of_which_nothing_more_is_known_has_no_more_fields():
         "thread_previous_id",
         "user_profile_id",
         "container_id",
+        "container_unnamed",
     ):
         assert getattr(entry, name) is None, name
     assert entry.cache_write_1h_tokens == 0
@@ -414,6 +415,37 @@ def test_a_customer_pays_where_the_request_asks_for_it(status_code, billing):
 )
 def test_an_entry_has_the_container_that_its_code_ran_in(body, response):
     assert make(body, response).container_id == "container_1"
+
+
+_CODE = {"type": "server_tool_use", "name": "bash_code_execution"}
+_SEARCH = {"type": "server_tool_use", "name": "web_search"}
+_OF_CODE = {"caller": {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}}
+_OF_MODEL = {"caller": {"type": "direct"}, "input": {"query": "code_execution"}}
+
+
+@pytest.mark.parametrize(
+    ("block", "runs_code"),
+    [
+        (_CODE, True),
+        (_SEARCH, None),
+        (_SEARCH | _OF_CODE, True),
+        ({"type": "tool_use", "name": "own"} | _OF_CODE, True),
+        ({"type": "tool_use", "name": "own"} | _OF_MODEL, None),
+        ({"type": "tool_use", "name": "own", "caller": "code_execution"}, None),
+        ({"type": "text", "text": "code_execution"} | _OF_CODE, None),
+    ],
+)
+def test_code_whose_container_a_cut_response_does_not_name_is_marked(block, runs_code):
+    body = START + event("content_block_start", index=0, content_block=block)
+    entry = make(body, STREAM, outcome="client_disconnected")
+    assert (entry.container_id, entry.container_unnamed) == (None, runs_code)
+    head = {"metadata_only": True}
+    of_names = make(body, STREAM, outcome="client_disconnected", request=None, head=head)
+    assert of_names.container_unnamed == runs_code
+    named = event("message_delta", delta={"container": {"id": "container_1"}}, usage={})
+    assert make(body + named, STREAM, outcome="client_disconnected").container_unnamed is None
+    whole = event("message_delta", delta={"stop_reason": "end_turn"}, usage={}) + STOP
+    assert make(body + whole, STREAM).container_unnamed is None
 
 
 @pytest.mark.parametrize(

@@ -805,9 +805,13 @@ async def test_a_cost_that_somebody_else_covers_is_called_a_value(
 async def test_a_bill_says_that_the_hours_of_a_container_are_not_in_it(ask, ann):
     ann.record(
         {"container_id": "container_1"},
+        {"container_unnamed": True, "outcome": "client_disconnected"},
         {"container_id": "container_1", "free_containers": True},
+        {"container_unnamed": True, "free_containers": True},
         {},
     )
     said = "Its hours may be billed, and no response counts them: they are not in the cost."
-    pages = [words(await ask(f"/traces/usage/{number}")) for number in (1, 2, 3)]
-    assert [said in page for page in pages] == [True, False, False]
+    pages = [words(await ask(f"/traces/usage/{number}")) for number in range(1, 6)]
+    assert [said in page for page in pages] == [True, True, False, False, False]
+    unnamed = ["Container not named: the response was cut" in page for page in pages]
+    assert unnamed == [False, True, False, True, False]
