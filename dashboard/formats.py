@@ -6,20 +6,29 @@ from typing import Literal
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
+from dashboard.drawing import bar_width
+from dashboard.moments import format_moment
 from metering.formats import (
     format_bytes,
     format_cache_share,
+    format_call_cost,
     format_cents,
     format_cents_change,
     format_cents_for_column,
+    format_change,
     format_count,
     format_count_change,
     format_duration,
+    format_lasted,
     format_number,
     format_ordinal,
+    format_per_cent,
     format_prompt,
     format_share,
+    format_short_tokens,
     format_signed_cents,
+    format_sum_change,
+    format_sum_cost,
     format_tokens,
 )
 from metering.refusals import STOP_REASON as REFUSAL
@@ -111,6 +120,16 @@ FILTERS = {
     "prompt_of": format_prompt,
     "cache_share": format_cache_share,
     "share_of": format_share,
+    # The words of pages: short times, three decimals for calls, two for sums.
+    "moment": format_moment,
+    "call_cost": format_call_cost,
+    "sum_cost": format_sum_cost,
+    "sum_change": format_sum_change,
+    "change_of": format_change,
+    "per_cent": format_per_cent,
+    "short_tokens": format_short_tokens,
+    "lasted": format_lasted,
+    "bar_width": bar_width,
 }
 GLOBALS = {
     "outcome_mark": outcome_mark,

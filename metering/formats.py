@@ -10,6 +10,7 @@ from decimal import Decimal
 from metering.token_counts import PROMPT_CLASSES, TokenCounts
 
 UNKNOWN = "—"
+_MINUS = "\N{MINUS SIGN}"
 
 
 def format_cents(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
@@ -27,6 +28,33 @@ def format_cents(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
 def format_cents_for_column(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
     """Return cents as dollars with four digits whatever the amount, so that a column of them aligns."""
     return unknown if cents is None else f"${cents / 100:,.4f}"
+
+
+def format_call_cost(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
+    """Return cents as dollars with three decimals, for turns and calls: ``$0.128``."""
+    return _format_decimals(cents, 3, unknown)
+
+
+def format_sum_cost(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
+    """Return cents as dollars with two decimals, for sums: ``$36.58``."""
+    return _format_decimals(cents, 2, unknown)
+
+
+def _format_decimals(cents: float | Decimal | None, digits: int, unknown: str) -> str:
+    """Return dollars. What is not 0 is never written as 0."""
+    if cents is None:
+        return unknown
+    dollars = float(cents) / 100
+    least = 10.0**-digits
+    if 0 < dollars < least / 2:
+        return f"<${least:.{digits}f}"
+    return f"${dollars:,.{digits}f}"
+
+
+def format_sum_change(cents: float | Decimal) -> str:
+    """Return a difference in cents as dollars with two decimals and a sign: ``+$7.29``."""
+    text = format_sum_cost(-cents if cents < 0 else cents)
+    return text if text == "$0.00" else f"{'+' if cents > 0 else _MINUS}{text}"
 
 
 def format_cents_change(cents: Decimal) -> str:
@@ -97,6 +125,13 @@ def format_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
     return f"{count / 1_000_000_000:,.1f}G"
 
 
+def format_short_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
+    """Return all digits below a thousand, and two or three of what is more: ``380``, ``2.1k``, ``131k``."""
+    if count is not None and 1_000 <= count < 10_000:
+        return f"{count / 1_000:.1f}k"
+    return format_tokens(count, unknown)
+
+
 def format_prompt(tokens: TokenCounts) -> str:
     """Return the size of a prompt with what is known of its parts, all digits."""
     parts = (
@@ -123,6 +158,24 @@ def format_share(part: float, whole: float, unknown: str = UNKNOWN) -> str:
         return unknown
     percent = 100 * part / whole
     return "<1%" if part and percent < 1 else f"{percent:.0f}%"
+
+
+def format_per_cent(part: float, whole: float, unknown: str = UNKNOWN) -> str:
+    """Return a part of a whole as ``63 %``. 0 % is nothing of it, and 100 % all of it."""
+    if not whole:
+        return unknown
+    percent = 100 * part / whole
+    if 0 < percent < 1:
+        return "<1 %"
+    return ">99 %" if 99 < percent < 100 else f"{percent:.0f} %"
+
+
+def format_change(now: float, before: float, unknown: str = "") -> str:
+    """Return by how much a value has changed: ``+31 %``. Nothing where there was none before."""
+    if before <= 0:
+        return unknown
+    percent = round(100 * (now - before) / before)
+    return f"{'+' if percent > 0 else _MINUS if percent < 0 else ''}{abs(percent):,} %"
 
 
 def format_bytes(count: int | None, unknown: str = UNKNOWN) -> str:
@@ -158,6 +211,22 @@ def format_duration(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
         return f"{minutes} min {rest:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes:02d} min"
+
+
+def format_lasted(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
+    """Return how long something lasted in its two largest units: ``8 s``, ``41 min``, ``1 h 17 min``."""
+    if milliseconds is None:
+        return unknown
+    seconds = round(milliseconds / 1000)
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return format_number(round(hours / 24), "day")
 
 
 def format_milliseconds(milliseconds: float | None, unknown: str = UNKNOWN) -> str:

@@ -1,8 +1,9 @@
 """The drawing of a chart of stacked bars, in units of its view box. The template writes it as SVG."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from dashboard.drawing import make_ticks
 
 WIDTH, HEIGHT = 560.0, 220.0  # of the bars
 LEFT, TOP, BOTTOM = 100.0, 14.0, 30.0  # of the labels around them, which are larger on a phone
@@ -11,8 +12,6 @@ VIEW = f"0 0 {RIGHT:g} {TOP + HEIGHT + BOTTOM:g}"
 _FILL = 0.78  # of the room of a bar
 _SMALLEST = 1.5  # whatever there is is seen
 _MAX_LABELS = 7
-_TICKS = 4
-_MULTIPLES = (1, 2, 2.5, 5, 10)  # round numbers that people count in
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +102,3 @@ def _label_steps(names: Sequence[str], room: float) -> Sequence[Label]:
 
 def _round(value: float) -> float:
     return round(value, 2)
-
-
-def make_ticks(most: float, *, unit: float = 0.0) -> Sequence[float]:
-    """Return evenly spaced values from 0 to one that is not below ``most``, all multiples of ``unit``."""
-    if most <= 0:
-        return (0.0, 1.0)
-    rough = most / _TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * each for each in _MULTIPLES if power * each >= rough * (1 - 1e-9))
-    if unit:
-        step = unit * max(1, math.ceil(step / unit - 1e-9))
-    count = math.ceil(most / step - 1e-9)
-    return [round(step * number, 12) for number in range(count + 1)]

@@ -7,7 +7,7 @@
   if (!buttons.length) return;
 
   const status = document.createElement("div");
-  status.className = "visually-hidden";
+  status.className = "vh";
   status.setAttribute("role", "status");
   status.setAttribute("aria-live", "polite");
   document.body.append(status);
@@ -15,7 +15,7 @@
   const copySelected = (text) => {
     const area = document.createElement("textarea");
     area.value = text;
-    area.className = "visually-hidden";
+    area.className = "vh";
     document.body.append(area);
     area.select();
     const copied = document.execCommand("copy");

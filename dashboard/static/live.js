@@ -29,13 +29,13 @@
     element.append(...children);
     return element;
   };
-  const box = make("input", { type: "checkbox", id: "follow" });
+  const dot = document.querySelector(".top .live"); // the switch
   const state = make("span", { className: "state" });
-  place.append(make("label", { className: "follow" }, box, "Follow new calls"), state);
-  const bar = make("button", { type: "button", className: "live-bar", hidden: true });
+  place.append(state);
+  const bar = make("button", { type: "button", className: "button main live-bar", hidden: true });
   const status = make("div", { className: "live-status" }, bar);
   status.setAttribute("role", "status"); // polite
-  const said = make("span", { className: "visually-hidden" });
+  const said = make("span", { className: "vh" });
   status.append(said);
   place.after(status);
   const flights = make("section", { className: "flights", hidden: true });
@@ -205,7 +205,7 @@
     state.textContent = words;
   };
   const start = () => {
-    if (source || document.hidden || !box.checked) return;
+    if (source || document.hidden || !isOn()) return;
     const query = new URLSearchParams({ after });
     if (place.dataset.session) query.set("session", place.dataset.session);
     if (place.dataset.flights) query.set("flights", "1");
@@ -228,14 +228,21 @@
   document.addEventListener("visibilitychange", () => (document.hidden ? stop("") : start()));
   window.addEventListener("pagehide", () => stop(""));
   window.addEventListener("pageshow", (event) => event.persisted && start());
-  box.addEventListener("change", () => {
-    localStorage.setItem(KEY, box.checked ? "on" : "off");
-    if (box.checked) start();
+  const isOn = () => dot.getAttribute("aria-pressed") === "true";
+  const turn = (isFollowing) => {
+    dot.setAttribute("aria-pressed", isFollowing);
+    dot.title = isFollowing ? "New calls appear by themselves. Press to pause." : "Paused. Press to follow new calls.";
+  };
+  dot.addEventListener("click", () => {
+    turn(!isOn());
+    localStorage.setItem(KEY, isOn() ? "on" : "off");
+    if (isOn()) start();
     else {
       stop("");
       flights.hidden = bar.hidden = true;
     }
   });
-  box.checked = localStorage.getItem(KEY) !== "off";
+  turn(localStorage.getItem(KEY) !== "off");
+  dot.hidden = false;
   start();
 })();

@@ -19,6 +19,7 @@ from tests.rawclient import Response, request
 from tests.upstream import Upstream
 
 SIGN_IN = "Sign in to Taximeter"
+ACCOUNT = "Account: {}"  # the menu that has the button for signing out
 """The one button of the page that a link opens."""
 
 _PRINTED_LINK = r"\({address}\):\s+(http://\S+/sign-in/link\?token=\S{{43}})"

@@ -3,7 +3,7 @@
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser.looks import ALL_LOOKS, assert_fit
-from tests.browser.site import SIGN_IN
+from tests.browser.site import ACCOUNT, SIGN_IN
 
 CUT_OFF = """
 return [...document.querySelectorAll(".table-scroll")]
@@ -74,7 +74,7 @@ def test_all_of_it_works_without_scripts(browser, site):
     site.upstream.choose = None
     assert site.call(large % (b"Far away. " * 8000), "plain").status == 200
     assert site.count_calls("plain") == 1
-    browser.follow("Traces", "link")
+    browser.follow("Calls", "link")
     browser.see("plain")
     with browser.page_change():
         browser.run("return document.querySelector('table.calls td a')").click()
@@ -92,6 +92,7 @@ def test_all_of_it_works_without_scripts(browser, site):
     browser.follow("Delete Plain", "link")
     browser.follow("Delete the endpoint", "button")
     browser.see("The endpoint was deleted")
+    browser.click(ACCOUNT.format("plain"), "menu")
     browser.follow("Sign out", "button")
     assert browser.path == "/sign-in"
 
@@ -114,6 +115,8 @@ def test_the_keyboard_is_enough_from_signing_in_to_signing_out(browser, site):
         browser.press(Keys.ENTER)
     browser.see("The endpoint was created and is ready to use.")
     browser.see("/proxy/made-by-keys")
+    browser.tab_to(ACCOUNT.format("keys"))
+    browser.press(Keys.ENTER)
     browser.tab_to("Sign out")
     with browser.page_change():
         browser.press(Keys.ENTER)

@@ -51,7 +51,7 @@ def read_calls(visitor: Visitor) -> None:
     visitor.follow("Home", "link")
     visitor.see("Newest calls")
     visitor.see(MODEL)
-    visitor.follow("Traces", "link")
+    visitor.follow("Calls", "link")
     visitor.see(SLUG)
     with visitor.page_change():
         visitor.run("return document.querySelector('table.calls td a')").click()

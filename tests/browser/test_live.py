@@ -95,13 +95,13 @@ def test_following_can_be_switched_off_which_is_remembered(site, reader):
     ask(site)
     site.count_calls()
     reader.open("/traces/usage")
-    reader.field("Follow new calls").click()
+    reader.click("Live", "button")
     reader.reload()
-    assert not reader.field("Follow new calls").is_selected()
+    assert reader.find("Live", "button").get_attribute("aria-pressed") == "false"
     before = reader.run(ROWS)
     ask(site)
     site.count_calls()
-    reader.field("Follow new calls").click()
+    reader.click("Live", "button")
     wait_for_row(reader, before)
 
 

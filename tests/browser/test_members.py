@@ -49,5 +49,5 @@ def test_who_is_invited_sees_the_calls_until_they_are_removed(new_browser, site)
     owner.follow(f"Remove {GUEST}", "link")
     owner.follow("Remove", "button")
     owner.see("The member was removed. Their sessions and keys were revoked.")
-    guest.follow("Traces", "link")
+    guest.follow("Calls", "link")
     assert guest.path == "/sign-in"

@@ -228,7 +228,7 @@ def _see_speed(walk: Walk) -> None:
 def _see_flights(walk: Walk) -> None:
     words = ("x-claude-code-session-id", "a session that goes on")
     with held_call(walk.site, "A long story", words, slug="dispatch-desk"):
-        walk.follow("Traces")
+        walk.follow("Calls")
         walk.visitor.see("1 call in flight")
         walk.visitor.see("A long story")
         walk.follow_first(".flights a")

@@ -5,7 +5,7 @@ What the service answers is for ``tests/dashboard/sign_in``; here, what a browse
 
 from urllib.parse import quote
 
-from tests.browser.site import SIGN_IN, find_printed_link
+from tests.browser.site import ACCOUNT, SIGN_IN, find_printed_link
 from tests.browser.visitor import new_visitor
 from tests.mailbox import text_of
 
@@ -98,6 +98,7 @@ def test_after_signing_out_nothing_is_shown_in_this_browser_any_more(browser, si
     browser.open("/traces")
     session = browser.cookies()[site.cookie]["value"]
     browser.open("/")
+    browser.click(ACCOUNT.format("fay"), "menu")
     browser.follow("Sign out", "button")
     assert browser.path == "/sign-in"
     assert browser.cookies() == {}
@@ -115,6 +116,7 @@ def test_signing_out_everywhere_ends_other_browsers_too_and_signing_out_does_not
         site.sign_in(visitor, "gus@example.org")
     here.open("/settings")
     here.see("You are signed in in 2 browsers")
+    here.click(ACCOUNT.format("gus"), "menu")
     here.follow("Sign out", "button")
     site.sign_in(here, "gus@example.org")
     there.open("/settings")

@@ -96,7 +96,7 @@ def assert_whole(page):
     assert re.fullmatch(r"\S.* · Taximeter", page.find("title")[0].text)
     assert len(page.find("h1")) == 1
     assert page.find("h1")[0].text
-    assert len(page.find("main")) == len(page.find("header")) == 1
+    assert len(page.find("main")) == len(page.find("header", "top")) == 1
     skip = page.find("a", "skip")[0]
     assert page.find("a")[0] is skip, "the first stop of the Tab key"
     assert skip.attributes["href"] == f"#{page.find('main')[0].attributes['id']}"
@@ -117,8 +117,10 @@ def assert_whole(page):
         ("/", 200, {"/": "page"}),
         ("/overview", 200, {"/overview": "page"}),
         ("/traces/usage", 200, {"/traces/usage": "page"}),
-        ("/traces/usage_hourly", 200, {"/traces/usage": "true"}),
-        ("/traces/nowhere", 404, {"/traces/usage": "true"}),
+        ("/traces/usage/1", 200, {"/traces/usage": "true"}),
+        ("/traces", 200, {"/traces": "page"}),
+        ("/traces/usage_hourly", 200, {"/traces": "true"}),
+        ("/traces/nowhere", 404, {"/traces": "true"}),
     ],
 )
 async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
@@ -132,9 +134,10 @@ async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
     assert [each.attributes["href"] for each in links] == [
         "/",
         "/overview",
-        "/savings",
         "/sessions",
         "/traces/usage",
+        "/savings",
+        "/traces",
         "/settings",
     ]
     marked = {
@@ -144,21 +147,21 @@ async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
     }
     assert marked == here
     forms = [each for each in page.find("form") if each.attributes.get("method") == "post"]
-    assert [each.attributes["action"] for each in forms if each.is_within("header")] == [
-        "/sign-out"
-    ]
+    assert [
+        each.attributes["action"] for each in forms if any(p.has_class("top") for p in each.parents)
+    ] == ["/sign-out"]
 
 
 async def test_pages_say_who_is_signed_in_unless_an_error_does_not_know(ann, ask):
     ann.record()
     for path in ("/", "/traces", "/traces/usage"):
-        assert "ann@example.org" in (await ask(path)).find("header")[0].text
+        assert "ann@example.org" in (await ask(path)).find("header", "top")[0].text
 
 
 async def test_the_signed_out_see_no_navigation(client):
     page = Page((await client.get("/sign-in")).text)
     assert not page.find("nav")
-    assert "Sign out" not in page.find("header")[0].text
+    assert "Sign out" not in page.find("header", "top")[0].text
 
 
 async def test_signing_out_works_from_the_tables(client, ann):

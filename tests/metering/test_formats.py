@@ -161,3 +161,65 @@ def test_a_difference_in_cents_has_a_sign(cents, text):
 @pytest.mark.parametrize(("count", "text"), [(0, "0"), (1_234, "+1,234"), (-5, "-5")])
 def test_a_difference_in_tokens_has_a_sign(count, text):
     assert formats.format_count_change(count) == text
+
+
+@pytest.mark.parametrize(
+    ("cents", "of_call", "of_sum"),
+    [
+        (None, "—", "—"),
+        (0, "$0.000", "$0.00"),
+        (12.8, "$0.128", "$0.13"),
+        (0.01, "<$0.001", "<$0.01"),
+        (3_658, "$36.580", "$36.58"),
+        (Decimal("123456.7"), "$1,234.567", "$1,234.57"),
+    ],
+)
+def test_a_column_of_costs_has_the_same_number_of_decimals(cents, of_call, of_sum):
+    assert formats.format_call_cost(cents) == of_call
+    assert formats.format_sum_cost(cents) == of_sum
+
+
+@pytest.mark.parametrize(
+    ("cents", "text"), [(729, "+$7.29"), (-21, "\N{MINUS SIGN}$0.21"), (0, "$0.00")]
+)
+def test_a_change_of_a_sum_has_a_sign(cents, text):
+    assert formats.format_sum_change(cents) == text
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "text"),
+    [(131, 100, "+31 %"), (87, 100, "\N{MINUS SIGN}13 %"), (100, 100, "0 %"), (5, 0, "")],
+)
+def test_a_change_is_in_per_cent_of_what_was_before(now, before, text):
+    assert formats.format_change(now, before) == text
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [(63, 100, "63 %"), (0, 5, "0 %"), (1, 1000, "<1 %"), (999, 1000, ">99 %"), (1, 0, "—")],
+)
+def test_a_share_is_all_only_when_it_is(part, whole, text):
+    assert formats.format_per_cent(part, whole) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(None, "—"), (380, "380"), (2_140, "2.1k"), (47_600, "47.6k"), (131_000, "131k")],
+)
+def test_tokens_are_short_where_they_are_many(count, text):
+    assert formats.format_short_tokens(count) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (None, "—"),
+        (8_200, "8 s"),
+        (41 * 60_000, "41 min"),
+        (77 * 60_000, "1 h 17 min"),
+        (2 * 3_600_000, "2 h"),
+        (3 * 86_400_000, "3 days"),
+    ],
+)
+def test_what_lasted_is_told_in_its_two_largest_units(milliseconds, text):
+    assert formats.format_lasted(milliseconds) == text

@@ -34,7 +34,7 @@ class CountedPages(TracePages):
 
         return await self._work.run(caller, respond)
 '''
-TEMPLATE = """{% extends "base.html" %}
+TEMPLATE = """{% extends "layout.html" %}
 {% set here = "counted" %}
 {% block title %}Counted{% endblock %}
 {% block content %}
@@ -58,7 +58,9 @@ def test_the_page_is_for_people_who_are_signed_in(ann):
     assert ann.get("/counted").status_code == 303
 """
 CHOICES = (
-    "base.html",
+    "layout.html",
+    "dashboard/templates/_components.html",
+    "dashboard/drawing.py",
     "dashboard/settings/pages.py",
     "dashboard/traces.py",
     "dashboard/<folder>/documents.py",
@@ -93,8 +95,8 @@ def test_the_trail(copy):
     )
     copy.insert(
         "dashboard/templates/_top.html",
-        '{{ link("/counted", "Counted", mark if here == "counted") }}\n',
-        before='{{ link("/savings"',
+        '  ("counted", "/counted", "Counted"),\n',
+        before='  ("savings", "/savings"',
     )
     copy.check_named(HEADING, CHOICES)
     copy.create("tests/dashboard/test_walked.py", CHECK)

@@ -1,34 +1,6 @@
 import pytest
 
-from dashboard.overview.chart import HEIGHT, RIGHT, TOP, make_chart, make_ticks
-
-
-@pytest.mark.parametrize(
-    ("most", "ticks"),
-    [
-        (0, [0, 1]),
-        (1, [0, 0.25, 0.5, 0.75, 1]),
-        (97, [0, 25, 50, 75, 100]),
-        (100, [0, 25, 50, 75, 100]),
-        (101, [0, 50, 100, 150]),
-        (0.0031, [0, 0.001, 0.002, 0.003, 0.004]),
-    ],
-)
-def test_the_values_of_an_axis_are_round(most, ticks):
-    assert make_ticks(most) == pytest.approx(ticks)
-
-
-@pytest.mark.parametrize(("most", "ticks"), [(1, [0, 1]), (3, [0, 1, 2, 3]), (9, [0, 3, 6, 9])])
-def test_counts_have_whole_values(most, ticks):
-    assert list(make_ticks(most, unit=1)) == ticks
-
-
-@pytest.mark.parametrize(
-    ("most", "ticks"),
-    [(0.0068, [0, 0.01]), (0.0137, [0, 0.01, 0.02]), (0.09, [0, 0.03, 0.06, 0.09])],
-)
-def test_the_cost_of_a_small_call_has_no_finer_ticks_than_pages_show(most, ticks):
-    assert make_ticks(most, unit=0.01) == pytest.approx(ticks)
+from dashboard.overview.chart import HEIGHT, RIGHT, TOP, make_chart
 
 
 def test_parts_stand_on_each_other_and_bars_beside_each_other():

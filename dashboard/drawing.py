@@ -1,0 +1,233 @@
+"""The geometry of charts, gauges and maps: functions of numbers, which templates write as SVG.
+
+What lies across a drawing is in per cent (``7.14%``), so that a drawing is as wide as its place on the page;
+what lies upwards is in pixels, counted from the top. The Content-Security-Policy forbids inline styles, so
+drawings use SVG attributes alone.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+CHART_TOP, CHART_HEIGHT, CHART_FOOT = 14.0, 180.0, 22.0  # above the columns, of them, below them
+_LINES = 4  # of the grid, above that of 0
+_MULTIPLES = (1, 2, 2.5, 5, 10)  # round numbers that people count in
+_SMALLEST = 1.1  # whatever there is is seen
+_SEAM = 0.7  # between the parts of a column
+_SIDE = 0.16  # of the place of a column, on its left and on its right
+_MOST_LABELS = 14
+_HIGH = 0.9  # the share from which on a gauge is a warning
+_USUAL_SHARE = 0.97  # of the values have their whole height in a map
+_ROOM_ABOVE = 1.1  # of the highest of these
+
+
+def per_cent(share: float) -> str:
+    """Return a share of the width (0 to 1) as an attribute: ``7.14%``."""
+    return f"{100 * share:.2f}%"
+
+
+# -- scales ------------------------------------------------------------------------------------------
+
+
+def make_ticks(most: float, *, unit: float = 0.0) -> Sequence[float]:
+    """Return evenly spaced values from 0 to one that is not below ``most``, all multiples of ``unit``."""
+    if most <= 0:
+        return (0.0, 1.0)
+    rough = most / _LINES
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * each for each in _MULTIPLES if power * each >= rough * (1 - 1e-9))
+    if unit:
+        step = unit * max(1, math.ceil(step / unit - 1e-9))
+    count = math.ceil(most / step - 1e-9)
+    return [round(step * number, 12) for number in range(count + 1)]
+
+
+def find_cut(values: Sequence[float]) -> float:
+    """Return where the scale of a map ends: a tenth above the 97th percentile of the values.
+
+    It is the highest value where that is less, and 1 where no value is above 0."""
+    ordered = sorted(value for value in values if value > 0)
+    if not ordered:
+        return 1.0
+    usual = ordered[math.ceil(_USUAL_SHARE * len(ordered)) - 1]
+    return min(usual * _ROOM_ABOVE, ordered[-1])
+
+
+# -- columns -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a column. ``kind`` is the place of its value among the values."""
+
+    kind: int
+    value: float
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The parts of a column from its foot upwards, and whether it is cut off at the top of its room."""
+
+    parts: Sequence[Part]
+    top: float
+    is_cut: bool
+
+
+def stack(values: Sequence[float], most: float, *, foot: float, height: float) -> Stack:
+    """Return the parts of a column that stands at ``foot`` and is ``height`` pixels high for ``most``.
+
+    What is higher than that is cut off: say its value beside it."""
+    ceiling, bottom = foot - height, foot
+    parts = []
+    for kind, value in enumerate(values):
+        if value <= 0:
+            continue
+        rise = max(value / most * height, _SMALLEST)
+        top = max(bottom - rise, ceiling)
+        if top < bottom:
+            seam = _SEAM if bottom - top > 2 * _SEAM else 0.0
+            parts.append(Part(kind, value, _round(top), _round(bottom - top - seam)))
+        bottom = top
+    return Stack(parts, _round(bottom), sum(values) > most * (1 + 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column and its place: ``left`` and ``room`` are those of all that it may take, which is its link.
+
+    ``label`` is None where there is no room for one; one that ``may_go`` goes on narrow screens.
+    ``expected`` stands on top of it."""
+
+    left: str
+    room: str
+    x: str
+    width: str
+    middle: str
+    parts: Sequence[Part]
+    label: str | None
+    may_go: bool
+    expected: Part | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A line of the grid with its label."""
+
+    text: str
+    y: float
+    text_y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Stacked columns, in the order of time, and the lines of the grid, of which the first is that of 0."""
+
+    columns: Sequence[Column]
+    ticks: Sequence[Tick]
+    top: float = CHART_TOP
+    height: float = CHART_TOP + CHART_HEIGHT + CHART_FOOT
+    label_y: float = CHART_TOP + CHART_HEIGHT + 16
+
+
+def make_chart(
+    stacks: Sequence[Sequence[float]],
+    names: Sequence[str],
+    format_value: Callable[[float], str],
+    *,
+    unit: float = 0.0,
+    expected: float | None = None,
+) -> Chart:
+    """Return the chart of stacks of values, the first of which is at the foot of its column.
+
+    ``expected`` is what the last column is expected to be at its end; ``unit`` is that of ``make_ticks``."""
+    highest = max([*map(sum, stacks), expected or 0.0])
+    ticks = make_ticks(highest, unit=unit)
+    foot = CHART_TOP + CHART_HEIGHT
+    columns = [
+        _place_column(
+            place,
+            len(stacks),
+            stack(values, ticks[-1], foot=foot, height=CHART_HEIGHT).parts,
+            names[place],
+            _rest(sum(values), expected, ticks[-1]) if place == len(stacks) - 1 else None,
+        )
+        for place, values in enumerate(stacks)
+    ]
+    heights = [round(foot - CHART_HEIGHT * tick / ticks[-1], 1) for tick in ticks]
+    return Chart(
+        columns,
+        [Tick(format_value(tick), y, y + 4) for tick, y in zip(ticks, heights, strict=True)],
+    )
+
+
+def _place_column(
+    place: int, count: int, parts: Sequence[Part], name: str, expected: Part | None
+) -> Column:
+    room = 1 / count
+    every = -(-count // _MOST_LABELS)
+    return Column(
+        left=per_cent(place * room),
+        room=per_cent(room),
+        x=per_cent((place + _SIDE) * room),
+        width=per_cent((1 - 2 * _SIDE) * room),
+        middle=per_cent((place + 0.5) * room),
+        parts=parts,
+        label=name if place % every == 0 else None,
+        may_go=(place // every) % 2 == 1,
+        expected=expected,
+    )
+
+
+def _rest(value: float, expected: float | None, most: float) -> Part | None:
+    """Return what is still to come of a column, on top of what there is."""
+    if expected is None or expected <= value:
+        return None
+    scale = CHART_HEIGHT / most
+    top = CHART_TOP + CHART_HEIGHT - expected * scale
+    return Part(0, expected - value, _round(top), _round((expected - value) * scale))
+
+
+def _round(value: float) -> float:
+    return round(value, 2)
+
+
+# -- gauges and bars ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """The share that is used, and that of the time that is gone (None where there is none), as attributes.
+
+    ``per_cent`` is the number that stands beside it; it may be above 100, the fill never is."""
+
+    used: str
+    pace: str | None
+    per_cent: int
+    is_high: bool
+
+    @property
+    def words(self) -> str:
+        """Return what the drawing says, for those who do not see it."""
+        gone = f", {self.pace[:-1]} % of the time gone" if self.pace else ""
+        return f"{self.per_cent} % used{gone}"
+
+
+def make_gauge(used: float, pace: float | None = None) -> Gauge:
+    """Return the gauge of a share that is used, and of the share of the time that is gone (0 to 1)."""
+    return Gauge(
+        used=_whole_per_cent(used),
+        pace=None if pace is None else _whole_per_cent(pace),
+        per_cent=math.floor(100 * used + 1e-9),
+        is_high=used >= _HIGH,
+    )
+
+
+def _whole_per_cent(share: float) -> str:
+    return f"{math.floor(100 * min(max(share, 0.0), 1.0) + 1e-9)}%"
+
+
+def bar_width(value: float, most: float) -> str:
+    """Return how long the bar of a value is beside that of the highest one: ``39.00%``."""
+    return per_cent(min(max(value / most, 0.0), 1.0)) if most > 0 else "0.00%"
