@@ -30,7 +30,9 @@ from dashboard.live.pages import LivePages
 from dashboard.mail.mailer import Mailer
 from dashboard.overview.pages import OverviewPages
 from dashboard.page_forwarding import PageForwarding
+from dashboard.prices import PagePrices
 from dashboard.queries.query_proxy import QueryProxy
+from dashboard.savings.model_pages import ModelPages
 from dashboard.savings.pages import SavingsPages
 from dashboard.search.pages import SearchPages
 from dashboard.sessions.pages import SessionPages
@@ -64,6 +66,8 @@ class CallPages:
         self._home = HomePages(settings, visitors, connections)
         self._overview = OverviewPages(settings, visitors, connections)
         self._live = LivePages(settings, visitors, connections)
+        prices = PagePrices(settings.prices)
+        self._models = ModelPages(settings, visitors, connections, prices)
         self._savings = SavingsPages(settings, visitors, connections)
         self._share = SharePages(settings, visitors, connections, forwarding)
         self._search = SearchPages(settings, visitors, connections)
@@ -85,6 +89,7 @@ class CallPages:
             *self._live.routes(),
             # Before those of all other addresses of sessions and traces.
             *self._context.routes(),
+            *self._models.routes(),
             *self._savings.routes(),
             *self._share.routes(),
             *self._search.routes(),

@@ -12,6 +12,7 @@ from dashboard.overview.filters import MAX_CHARS as MAX_FILTER_CHARS, Name
 from dashboard.overview.periods import DEFAULT_SPAN
 from dashboard.rendering import PRIVATE
 from dashboard.savings.documents import Savings, SessionSavings
+from dashboard.savings.model_documents import SavingsModels
 from dashboard.search.documents import SearchResults
 from dashboard.sessions.documents import OpenedSession, SessionList
 from store.json_models import JsonPage, Limit, NoFields, PageQuery, RequestModel, ResponseModel
@@ -28,12 +29,13 @@ class _SessionsQuery(PageQuery):
     ] = None
 
 
+_SPAN = "today, 7d, 14d, 30d, 90d, month, or two days such as 2026-01-01..2026-01-31. UTC."
+
+
 class _SpanQuery(RequestModel):
     span: Annotated[
         str,
-        Field(
-            description="today, 7d, 30d, 90d, month, or two days such as 2026-01-01..2026-01-31. UTC."
-        ),
+        Field(description=_SPAN),
     ] = DEFAULT_SPAN
 
 
@@ -59,6 +61,19 @@ class _OverviewQuery(_SpanQuery):
     billing: str | None = _only("How calls are billed")
     session: str | None = _only("The id of a session")
     agent: str | None = _only("The id of an agent")
+
+
+class _ModelsQuery(RequestModel):
+    period: Annotated[str, Field(description=_SPAN)] = DEFAULT_SPAN
+    endpoint: str | None = _only("A slug")
+    model: str | None = _only("A model")
+    client: str | None = _only("A client, without its version")
+    credential: str | None = _only("The fingerprint of a credential")
+    billing: str | None = _only("How calls are billed")
+    session: Annotated[
+        str | None,
+        Field(description="The id of a session, with all its calls; no other filter goes with it."),
+    ] = None
 
 
 class _SearchQuery(RequestModel):
@@ -121,6 +136,13 @@ PAGES = (
         summary="What could have been saved in a period.",
         query=_SpanQuery,
         response=Savings,
+    ),
+    JsonPage(
+        path="/savings/models.json",
+        name="getSavingsModels",
+        summary="What a period or a session would have cost with another model.",
+        query=_ModelsQuery,
+        response=SavingsModels,
     ),
     JsonPage(
         path="/search.json",

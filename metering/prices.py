@@ -12,7 +12,7 @@ Unknown rates are None: those of an unknown model, fast rates of a model that ha
 without a rate. A cost computed from an unknown rate must be unknown too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import cache, lru_cache
@@ -20,6 +20,7 @@ from importlib.resources import files
 from typing import cast
 
 import genai_prices
+from genai_prices import data_snapshot
 from genai_prices.types import ModelPrice, TieredPrices
 
 from metering.components import TOKEN_COMPONENTS, WEB_SEARCH
@@ -29,6 +30,7 @@ from metering.rates import PriceEntry, Rates, RateTiers
 BASE_VERSION = f"genai-prices {genai_prices.__version__}"
 OWN_LABEL = "taximeter prices"
 RESOLVED_RATES_KEPT = 4096
+_PROVIDER = "anthropic"
 
 
 class PriceTable:
@@ -46,6 +48,16 @@ class PriceTable:
         # No price of the base changes within a day, and entries start and end with one.
         tiers = self._resolve(model, at.astimezone(UTC).date(), speed == "fast")
         return tiers.pick(prompt_tokens) if tiers is not None else None
+
+    def list_models(self) -> Sequence[str]:
+        """Return the names of the models in the vendor's list of ``genai-prices``."""
+        providers = data_snapshot.get_snapshot().providers
+        return [
+            model.id
+            for provider in providers
+            if provider.id == _PROVIDER
+            for model in provider.models
+        ]
 
     def _find_tiers(self, model: str, day: date, is_fast: bool) -> RateTiers | None:
         for entry in self._entries:
@@ -96,7 +108,7 @@ def _find_base_price(model: str, day: date, **context: str) -> ModelPrice | None
         found = genai_prices.calc_price(
             genai_prices.Usage(input_tokens=0),
             model,
-            provider_id="anthropic",
+            provider_id=_PROVIDER,
             genai_request_timestamp=datetime.combine(day, time(), UTC),
             price_context=context,
         )

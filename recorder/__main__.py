@@ -21,7 +21,6 @@ from recorder.calls_in_flight import CallsInFlight
 from recorder.disk import DiskRoom
 from recorder.imports import Imports
 from recorder.ingest import Ingester, Round
-from recorder.live_prices import LivePrices
 from recorder.open_databases import OpenDatabases
 from recorder.removals import Removals
 from recorder.savings import SavingsFinder
@@ -33,6 +32,7 @@ from runtime.settings import Settings, SettingsError
 from runtime.terminal_output import LineWriter
 from runtime.trouble_log import TroubleLog
 from store.erasure_work import LocalErasureWork
+from store.live_prices import LivePrices
 from store.spool import reader
 from store.traces.calls.call_line import LINE_FORMATS
 

@@ -14,11 +14,12 @@ type StepKind = Literal["hour", "day", "week"]
 DEFAULT_SPAN = "7d"
 MAX_DAYS = 366
 _MAX_HOURLY_DAYS, _MAX_DAILY_DAYS = 2, 100
-_DAYS = {"today": 1, "7d": 7, "30d": 30, "90d": 90}
+_DAYS = {"today": 1, "7d": 7, "14d": 14, "30d": 30, "90d": 90}
 _MONTH = "month"
 SPAN_TITLES = {
     "today": "Today",
     "7d": "7 days",
+    "14d": "14 days",
     "30d": "30 days",
     "90d": "90 days",
     _MONTH: "This month",

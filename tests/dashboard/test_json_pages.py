@@ -55,6 +55,7 @@ QUERIES = {
     "/sessions/{session_id}.json": ("",),
     "/sessions/{session_id}/savings.json": ("",),
     "/savings.json": ("", "span=90d"),
+    "/savings/models.json": ("", "period=30d&endpoint=default", "session=s1"),
     "/search.json": ("q=ship", "q=ship&limit=1&role=user", "q=call-1", ""),
 }
 

@@ -1,6 +1,6 @@
 """The question for an overview, and what is found: sums and timings of a period, by step and group."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -61,3 +61,27 @@ def format_hour(instant: datetime) -> str:
 def parse_hour(hour: str) -> datetime:
     """Return the beginning of a stored hour."""
     return datetime.fromisoformat(f"{hour}:00").replace(tzinfo=UTC)
+
+
+def write_filters(filters: Mapping[str, str], columns: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return SQL conditions to append to others, and the values for their placeholders."""
+    conditions = "".join(f" and {columns[name]} = ?" for name in filters)
+    return conditions, list(filters.values())
+
+
+def divide(query: Query) -> Iterator[tuple[bool, str, str]]:
+    """Yield the parts of a period: whether the sums of days have it, from where, and to where."""
+    start, end = query.start, query.end
+    if query.hourly:
+        yield False, format_hour(start), format_hour(end)
+        return
+    first = start if start.hour == 0 else start.replace(hour=0) + DAY  # the first whole day
+    last = end.replace(hour=0)
+    if first >= last:
+        yield False, format_hour(start), format_hour(end)
+        return
+    if start < first:
+        yield False, format_hour(start), format_hour(first)
+    yield True, format_hour(first)[:10], format_hour(last)[:10]
+    if last < end:
+        yield False, format_hour(last), format_hour(end)

@@ -7,7 +7,7 @@ under a limit of time: ``Found.back_to`` says how far that came.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from runtime.intervals import HOUR
@@ -24,8 +24,10 @@ from store.traces.sums.overview_query import (
     Found,
     Query,
     add_cells,
+    divide,
     format_hour,
     parse_hour,
+    write_filters,
 )
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.requested_sums import Part, read_requested, take_out
@@ -116,7 +118,7 @@ class OverviewReader:
 
     def _read_sums(self, query: Query) -> dict[Cell, Sums]:
         cells: dict[Cell, Sums] = {}
-        for is_daily, start, end in _divide(query):
+        for is_daily, start, end in divide(query):
             table, at = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
             step = at if is_daily or query.hourly else "substr(hour, 1, 10)"
             add_cells(cells, self._select_sums(query, table, step, at, (start, end), COLUMNS))
@@ -167,7 +169,7 @@ class OverviewReader:
     ) -> dict[Cell, Sums]:
         """Return the sums of the rows of a table between two values of the column ``at``."""
         group = "''" if query.by is None else columns[query.by]
-        where, parameters = _write_filters(query.filters, columns)
+        where, parameters = write_filters(query.filters, columns)
         present = {*rollup.SUMS, "billing"} if table != "agents_daily" else {*agent_sums.SUMS}
         rows = self._db.execute(
             f"select {step}, {group}, {', '.join(list_sums(present))} from {table}"  # noqa: S608 - our own names
@@ -179,7 +181,7 @@ class OverviewReader:
     def _read_timings(self, query: Query) -> dict[str, Timing]:
         """Return the timings by group, of whole days."""
         group = "''" if query.by is None else COLUMNS[query.by]
-        where, parameters = _write_filters(query.filters, COLUMNS)
+        where, parameters = write_filters(query.filters, COLUMNS)
         rows = self._db.execute(
             f"select {group}, {', '.join(MEASURES)} from timings_daily"  # noqa: S608 - our own names
             f" where day >= ? and day < ?{where}",
@@ -195,26 +197,3 @@ class OverviewReader:
             for place, each in enumerate(stored):
                 sums[place] += histograms.unpack(each)
         return {name: Timing(*sums) for name, sums in found.items()}
-
-
-def _write_filters(filters: Mapping[str, str], columns: Mapping[str, str]) -> tuple[str, list[str]]:
-    conditions = "".join(f" and {columns[name]} = ?" for name in filters)
-    return conditions, list(filters.values())
-
-
-def _divide(query: Query) -> Iterator[tuple[bool, str, str]]:
-    """Yield the parts of a period: whether the sums of days have it, from where, and to where."""
-    start, end = query.start, query.end
-    if query.hourly:
-        yield False, format_hour(start), format_hour(end)
-        return
-    first = start if start.hour == 0 else start.replace(hour=0) + DAY  # the first whole day
-    last = end.replace(hour=0)
-    if first >= last:
-        yield False, format_hour(start), format_hour(end)
-        return
-    if start < first:
-        yield False, format_hour(start), format_hour(first)
-    yield True, format_hour(first)[:10], format_hour(last)[:10]
-    if last < end:
-        yield False, format_hour(last), format_hour(end)

@@ -1,0 +1,92 @@
+"""The costs of a period or a session with other models, for the page and for JSON."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dashboard.overview.filters import Filters
+from dashboard.overview.periods import Period
+from metering.other_models import Exchange, ModelUse, Prices, list_candidates, price_all
+from runtime.errors import InvalidInputError
+from runtime.intervals import Interval
+from store.traces.sums.model_uses import read_model_uses, read_session_uses
+from store.traces.sums.overview_query import Query
+from store.traces.sums.overview_reader import OverviewReader
+
+METHOD = (
+    "The tokens are those of the calls as they were, at the list prices of both models: the cost of"
+    " each model is multiplied by what its tokens cost at the prices of the other, divided by what they"
+    " cost at its own. Web searches cost the same. Another model would have written other responses,"
+    " might have taken more or fewer calls, and may count tokens otherwise."
+)
+MAX_MODELS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """The use of one model, with what it would have cost with each of the others."""
+
+    use: ModelUse
+    others: Sequence[Exchange]
+
+    def find(self, other: str) -> Exchange | None:
+        """Return the cost with another model, None where it is the same one or a price is unknown."""
+        return next((each for each in self.others if each.other == other), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherModels:
+    """The costs of a choice of calls with other models. ``columns`` are the other models, the most
+    expensive first; ``at`` is the instant of the list prices."""
+
+    at: datetime
+    columns: Sequence[str] = ()
+    models: Sequence[Compared] = field(default=())
+
+    @property
+    def cents(self) -> float:
+        """Return the cost of all calls as they were."""
+        return sum(each.use.cents for each in self.models)
+
+    def total_with(self, other: str) -> float | None:
+        """Return the cost if one model had done all of it, None where a part of it is not known."""
+        total = 0.0
+        for each in self.models:
+            found = each.find(other)
+            if each.use.model != other and found is None and any(each.use.tokens.values()):
+                return None
+            total += each.use.cents if found is None else found.other_cents
+        return total
+
+
+def compare_models(uses: Sequence[ModelUse], prices: Prices, at: datetime) -> OtherModels:
+    """Return the comparison of what was used with all candidates."""
+    used = [use for use in uses if use.calls or use.cents][:MAX_MODELS]
+    columns = list_candidates((use.model for use in used), prices, at)
+    return OtherModels(
+        at=at,
+        columns=columns,
+        models=[Compared(use=use, others=price_all(use, columns, prices, at)) for use in used],
+    )
+
+
+def read_uses(db: sqlite3.Connection, period: Period, filters: Filters) -> Sequence[ModelUse]:
+    """Return the use of each model in a period, or in one session, which is read with all its calls.
+
+    Raises sqlite3.Error, and InvalidInputError for filters that no sums are kept by."""
+    if (session := filters.values.get("session")) is not None:
+        if len(filters.values) > 1:
+            raise InvalidInputError("a session cannot be filtered any further", "session")
+        return read_session_uses(db, session)
+    if "agent" in filters.values:
+        raise InvalidInputError("costs with other models are not kept by agent", "agent")
+    if not OverviewReader(db).is_ready:
+        return ()
+    return read_model_uses(db, ask(period.elapsed, filters))
+
+
+def ask(interval: Interval, filters: Filters) -> Query:
+    """Return the query for a time under filters."""
+    values = {str(name): value for name, value in filters.values.items()}
+    return Query(start=interval.start, end=interval.end, filters=values)
