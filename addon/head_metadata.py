@@ -8,6 +8,7 @@ from addon import headers
 from addon.redaction import drop_credential, redact_query
 from metering.billing import classify_credential
 from metering.client_hints import collect_hints, keep_identifiers
+from metering.limit_windows import fingerprint_account
 from metering.rate_limits import collect_limits
 from metering.request_facts import (
     NO_FACTS,
@@ -96,6 +97,9 @@ class RequestMetadata:
             bill_to=drop_credential(facts.bill_to),
             free_containers=facts.free_containers,
             record=record,
+            account_hmac=fingerprint_account(facts.account_id, endpoint.organization_id)
+            if facts.account_id
+            else None,
         )
         return _without_text(head) if endpoint.metadata_only else head
 

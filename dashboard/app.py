@@ -26,6 +26,7 @@ from dashboard.export.pages import SharePages
 from dashboard.help.pages import HelpPages
 from dashboard.home.pages import HomePages
 from dashboard.kept_connections import KeptConnections
+from dashboard.limits.pages import LimitPages
 from dashboard.live.pages import LivePages
 from dashboard.mail.mailer import Mailer
 from dashboard.overview.pages import OverviewPages
@@ -65,6 +66,7 @@ class CallPages:
         self._context = ContextPages(visitors, forwarding)
         self._home = HomePages(settings, visitors, connections)
         self._overview = OverviewPages(settings, visitors, connections)
+        self._limits = LimitPages(settings, visitors, connections)
         self._live = LivePages(settings, visitors, connections)
         prices = PagePrices(settings.prices)
         self._models = ModelPages(settings, visitors, connections, prices)
@@ -86,6 +88,7 @@ class CallPages:
         return [
             *self._home.routes(),
             *self._overview.routes(),
+            *self._limits.routes(),
             *self._live.routes(),
             # Before those of all other addresses of sessions and traces.
             *self._context.routes(),

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
+from dashboard.limits.documents import Limits
 from dashboard.overview.documents import Overview
 from dashboard.overview.filters import MAX_CHARS as MAX_FILTER_CHARS, Name
 from dashboard.overview.periods import DEFAULT_SPAN
@@ -143,6 +144,13 @@ PAGES = (
         summary="What a period or a session would have cost with another model.",
         query=_ModelsQuery,
         response=SavingsModels,
+    ),
+    JsonPage(
+        path="/limits.json",
+        name="listLimits",
+        summary="How much of each window of a subscription is left.",
+        query=NoFields,
+        response=Limits,
     ),
     JsonPage(
         path="/search.json",

@@ -2,7 +2,8 @@
 
 There are two kinds. Limits on requests and tokens per minute come with a limit, what remains of it and
 when it is full again. Those of a subscription ("unified") come with the share of a window of five hours
-or seven days that is used, and with what covers the call.
+or seven days that is used, and with what covers the call. The window ``7d_oi`` ("overage included")
+bounds the week of some models.
 
 A value that is not what it should be (negative, not finite, text) is treated as missing.
 """
@@ -18,11 +19,14 @@ from typing import Any, NamedTuple
 import orjson
 
 MAX_HEADERS, MAX_VALUE_CHARS = 40, 80
+# Of a subscription, those that have columns.
+WINDOWS = ("5h", "7d", "7d_oi")
 RETRY_AFTER, RETRY_AFTER_MS = "retry-after", "retry-after-ms"
 
 _NAME = re.compile(r"[a-z0-9_-]{1,60}")
 _MAX_DIGITS = 12
 _NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,20})?")
+_MINUS_ZERO = re.compile(r"-0(\.0{1,20})?")
 _EPOCH_S = re.compile(r"[0-9]{1,12}")
 _INSTANT_CHARS = len("2026-01-31T14:03:27Z")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
@@ -33,7 +37,8 @@ class RateLimits(NamedTuple):
 
     ``*_reset_at`` is an instant in UTC. ``unified_*_utilization`` is the share that is used, 1 for all of
     it. ``unified_claim`` names the limit that counts most, such as ``five_hour`` or ``overage``.
-    ``other`` is a JSON object with the rest of the family by name, without the common prefix."""
+    ``other`` is a JSON object with the rest of the family by name, without the common prefix.
+    ``account`` is stated by no header: it is the fingerprint of whose subscription it is."""
 
     requests_limit: int | None = None
     requests_remaining: int | None = None
@@ -56,11 +61,16 @@ class RateLimits(NamedTuple):
     unified_7d_status: str | None = None
     unified_7d_utilization: float | None = None
     unified_7d_reset_at: str | None = None
+    unified_7d_oi_status: str | None = None
+    unified_7d_oi_utilization: float | None = None
+    unified_7d_oi_reset_at: str | None = None
     overage_status: str | None = None
     overage_utilization: float | None = None
     overage_in_use: bool | None = None
+    overage_reset_at: str | None = None
     retry_after_s: float | None = None
     other: str | None = None
+    account: str | None = None
 
     @property
     def is_unified(self) -> bool:
@@ -70,6 +80,7 @@ class RateLimits(NamedTuple):
             or self.unified_claim is not None
             or self.unified_5h_utilization is not None
             or self.unified_7d_utilization is not None
+            or self.unified_7d_oi_utilization is not None
         )
 
     @property
@@ -146,7 +157,7 @@ def parse_limits(
 
 def _find_pause(headers: Mapping[str, str], received_s: float | None) -> float | None:
     """Return the seconds to wait that are not stated as a number of seconds."""
-    milliseconds = _parse_number(headers.get(RETRY_AFTER_MS, ""))
+    milliseconds = parse_number(headers.get(RETRY_AFTER_MS, ""))
     if milliseconds is not None:
         return milliseconds / 1000
     until_s = _parse_date(headers.get(RETRY_AFTER, ""))
@@ -160,7 +171,10 @@ def _parse_count(text: str) -> int | None:
     return int(text) if is_count else None
 
 
-def _parse_number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
+    """Return a number that is not negative, None for any other text."""
+    if _MINUS_ZERO.fullmatch(text):  # upstream rounds a share that is a little below nothing
+        return 0.0
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
@@ -175,7 +189,8 @@ def _parse_date(text: str) -> float | None:
         return None
 
 
-def _parse_word(text: str) -> str | None:
+def parse_word(text: str) -> str | None:
+    """Return a word, None for any other text."""
     return text if _WORD.fullmatch(text) else None
 
 
@@ -184,7 +199,7 @@ def _parse_flag(text: str) -> bool | None:
 
 
 @lru_cache(maxsize=1_000)  # many calls state the same ones
-def _parse_instant(text: str) -> str | None:
+def parse_instant(text: str) -> str | None:
     """Return ``YYYY-MM-DDTHH:MM:SSZ`` for an ISO 8601 text or for seconds since 1970."""
     try:
         if _EPOCH_S.fullmatch(text):
@@ -207,23 +222,24 @@ type _Column = tuple[str, Callable[[str], object]]
 def _list_columns() -> dict[str, _Column]:
     """Return the column and the reading of each header."""
     columns: dict[str, _Column] = {
-        "unified-status": ("unified_status", _parse_word),
-        "unified-representative-claim": ("unified_claim", _parse_word),
-        "unified-reset": ("unified_reset_at", _parse_instant),
-        "unified-overage-status": ("overage_status", _parse_word),
-        "unified-overage-utilization": ("overage_utilization", _parse_number),
+        "unified-status": ("unified_status", parse_word),
+        "unified-representative-claim": ("unified_claim", parse_word),
+        "unified-reset": ("unified_reset_at", parse_instant),
+        "unified-overage-status": ("overage_status", parse_word),
+        "unified-overage-utilization": ("overage_utilization", parse_number),
         "unified-overage-in-use": ("overage_in_use", _parse_flag),
-        RETRY_AFTER: ("retry_after_s", _parse_number),
+        "unified-overage-reset": ("overage_reset_at", parse_instant),
+        RETRY_AFTER: ("retry_after_s", parse_number),
     }
     for kind in ("requests", "tokens", "input-tokens", "output-tokens"):
         name = kind.replace("-", "_")
         columns[f"{kind}-limit"] = (f"{name}_limit", _parse_count)
         columns[f"{kind}-remaining"] = (f"{name}_remaining", _parse_count)
-        columns[f"{kind}-reset"] = (f"{name}_reset_at", _parse_instant)
-    for window in ("5h", "7d"):
-        columns[f"unified-{window}-status"] = (f"unified_{window}_status", _parse_word)
-        columns[f"unified-{window}-utilization"] = (f"unified_{window}_utilization", _parse_number)
-        columns[f"unified-{window}-reset"] = (f"unified_{window}_reset_at", _parse_instant)
+        columns[f"{kind}-reset"] = (f"{name}_reset_at", parse_instant)
+    for window in WINDOWS:
+        columns[f"unified-{window}-status"] = (f"unified_{window}_status", parse_word)
+        columns[f"unified-{window}-utilization"] = (f"unified_{window}_utilization", parse_number)
+        columns[f"unified-{window}-reset"] = (f"unified_{window}_reset_at", parse_instant)
     # As arguments, names that are of the class themselves are found at once, others one by one.
     return {header: (sys.intern(name), parse) for header, (name, parse) in columns.items()}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from wire.block import CacheTtl
-from wire.json_reading import as_object
+from wire.json_reading import as_object, parse_object
 from wire.json_weight import is_light
 from wire.request import Request, ThreadStep, read_thread
 from wire.request_fields import CACHE_TTL, FREE_CONTAINERS, TITLE, find_longest_ttl, read_fields
@@ -29,12 +29,13 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9._:@/-]{1,100}")
 
 # Claude Code before it sent a header: user_<hash>_account_<uuid>_session_<uuid>
 _SESSION = re.compile(r"_session_([0-9A-Za-z-]+)$")
+_ACCOUNT = re.compile(r"_account_([0-9A-Za-z-]+)_session_")
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class RequestFacts:
     """The facts of one request. None stands for a field that is missing or of another type than it
-    should be."""
+    should be. ``account_id`` is stored nowhere, only a fingerprint of it."""
 
     model: str | None = None
     session_id: str | None = None
@@ -49,6 +50,7 @@ class RequestFacts:
     thread_previous_id: str | None = None
     bill_to: str | None = None
     free_containers: bool | None = None
+    account_id: str | None = None
 
 
 NO_FACTS = RequestFacts()
@@ -105,9 +107,10 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
     tool_count = _as_number(fields.get("tools"))
     has_no_tools = message_count is not None and "tools" not in fields
     thread = read_thread(fields.get("thread"))
+    user = _read_user(fields.get("metadata"))
     return RequestFacts(
         model=_as_name(fields.get("model")),
-        session_id=_find_session(fields.get("metadata")),
+        session_id=_as_name(user.get("session_id")),
         max_tokens=_as_number(fields.get("max_tokens")),
         message_count=message_count,
         tool_count=0 if has_no_tools else tool_count,
@@ -119,22 +122,22 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
         thread_previous_id=_as_name(thread.previous_id),
         bill_to=_as_name(fields.get("billing_policy")),
         free_containers=FREE_CONTAINERS in fields or None,
+        account_id=_as_name(user.get("account_uuid")),
     )
 
 
-def _find_session(metadata: object) -> str | None:
-    """Return the session in ``metadata.user_id``, which ends with it, or is JSON that has it."""
+def _read_user(metadata: object) -> Mapping[str, object]:
+    """Return what ``metadata.user_id`` names: JSON, or a text that ends with account and session."""
     user_id = as_object(metadata).get("user_id")
     if not isinstance(user_id, str) or len(user_id) > MAX_USER_ID_CHARS:
-        return None
+        return {}
     if not user_id.lstrip().startswith("{"):
-        found = _SESSION.search(user_id)
-        return _as_name(found[1]) if found else None
-    try:
-        fields = orjson.loads(user_id.encode("utf-8", "replace"))
-    except orjson.JSONDecodeError:
-        return None
-    return _as_name(fields.get("session_id"))
+        session, account = _SESSION.search(user_id), _ACCOUNT.search(user_id)
+        return {
+            "session_id": session[1] if session else None,
+            "account_uuid": account[1] if account else None,
+        }
+    return parse_object(user_id.encode("utf-8", "replace")) or {}
 
 
 def _as_name(value: object) -> str | None:

@@ -32,12 +32,13 @@ from metering.client_hints import (
 )
 from metering.cut_streams import estimate_usage
 from metering.entry import Outcome, UsageLogEntry, sum_estimates
+from metering.limit_windows import fingerprint_account, name_account
 from metering.metadata_only import drop_text
 from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.rate_limits import parse_limits
-from metering.request_facts import make_facts
+from metering.request_facts import RequestFacts, make_facts
 from metering.usage import Usage, read_usage
 from recorder.output_sizes import ConstantSizes, SizeSource
 from recorder.recorded_calls import RecordedCall
@@ -129,6 +130,10 @@ def make_recorded(
     ttfb_ms = _round(exchange.ttfb_ms)
     received_s = created_at.timestamp() + (ttfb_ms or 0) / 1000
     limits = parse_limits(response.rate_limits, received_s) if response else None
+    if response is not None and limits is not None and limits.is_unified:
+        limits = limits._replace(
+            account=_find_account(head, facts, response.upstream_organization_id)
+        )
     hints = _read_hints(head)
     keeps_bodies = not head.metadata_only
     has_request = exchange.request_body is not None
@@ -209,6 +214,20 @@ def make_recorded(
         response=response_body.text,
         read_request=read_request,
     )
+
+
+def _find_account(
+    head: RequestHead, facts: RequestFacts, upstream_organization_id: str | None
+) -> str | None:
+    """Return whose subscription a call uses: an account, or a credential where the call names none.
+
+    The credential of an account is another one whenever the client renews its token."""
+    account_hmac = head.account_hmac
+    if account_hmac is None and facts.account_id:
+        account_hmac = fingerprint_account(facts.account_id, head.organization_id)
+    if account_hmac is None:
+        return clean_text(head.credential_hmac)
+    return name_account(account_hmac, upstream_organization_id)
 
 
 def _read_hints(head: RequestHead) -> dict[str, str]:

@@ -24,7 +24,12 @@ _HINTS = {
     TRACE_ID: "Trace id",
 }
 # What upstream calls the limits of a subscription, as they are called here.
-_CLAIMS = {"five_hour": "5 hours", "seven_day": "7 days", "overage": "extra usage"}
+_CLAIMS = {
+    "five_hour": "5 hours",
+    "seven_day": "7 days",
+    "seven_day_overage_included": "7 days with extra usage",
+    "overage": "extra usage",
+}
 
 
 def list_hints(hints: str | None) -> Iterator[Fact]:
@@ -75,7 +80,18 @@ def _list_stated(limits: RateLimits) -> Iterator[Fact]:
             limits.unified_7d_status,
             limits.unified_7d_reset_at,
         ),
-        ("Extra usage", limits.overage_utilization, limits.overage_status, None),
+        (
+            "Subscription, 7 days with extra usage",
+            limits.unified_7d_oi_utilization,
+            limits.unified_7d_oi_status,
+            limits.unified_7d_oi_reset_at,
+        ),
+        (
+            "Extra usage",
+            limits.overage_utilization,
+            limits.overage_status,
+            limits.overage_reset_at,
+        ),
     ):
         if used is not None or status is not None:
             yield Fact(label=label, text=_used(used, status), note=_reset(reset_at))

@@ -81,7 +81,8 @@ class RequestHead:
     """The facts of a request that the proxy knows before it is forwarded. Header values are as
     received, None when absent. ``request_bytes`` is the size of the body on the wire,
     ``path_query`` the path below the slug with its query, without credentials. Of the credential
-    only its kind is kept. ``client_hints`` are those of ``metering.client_hints``.
+    only its kind is kept. ``client_hints`` are those of ``metering.client_hints``. ``account_hmac``
+    is the fingerprint of the account that a body names which is not kept.
 
     New fields go to the end and have a default: the files of an older proxy lack them."""
 
@@ -119,6 +120,7 @@ class RequestHead:
     bill_to: str | None = None
     free_containers: bool | None = None
     record: Record = "messages"
+    account_hmac: str | None = None
 
     @property
     def facts(self) -> RequestFacts:

@@ -30,7 +30,7 @@ from store.traces.bodies.bodies import (
     RequestPreparer,
     StoredBodies,
 )
-from store.traces.calls import costs, judgements, rate_limits, upstream_objects
+from store.traces.calls import costs, judgements, limit_readings, rate_limits, upstream_objects
 from store.traces.calls.judgements import StoredCall
 from store.traces.maintenance import erasing, retention, verify
 from store.traces.maintenance.criteria import Criteria
@@ -178,6 +178,7 @@ class TraceDatabase:
                 if entry.rate_limits is not None
             ),
         )
+        limit_readings.write_readings(self.connection, (entry for _, entry in new))
         for _, entry in new:
             if entry.output_size is not None and entry.model is not None:
                 output_sizes.write_size(self.connection, entry.model, entry.output_size)

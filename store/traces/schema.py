@@ -685,3 +685,33 @@ def m004_what_was_done(db: Database) -> None:
 def m008_unnamed_containers(db: Database) -> None:
     """Tell calls that ran code and were cut before they named the container."""
     add_to_usage(db, {"container_unnamed": "integer"})
+
+
+@migrations()
+def m009_windows_of_subscriptions(db: Database) -> None:
+    """Keep what is stated of more windows of a subscription, and of each window what was stated lately.
+
+    A table of its own for the latter, because the windows of an account are looked at on each visit of the
+    home page, and ``rate_limits`` has a row for each call. A share has two decimals, so that the rows of
+    a window are few. ``resets_at`` is empty where it was not stated."""
+    for name, kind in (
+        ("unified_7d_oi_status", "text"),
+        ("unified_7d_oi_utilization", "real"),
+        ("unified_7d_oi_reset_at", "text"),
+        ("overage_reset_at", "text"),
+        ("account", "text"),
+    ):
+        db.execute(f"alter table rate_limits add column {name} {kind}")
+    db.execute("""
+        create table limit_readings (
+            account text not null,
+            window text not null,           -- 5h, 7d, 7d_oi, ...
+            resets_at text not null,
+            used real not null,
+            status text,
+            first_read_at text not null,
+            last_read_at text not null,
+            primary key (account, window, resets_at, used)
+        ) without rowid
+    """)
+    db.execute("create index limit_readings_last_read_at on limit_readings (last_read_at)")

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from addon.head_metadata import RequestMetadata, ResponseMetadata
+from metering.limit_windows import fingerprint_account
 from metering.request_facts import RequestFacts
 from store.spool import reader
 from store.spool.format import Ending, ResponseHead
@@ -180,7 +181,7 @@ TEXT_AND_NUMBERS = {
     "cache_control": {"type": "ephemeral"},
     "stream": True,
     "system": "private text",
-    "metadata": {"user_id": "user_ab_account__session_5f3c"},
+    "metadata": {"user_id": "user_private_account_4711_session_5f3c"},
     "thread": {"type": "continue", "previous_message_id": "msg_1"},
     "billing_policy": {"type": "billing_policy", "bill_to": "user_profile"},
     "tools": [{"name": "private_tool"}],
@@ -194,10 +195,11 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, open_capture, 
     open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
     (waiting,) = reader.find_waiting(tmp_path / "spool")
     assert b"private" not in waiting.path.read_bytes()
-    assert b"account" not in waiting.path.read_bytes()
+    assert b"4711" not in waiting.path.read_bytes()
     exchange = reader.read_exchange(waiting.path)
     assert exchange is not None
     assert (exchange.head.request_model, exchange.head.session_id) == ("claude-x", "5f3c")
+    assert exchange.head.account_hmac == fingerprint_account("4711", ENDPOINT.organization_id)
     assert exchange.head.facts == RequestFacts(
         model="claude-x",
         max_tokens=100,

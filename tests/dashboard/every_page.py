@@ -24,6 +24,7 @@ def list_pages(call_ids: Sequence[int], session: str) -> Iterator[str]:
         "/search.json?q=the",
         "/savings?span=90d",
         "/savings.json?span=90d",
+        "/limits.json",
         "/settings",
         *(each.address for each in list_added()),
         "/traces",

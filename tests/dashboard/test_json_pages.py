@@ -9,6 +9,7 @@ from starlette.routing import Route
 from dashboard.json_pages import PAGES
 from dashboard.sessions.pages import JSON
 from manage.server import make_app
+from metering.rate_limits import RateLimits
 from runtime import clock
 from store.json_models import Error
 from store.traces.database import TraceDatabase
@@ -40,6 +41,8 @@ def recorded(settings, ann):
     ann.record(created_at=at, session_id="other", cost_cents=Decimal(3))
     ann.record(created_at=at, session_id="other", cost_cents=None, cost_items=())
     ann.record(created_at=at, session_id="other", model=None, outcome="upstream_timeout")
+    limits = RateLimits(unified_5h_utilization=0.5, unified_5h_reset_at=at[:19] + "Z")
+    ann.record(created_at=at, session_id="other", rate_limits=limits)
     with TraceDatabase(ann.path) as traces:
         assert not Indexer(traces.connection, time.monotonic).run(60)
 
@@ -56,6 +59,7 @@ QUERIES = {
     "/sessions/{session_id}/savings.json": ("",),
     "/savings.json": ("", "span=90d"),
     "/savings/models.json": ("", "period=30d&endpoint=default", "session=s1"),
+    "/limits.json": ("",),
     "/search.json": ("q=ship", "q=ship&limit=1&role=user", "q=call-1", ""),
 }
 

@@ -86,6 +86,35 @@ def test_limits_of_a_subscription_are_read():
     assert (limits.is_per_minute, limits.is_unified, limits.is_overage) == (False, True, False)
 
 
+def test_the_week_with_extra_usage_is_read():
+    stated = {
+        "anthropic-ratelimit-unified-7d_oi-status": "rejected",
+        "anthropic-ratelimit-unified-7d_oi-utilization": "1.0",
+        "anthropic-ratelimit-unified-7d_oi-reset": "1775973600",
+        "anthropic-ratelimit-unified-overage-reset": "1777593600",
+    }
+    limits = read(stated)
+    assert limits == RateLimits(
+        unified_7d_oi_status="rejected",
+        unified_7d_oi_utilization=1.0,
+        unified_7d_oi_reset_at="2026-04-12T06:00:00Z",
+        overage_reset_at="2026-05-01T00:00:00Z",
+    )
+    assert limits.is_unified
+
+
+@pytest.mark.parametrize("text", ["-0.0", "-0", "-0.00", "0.0"])
+def test_a_share_a_little_below_nothing_is_nothing(text):
+    limits = read({"anthropic-ratelimit-unified-5h-utilization": text})
+    assert limits is not None
+    assert str(limits.unified_5h_utilization) == "0.0"
+
+
+@pytest.mark.parametrize("text", ["-0.01", "-", "-0.", "--0", "-00"])
+def test_a_share_below_nothing_is_missing(text):
+    assert read({"anthropic-ratelimit-unified-5h-utilization": text}) is None
+
+
 @pytest.mark.parametrize(
     "changes",
     [

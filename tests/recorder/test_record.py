@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from metering import token_counts
 from metering.entry import UsageLogEntry
+from metering.limit_windows import fingerprint_account
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.rate_limits import RateLimits
@@ -667,6 +668,33 @@ def test_the_session_of_older_clients_is_in_the_request(user_id, session_id):
     request = json.dumps({"model": "m", "metadata": {"user_id": user_id}}).encode()
     assert make(request=request).session_id == session_id
     assert make(request=request, head={"session_id": "header"}).session_id == "header"
+
+
+UNIFIED = {"unified-status": "allowed", "unified-5h-utilization": "0.5"}
+
+
+def find_account(user_id, head=(), **changes):
+    response = replace(STREAM, rate_limits=UNIFIED, **changes)
+    body = json.dumps({"metadata": {"user_id": user_id}}).encode()
+    entry = make(response=response, request=body, head={"credential_hmac": "c", **dict(head)})
+    assert entry.rate_limits is not None
+    return entry.rate_limits.account
+
+
+def test_the_limits_of_a_subscription_are_those_of_the_account_that_the_client_names():
+    newer = json.dumps({"device_id": "d", "account_uuid": UUID, "session_id": "s"})
+    account = find_account(newer)
+    assert account == find_account(f"user_ab12_account_{UUID}_session_{UUID[::-1]}")
+    assert account == find_account("", {"account_hmac": fingerprint_account(UUID, "org")})
+    assert account != find_account(newer, upstream_organization_id="org-of-upstream")
+    assert UUID not in account
+
+
+@pytest.mark.parametrize(
+    "user_id", [json.dumps({"account_uuid": "", "session_id": "s"}), "{broken", "customer-17", None]
+)
+def test_where_the_client_names_no_account_they_are_those_of_the_credential(user_id):
+    assert find_account(user_id) == "c"
 
 
 @pytest.mark.parametrize(

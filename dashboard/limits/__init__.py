@@ -1,0 +1,1 @@
+"""The limits of subscriptions: how much of each window is left."""

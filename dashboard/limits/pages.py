@@ -1,0 +1,30 @@
+"""``/limits.json``: how much of each window of a subscription is left."""
+
+import sqlite3
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from dashboard import json_pages
+from dashboard.call_route import CallRoute
+from dashboard.limits.documents import Limits
+from dashboard.trace_work import TracePages
+from runtime import clock
+from store.traces.calls.limit_readings import read_states
+
+
+class LimitPages(TracePages):
+    """The limits of the subscriptions that the caller's organisation uses."""
+
+    def routes(self) -> list[BaseRoute]:
+        return [CallRoute("/limits.json", self.limits_json)]
+
+    async def limits_json(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+
+        def respond(connection: sqlite3.Connection | None) -> Response:
+            states = [] if connection is None else read_states(connection, clock.now())
+            return json_pages.respond(Limits.make(states))
+
+        return await self._work.run(caller, respond)
