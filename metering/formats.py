@@ -101,6 +101,13 @@ def format_calls(count: int) -> str:
     return format_number(count, "call")
 
 
+def format_objects(count: int) -> str:
+    """Return a number of managed sessions and dreams: ``2 managed sessions or dreams``."""
+    return (
+        f"{count:,} managed session{'' if count == 1 else 's'} or dream{'' if count == 1 else 's'}"
+    )
+
+
 def format_number(count: int, noun: str) -> str:
     """Return a number of things whose plural ends in s: ``1 database``, ``1,204 databases``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

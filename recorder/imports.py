@@ -8,7 +8,7 @@ from pathlib import Path
 from recorder.background import BackgroundWork
 from recorder.open_databases import OpenDatabases
 from store import call_imports
-from store.traces.calls.exported_call import LineError
+from store.traces.calls.line_fields import LineError
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,8 @@
-"""Calls that are handed over to be imported: lines of an export in files, which the recorder stores.
+"""Lines of an export that are handed over to be imported, in files that the recorder stores.
 
-Each file is one transaction: ``imports/<organization>/<id>.jsonl`` in the data directory. It goes once its
-calls are stored. One that is stored again changes nothing, since an entry is known by its id.
+Each is ``imports/<organization>/<id>.jsonl`` in the data directory; its calls are stored in one transaction,
+and it goes once all is stored. One that is stored again changes nothing, since an entry is known by its id,
+and a managed session or dream by its id and when it was read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,9 @@ from typing import Any
 import orjson
 
 from store.database import list_columns, open_readonly
-from store.traces.calls.exported_call import LineError, parse_line
+from store.traces.calls.exported_call import parse_document, parse_row
+from store.traces.calls.exported_object import is_object, parse_object_row
+from store.traces.calls.line_fields import LineError
 from store.traces.database import TraceDatabase
 
 FOLDER = "imports"
@@ -49,10 +52,15 @@ def store_file(traces: TraceDatabase, path: Path) -> None:
 
 
 def store_lines(traces: TraceDatabase, lines: Iterable[bytes]) -> None:
-    """Store the calls of lines, all or none. Raises LineError, sqlite3.Error."""
-    calls = list(map(parse_line, lines))
+    """Store what lines have, unless one of them is wrong. Raises LineError, sqlite3.Error."""
+    rows = list(map(parse_document, lines))
+    objects = [parse_object_row(row) for row in rows if is_object(row)]
+    calls = [parse_row(row) for row in rows if not is_object(row)]
     judged = [call.judgement for call in calls if call.judgement is not None]
-    traces.insert([call.entry for call in calls], judged)
+    if calls:
+        traces.insert([call.entry for call in calls], judged)
+    for each in objects:
+        traces.write_upstream_objects(each.reading, [each.found])
 
 
 def find_known(traces: Path, entry_ids: Sequence[str]) -> set[str]:

@@ -28,12 +28,13 @@ from manage.cli.export import (
     check_can_write,
     open_private,
     write_entries,
+    write_objects,
 )
 from manage.cli.follow import Followed, Follower
 from manage.cli.parameters import Choice, Whole
 from manage.cli.periods import Instant, find_instants, period_options
 from manage.cli.terminal import Colour, paint
-from metering.formats import format_calls
+from metering.formats import format_calls, format_objects
 from runtime.safe_text import terminal_line
 from store.traces.calls.call_line import format_entry
 from store.traces.calls.call_list import make_item
@@ -104,6 +105,10 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
 @click.option("--model", help="Only this model; * and ? are wildcards.")
 @click.option("--bodies", is_flag=True, help="Include request_body and response_body.")
 @click.option(
+    "--objects", is_flag=True,
+    help="Write managed sessions and dreams in the place of calls, with the columns of upstream_objects.",
+)  # fmt: skip
+@click.option(
     "--format", "kind", type=Choice(["jsonl", "csv", "parquet", "json"]),
     help="JSON lines (jsonl), CSV, Parquet, or one JSON document."
     "  [default: by the file's name, else jsonl]",
@@ -127,6 +132,7 @@ def export(
     slugs: tuple[str, ...],
     model: str | None,
     bodies: bool,
+    objects: bool,
     kind: Format | None,
     output: Path | None,
     raw_csv: bool,
@@ -150,6 +156,7 @@ def export(
       taximeter export --since 2026-01-31T18:00 --until 2026-01-31T19:00 -o 18.csv
       taximeter export --since 2026-01-01 --until 2026-02-01 -o month.parquet
       taximeter export --slug default --model 'claude-opus-*' --bodies
+      taximeter export --objects -o sessions-and-dreams.csv
       taximeter export --since 1d --json | jq '[.items[].cost_cents] | add'
       taximeter export --since 7d --base-url https://meter.example.org
     """
@@ -161,6 +168,8 @@ def export(
         kind = "json"
     if kind is None:
         kind = _find_format(output)
+    if objects and (bodies or model is not None):
+        raise click.UsageError("--objects has no calls, which --bodies and --model are about")
     first, end = find_instants(from_day, to_day, since, until)
     only = given(since=first, until=end, slugs=",".join(slugs) or None, model=model)
     if kind == "parquet" and output is None and sys.stdout.isatty():
@@ -169,20 +178,18 @@ def export(
         check_can_write(kind)
         with open_all(base_url, data_dir) as backends, _open_output(output) as stream:
             check_slugs(backends, slugs)
-            entries = write_entries(
-                stream,
-                backends,
-                kind,
-                raw_csv=raw_csv,
-                bodies="yes" if bodies else "no",
-                **only,
-            )
+            if objects:
+                count = write_objects(stream, backends, kind, raw_csv=raw_csv, **only)
+            else:
+                whole = {**only, "bodies": "yes" if bodies else "no"}
+                count = write_entries(stream, backends, kind, raw_csv=raw_csv, **whole)
     if output is None:
         return
     if as_json:
-        print_json({"entries": entries, "file": str(output)})
+        print_json({"objects" if objects else "entries": count, "file": str(output)})
     else:
-        click.echo(f"Wrote {format_calls(entries)} to {terminal_line(str(output))}.")
+        written = format_objects(count) if objects else format_calls(count)
+        click.echo(f"Wrote {written} to {terminal_line(str(output))}.")
 
 
 def _find_format(output: Path | None) -> Format:

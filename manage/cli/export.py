@@ -1,4 +1,6 @@
-"""Export of entries as JSON lines, CSV, Parquet or one JSON document, one page in memory at a time."""
+"""Export of entries, or managed sessions and dreams, as JSON lines, CSV, Parquet or a JSON document.
+
+One page is in memory at a time."""
 
 import csv
 import io
@@ -6,18 +8,23 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO, Literal, TextIO
+from typing import Any, BinaryIO, Literal, TextIO
 
-from manage.api.call_operations import MAX_CALLS, list_calls
+from manage.api.call_operations import list_calls
+from manage.api.object_operations import list_objects
+from manage.api.operation import Operation
 from manage.cli.backend import ENDLESS, Backend
 from manage.cli.console import BackendError
 from runtime import clock
 from runtime.csv_cells import neutralize
 from runtime.installing import explain_missing
 from store.traces.calls.reader import BODIES, Row
+
+MAX_ROWS = 1000  # of a page, which ends sooner where rows are large
 
 type Format = Literal["jsonl", "csv", "parquet", "json"]
 
@@ -40,8 +47,53 @@ def write_entries(
 
     ``only``: fields of the request for them. ``raw_csv``: leave cells of CSV as they are that a spreadsheet
     would execute. Raises sqlite3.Error, OSError, ControlError and BackendError."""
-    entries = _Counted(_iter_entries(backends, only))
-    columns = _find_columns(backends, only)
+    return _write(output, _List(list_calls, backends, only), kind, raw_csv=raw_csv)
+
+
+def write_objects(
+    output: BinaryIO,
+    backends: Sequence[Backend],
+    kind: Format,
+    *,
+    raw_csv: bool = False,
+    **only: object,
+) -> int:
+    """Write managed sessions and dreams in the place of calls, by their ids. As ``write_entries``."""
+    return _write(output, _List(list_objects, backends, only), kind, raw_csv=raw_csv)
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """A list of the API, of several backends. ``only``: fields of the request for it."""
+
+    operation: Operation[Any, Any]
+    backends: Sequence[Backend]
+    only: Mapping[str, object]
+
+    def iter_rows(self) -> Iterator[Row]:
+        """Yield all rows, a page in memory at a time."""
+        for backend in self.backends:
+            page = backend.call(self.operation, limit=MAX_ROWS, **self.only)
+            yield from map(dict, page.items)
+            while (cursor := page.next_cursor) is not None:
+                page = backend.call(self.operation, cursor=cursor, limit=MAX_ROWS, **self.only)
+                if page.next_cursor == cursor:
+                    raise BackendError(ENDLESS)
+                yield from map(dict, page.items)
+
+    def find_columns(self) -> dict[str, str]:
+        """Return the columns of all databases together, with the types that their schema declares: a
+        database of an older version may lack some columns."""
+        columns: dict[str, str] = {}
+        # Without bodies: the first call may have large ones.
+        only = {**self.only, "bodies": "no"} if "bodies" in self.only else self.only
+        for backend in self.backends:
+            columns |= backend.call(self.operation, limit=1, **only).columns
+        return columns | (dict.fromkeys(BODIES, "text") if self.only.get("bodies") == "yes" else {})
+
+
+def _write(output: BinaryIO, rows: _List, kind: Format, *, raw_csv: bool) -> int:
+    entries, columns = _Counted(rows.iter_rows()), rows.find_columns()
     if kind == "parquet":
         _write_parquet(output, entries, columns)
         return entries.count
@@ -77,27 +129,6 @@ class _Counted:
         for row in self._rows:
             self.count += 1
             yield row
-
-
-def _iter_entries(backends: Iterable[Backend], only: Mapping[str, object]) -> Iterator[Row]:
-    for backend in backends:
-        page = backend.call(list_calls, limit=MAX_CALLS, **only)
-        yield from map(dict, page.items)
-        while (cursor := page.next_cursor) is not None:
-            page = backend.call(list_calls, cursor=cursor, limit=MAX_CALLS, **only)
-            if page.next_cursor == cursor:
-                raise BackendError(ENDLESS)
-            yield from map(dict, page.items)
-
-
-def _find_columns(backends: Iterable[Backend], only: Mapping[str, object]) -> dict[str, str]:
-    """Return the columns of all databases together, with the types that their schema declares: a database
-    of an older version may lack some columns."""
-    columns: dict[str, str] = {}
-    for backend in backends:
-        # Without bodies: the first call may have large ones.
-        columns |= backend.call(list_calls, limit=1, **{**only, "bodies": "no"}).columns
-    return columns | (dict.fromkeys(BODIES, "text") if only.get("bodies") == "yes" else {})
 
 
 def _write_parquet(output: BinaryIO, rows: Iterable[Row], columns: Mapping[str, str]) -> None:

@@ -25,8 +25,11 @@ from manage.cli.importing import (
     import_options,
     open_import,
 )
-from metering.formats import format_calls, format_count
-from store.traces.calls.exported_call import ExportedCall, LineError, parse_line
+from metering.formats import format_count
+from store.traces.calls.exported_call import parse_document, parse_row
+from store.traces.calls.exported_object import is_object, parse_object_row
+from store.traces.calls.line_fields import LineError
+from store.traces.calls.reader import Row
 
 OTHER_ORGANIZATION = "other_organization"
 
@@ -45,8 +48,10 @@ def file(
 
     They become calls of your organisation on this machine, as they were recorded: with bodies, costs
     and sessions, and they count in all sums. A call that is there already is left as it is, so an
-    import that was interrupted is finished by running it again. FILE is - for standard input. The
-    service may run meanwhile. Of several nodes, run it on each that keeps calls.
+    import that was interrupted is finished by running it again. Managed sessions and dreams that
+    `export --objects` has written as JSON lines are imported too; their newest counts stay. FILE is -
+    for standard input. The service may run meanwhile. Of several nodes, run it on each that keeps
+    calls.
 
     \b
     Examples:
@@ -92,28 +97,44 @@ class _Import:
     def _add(self, line: bytes) -> None:
         if not line.strip():
             return
-        call = parse_line(line)
-        if self.only is not None and call.organization_id != self.only:
-            self.result.left_out[OTHER_ORGANIZATION] += 1
+        row = parse_document(line)
+        if is_object(row):
+            found = parse_object_row(row)
+            if self._is_wanted(found.organization_id):
+                reading = found.reading
+                named = self._translate(line, row, reading.slug, reading.proxy_endpoint_id)
+                self.writer.add_object(found.found.object_id, reading.read_at, named)
             return
-        self.source = self.source or call.organization_id
-        if call.organization_id != self.source:
+        call = parse_row(row)
+        if self._is_wanted(call.organization_id):
+            entry = call.entry
+            named = self._translate(line, row, entry.slug, entry.proxy_endpoint_id)
+            self.writer.add(entry.entry_id, named)
+
+    def _is_wanted(self, organization_id: str) -> bool:
+        """Return whether lines of an organisation are imported, and count those that are not.
+
+        Raises LineError for a second organisation where none was chosen."""
+        if self.only is not None and organization_id != self.only:
+            self.result.left_out[OTHER_ORGANIZATION] += 1
+            return False
+        self.source = self.source or organization_id
+        if organization_id != self.source:
             raise LineError(
-                f"it is of another organisation ({call.organization_id}) than the lines before"
+                f"it is of another organisation ({organization_id}) than the lines before"
                 f" ({self.source}): choose one with --organization"
             )
-        self.writer.add(call.entry.entry_id, self._translate(line, call))
+        return True
 
-    def _translate(self, line: bytes, call: ExportedCall) -> bytes:
-        """Return the line with the endpoint that has the call's slug here, if there is one."""
-        entry = call.entry
-        here = self.target.endpoints.get(entry.slug)
-        if here is None or here.id == entry.proxy_endpoint_id:
+    def _translate(self, line: bytes, row: Row, slug: str, endpoint_id: str) -> bytes:
+        """Return the line with the endpoint that has the slug here, if there is one."""
+        here = self.target.endpoints.get(slug)
+        if here is None or here.id == endpoint_id:
             return line.strip()
-        return orjson.dumps(orjson.loads(line) | {"proxy_endpoint_id": here.id})
+        return orjson.dumps(row | {"proxy_endpoint_id": here.id})
 
     def _explain(self, number: int, error: LineError) -> str:
-        done = format_calls(self.result.new)
+        done = self.result.describe_new()
         return (
             f"line {format_count(number)} cannot be imported: {error}. Of the lines before it {done}"
             f" {'was' if self.result.new == 1 else 'were'} imported{self.result.describe_others()};"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import click
 
@@ -25,11 +25,12 @@ from manage.cli.console import (
     user_option,
 )
 from manage.cli.import_store import ImportStore
-from metering.formats import format_calls, format_count
+from metering.formats import format_calls, format_count, format_objects
 from runtime.settings import Settings
 from store import call_imports
 from store.control.endpoints import ProxyEndpoint, make_not_found
 from store.copies import find_copies
+from store.traces.calls.exported_object import find_known_objects
 from store.traces.paths import trace_path
 
 GROUP_CALLS = 200
@@ -72,9 +73,12 @@ class Target:
 
 @dataclass(slots=True)
 class Result:
-    """The calls of an import by what became of them. ``left_out`` counts by reason."""
+    """The calls, managed sessions and dreams of an import by what became of them.
+
+    ``left_out`` counts by reason, ``new_objects`` are those of ``new`` that are no calls."""
 
     new: int = 0
+    new_objects: int = 0
     already_there: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -86,8 +90,13 @@ class Result:
             "left_out": dict(self.left_out),
         }
 
+    def describe_new(self) -> str:
+        """Return what was imported, as a part of a sentence."""
+        calls = format_calls(self.new - self.new_objects)
+        return f"{calls} and {format_objects(self.new_objects)}" if self.new_objects else calls
+
     def describe_others(self) -> str:
-        """Return what is said of calls that were there already or are left out, after the new ones."""
+        """Return what is said of what was there already or is left out, after the new ones."""
         others = [(self.already_there, "there already")]
         others += [(count, f"left out ({why})") for why, count in sorted(self.left_out.items())]
         return "".join(
@@ -101,7 +110,7 @@ class Result:
         if as_json:
             print_json(self.make_document())
         else:
-            click.echo(f"Imported {format_calls(self.new)}{self.describe_others()}.")
+            click.echo(f"Imported {self.describe_new()}{self.describe_others()}.")
 
 
 def import_options(command: Command) -> Command:
@@ -119,6 +128,11 @@ def open_import(user: str | None, data_dir: str | None) -> Iterator[tuple[Target
             yield target, store
 
 
+class _ObjectLine(NamedTuple):
+    read_at: str
+    line: bytes
+
+
 class Writer:
     """Stores calls in groups, and leaves out those that are there already: by their entry ids, and by the
     message of upstream where that is given, so that it counts once."""
@@ -133,6 +147,7 @@ class Writer:
         self._own_prefix = own_prefix
         self._group: dict[str, bytes] = {}  # lines of an export by entry id
         self._messages: dict[str, str] = {}  # ids of messages by entry id
+        self._objects: dict[str, _ObjectLine] = {}
         self._bytes = 0
 
     def add(self, entry_id: str, line: bytes, message_id: str | None = None) -> None:
@@ -143,18 +158,35 @@ class Writer:
         self._group[entry_id] = line
         if message_id is not None:
             self._messages[entry_id] = message_id
+        self._take(line)
+
+    def add_object(self, object_id: str, read_at: str, line: bytes) -> None:
+        """Take a managed session or dream to be stored, as it was read last. Raises as ``add`` does."""
+        if object_id in self._objects:
+            self._result.already_there += 1
+            if self._objects[object_id].read_at >= read_at:
+                return
+        self._objects[object_id] = _ObjectLine(read_at, line)
+        self._take(line)
+
+    def _take(self, line: bytes) -> None:
         self._bytes += len(line)
-        if len(self._group) >= GROUP_CALLS or self._bytes >= GROUP_BYTES:
+        if len(self._group) + len(self._objects) >= GROUP_CALLS or self._bytes >= GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Store what was taken and is not there yet. Raises as ``add`` does."""
         known = call_imports.find_known(self._path, list(self._group)) | self._find_copies()
+        read_at = {object_id: each.read_at for object_id, each in self._objects.items()}
+        known_objects = find_known_objects(self._path, read_at)
         new = [line for entry_id, line in self._group.items() if entry_id not in known]
-        if new:
-            self._store.store(new)
-        self._result.new += len(new)
-        self._result.already_there += len(known)
+        objects = [each.line for id_, each in self._objects.items() if id_ not in known_objects]
+        if new or objects:
+            self._store.store(new + objects)
+        self._result.new += len(new) + len(objects)
+        self._result.new_objects += len(objects)
+        self._result.already_there += len(known) + len(known_objects)
+        self._objects.clear()
         self._group.clear()
         self._messages.clear()
         self._bytes = 0

@@ -37,6 +37,7 @@ from store.control.people import Caller, Member, Organization
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.spool.unrecorded import count_unrecorded
 from store.traces.calls.call_list import CallPage, read_calls
+from store.traces.calls.exported_object import ObjectPage, read_objects
 from store.traces.calls.reader import EntryFilter
 from store.traces.calls.run_report import RunReport, read_run
 from store.traces.paths import trace_path
@@ -388,6 +389,15 @@ class Management:
         return read_calls(
             path, caller.organization_id, only, cursor, limit, with_bodies=with_bodies
         )
+
+    def list_objects(
+        self, caller: Caller, only: EntryFilter, cursor: str | None, limit: int
+    ) -> ObjectPage:
+        """Return a page of the managed sessions and dreams of the caller's organisation.
+
+        Raises InvalidCursorError."""
+        path = self.trace_path_of(caller)
+        return read_objects(path, caller.organization_id, only, cursor, limit)
 
     def run_usage(self, caller: Caller, run_id: str) -> RunReport:
         """Return the totals of one run in the caller's organisation, zeros where it made no call.

@@ -9,27 +9,28 @@ import base64
 import binascii
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from decimal import Decimal
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeAliasType, Union, get_args, get_origin, get_type_hints
 
 import orjson
 
 from metering.entry import CostItem, UsageLogEntry
 from metering.rate_limits import RateLimits
 from metering.token_counts import TokenCounts
-from runtime import clock
 from store.traces.calls import cache_breaks, costs, rate_limits
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.judgements import Judgement
+from store.traces.calls.line_fields import (
+    LineError,
+    is_instant,
+    list_fields,
+    read_field,
+    read_fields,
+)
 from store.traces.calls.reader import BODIES, Row
 
 DETAILS = ("cost_items", "rate_limits", "predecessor", "cache_break")
 _ENTRY_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
-_MAX_INTEGER = 2**63 - 1
 _PREDECESSOR = (
     "select u.entry_id, p.failed_tools from predecessors as p join usage as u on u.id = p.previous_id"
     " where p.usage_id = ?"
@@ -38,10 +39,6 @@ _PREDECESSOR = (
 _NO_COLUMNS = {"tokens", "output_size", *BODIES, *DETAILS}
 # Columns that are never null, and missing in what 0.1.0 has exported: an entry then has their default.
 _ADDED = {"product"}
-
-
-class LineError(ValueError):
-    """A line is not what an export writes. The message says of it what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +67,7 @@ def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[by
 
 def encode_entry(organization_id: str, entry: UsageLogEntry) -> bytes:
     """Return the line of an entry that continues no call, as ``parse_line`` reads it."""
-    names = [name for name in _list_fields(UsageLogEntry) if name not in _NO_COLUMNS]
+    names = [name for name in list_fields(UsageLogEntry) if name not in _NO_COLUMNS]
     limits = entry.rate_limits
     row = {
         "organization_id": organization_id,
@@ -87,6 +84,11 @@ def encode_entry(organization_id: str, entry: UsageLogEntry) -> bytes:
 
 def parse_line(line: bytes) -> ExportedCall:
     """Return the call of a line. Raises LineError."""
+    return parse_row(parse_document(line))
+
+
+def parse_document(line: bytes) -> Row:
+    """Return the JSON object of a line. Raises LineError."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -95,6 +97,11 @@ def parse_line(line: bytes) -> ExportedCall:
         ) from error
     if not isinstance(row, dict):
         raise LineError("it is not a JSON object")
+    return row
+
+
+def parse_row(row: Row) -> ExportedCall:
+    """Return the call of a row. Raises LineError."""
     missing = [name for name in (*BODIES, *DETAILS) if name not in row]
     if missing:
         raise LineError(
@@ -102,39 +109,32 @@ def parse_line(line: bytes) -> ExportedCall:
         )
     entry = _parse_entry(row)
     return ExportedCall(
-        organization_id=_read("organization_id", row, str),
+        organization_id=read_field("organization_id", row, str),
         entry=entry,
         judgement=_parse_judgement(entry.entry_id, row),
     )
 
 
 def _parse_entry(row: Row) -> UsageLogEntry:
-    kinds = _list_fields(UsageLogEntry)
-    kinds = _list_fields(UsageLogEntry)
+    kinds = list_fields(UsageLogEntry)
     values = {
-        name: _read(name, row, kind)
+        name: read_field(name, row, kind)
         for name, kind in kinds.items()
         if name not in _NO_COLUMNS and (name in row or name not in _ADDED)
     }
     if not _ENTRY_ID.fullmatch(values["entry_id"]):
         raise LineError("its entry_id is none")
-    try:
-        is_instant = (
-            clock.format_ms(clock.parse_instant(values["created_at"])) == values["created_at"]
-        )
-    except ValueError:
-        is_instant = False
-    if not is_instant:
+    if not is_instant(values["created_at"]):
         raise LineError("its created_at is not like 2026-01-31T14:03:27.123Z")
     request, response = (_parse_body(name, row[name]) for name in BODIES)
-    items = _read("cost_items", row, list)
+    items = read_field("cost_items", row, list)
     return UsageLogEntry(
         **values,
-        tokens=TokenCounts(**_read_all(TokenCounts, row)),
+        tokens=TokenCounts(**read_fields(TokenCounts, row)),
         request_body=request,
         response_body=response,
         cost_items=tuple(
-            CostItem(**_read_all(CostItem, _as_object("cost_items", each))) for each in items
+            CostItem(**read_fields(CostItem, _as_object("cost_items", each))) for each in items
         ),
         rate_limits=_parse_object("rate_limits", row, RateLimits),
     )
@@ -148,15 +148,15 @@ def _parse_judgement(entry_id: str, row: Row) -> Judgement | None:
     previous = found.previous_entry_id if found is not None else ""
     return Judgement(
         entry_id=entry_id,
-        previous_entry_id=_read("entry_id", given, str) if given else previous,
-        failed_tools=_read("failed_tools", given, str | None),
+        previous_entry_id=read_field("entry_id", given, str) if given else previous,
+        failed_tools=read_field("failed_tools", given, str | None),
         cache_break=found,
     )
 
 
 def _parse_object[Kind](name: str, row: Row, kind: type[Kind]) -> Kind | None:
     value = row[name]
-    return None if value is None else kind(**_read_all(kind, _as_object(name, value)))
+    return None if value is None else kind(**read_fields(kind, _as_object(name, value)))
 
 
 def _as_object(name: str, value: object) -> Row:
@@ -183,42 +183,3 @@ def _parse_body(name: str, value: object) -> bytes | None:
     except (KeyError, TypeError, binascii.Error):
         pass
     raise LineError(f"its {name} is neither text nor what an export writes for other bytes")
-
-
-def _read_all(kind: Any, row: Row) -> dict[str, Any]:
-    return {name: _read(name, row, each) for name, each in _list_fields(kind).items()}
-
-
-@cache
-def _list_fields(kind: Any) -> Mapping[str, Any]:
-    return get_type_hints(kind)
-
-
-def _read(name: str, row: Row, kind: Any) -> Any:
-    """Return a value of a row, which has to be of a kind. A column that is missing is null.
-
-    Raises LineError."""
-    value = row.get(name)
-    if not _accepts(kind, value):
-        raise LineError(f"its {name} is not what an export writes")
-    if value is None:
-        return None
-    if kind in (bool, bool | None):
-        return bool(value)
-    return costs.from_real(float(value)) if kind == (Decimal | None) else value
-
-
-def _accepts(kind: Any, value: object) -> bool:
-    if isinstance(kind, TypeAliasType):
-        return _accepts(kind.__value__, value)
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    if get_origin(kind) in (Union, UnionType):
-        return any(_accepts(each, value) for each in get_args(kind))
-    if kind is bool:
-        return value in (0, 1)
-    if kind in (float, Decimal):
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX_INTEGER
-    return isinstance(value, NoneType if kind is None else kind)

@@ -12,8 +12,9 @@ from metering.entry import UsageLogEntry
 from metering.rate_limits import RateLimits
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_list import read_calls
-from store.traces.calls.exported_call import DETAILS, LineError, encode_entry, parse_line
+from store.traces.calls.exported_call import DETAILS, encode_entry, parse_line
 from store.traces.calls.judgements import Judgement
+from store.traces.calls.line_fields import LineError
 from store.traces.calls.reader import BODIES, EntryFilter
 from tests.store.traffic import make_entry, make_item
 

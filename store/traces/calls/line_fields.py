@@ -1,0 +1,66 @@
+"""Reading the fields of a line of an export: each has to be of the kind that its dataclass declares."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeAliasType, Union, get_args, get_origin, get_type_hints
+
+from runtime import clock
+from store.traces.calls import costs
+from store.traces.calls.reader import Row
+
+_MAX_INTEGER = 2**63 - 1
+
+
+class LineError(ValueError):
+    """A line is not what an export writes. The message says of it what is wrong."""
+
+
+def read_fields(kind: Any, row: Row) -> dict[str, Any]:
+    """Return the values of a row for all fields of a dataclass, by name. Raises LineError."""
+    return {name: read_field(name, row, each) for name, each in list_fields(kind).items()}
+
+
+@cache
+def list_fields(kind: Any) -> Mapping[str, Any]:
+    """Return the fields of a dataclass with their types."""
+    return get_type_hints(kind)
+
+
+def read_field(name: str, row: Row, kind: Any) -> Any:
+    """Return a value of a row, which has to be of a kind. A column that is missing is null.
+
+    Raises LineError."""
+    value = row.get(name)
+    if not _accepts(kind, value):
+        raise LineError(f"its {name} is not what an export writes")
+    if value is None:
+        return None
+    if kind in (bool, bool | None):
+        return bool(value)
+    return costs.from_real(float(value)) if kind == (Decimal | None) else value
+
+
+def is_instant(text: str) -> bool:
+    """Return whether a text is an instant as exports write it."""
+    try:
+        return clock.format_ms(clock.parse_instant(text)) == text
+    except ValueError:
+        return False
+
+
+def _accepts(kind: Any, value: object) -> bool:
+    if isinstance(kind, TypeAliasType):
+        return _accepts(kind.__value__, value)
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) in (Union, UnionType):
+        return any(_accepts(each, value) for each in get_args(kind))
+    if kind is bool:
+        return value in (0, 1)
+    if kind in (float, Decimal):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX_INTEGER
+    return isinstance(value, NoneType if kind is None else kind)
