@@ -33,6 +33,7 @@ PARENT_AGENT_ID = "x-claude-code-parent-agent-id"
 REQUEST_CLASS = "x-claude-code-request-class"
 PROMPT_ID = "x-claude-code-prompt-id"
 COLUMNS = (PARENT_AGENT_ID, REQUEST_CLASS, PROMPT_ID)
+AGENT_TYPE = "x-claude-code-agent-type"
 TRACE_ID = "trace-id"
 # Not names and ids but what people and requests call things: tags, and the tools that ran.
 TEXTS = ("x-litellm-tags", "x-claude-code-prev-tool-durations")

@@ -17,6 +17,7 @@ from dashboard.export import words as export_words
 from dashboard.kept_connections import KeptConnections
 from dashboard.queries.page_request import PageName, PageRequest
 from dashboard.replay import page as replay_page
+from dashboard.sessions import turn_part
 from runtime.errors import CODES, OTHER_CODE
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import CallReader
@@ -33,12 +34,13 @@ _OF_CALLS: Mapping[PageName, _Render] = {
     "context": context_page.render,
     "export": export_words.render,
     "replay": replay_page.render,
+    "turn": turn_part.render,
 }
 
 
 def load_pages() -> None:
     """Load what nearly every page takes, for the forks of this process. They load the rest themselves."""
-    rendering.load_templates(("_", "base", "trace"))
+    rendering.load_templates(("_", "base", "trace", "session_turn"))
     highlighting.load_lexers()
 
 

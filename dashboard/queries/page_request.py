@@ -13,7 +13,7 @@ from store.control.people import Caller
 from store.control.sessions import Visitor
 
 type PageName = Literal[
-    "call", "compare", "context", "export", "replay", "replay_check", "session_context"
+    "call", "compare", "context", "export", "replay", "replay_check", "session_context", "turn"
 ]
 
 

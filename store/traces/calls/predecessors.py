@@ -6,6 +6,9 @@ its session. A call without a row begins a conversation or is a side call.
 
 import sqlite3
 
+NEAR = (
+    2_000  # calls of all clients between one and that which continues it, where that is looked for
+)
 MAX_LATER = 1_000  # calls of a thread that are corrected by one that is stored late
 # A call of a thread and those that continue it have of the call before: its messages with what was answered,
 # its tools, and its title where there are no words of their own. No title goes to calls without text.
@@ -41,6 +44,16 @@ def find_previous(connection: sqlite3.Connection, call_id: int) -> int | None:
         (call_id,),
     ).fetchone()
     return None if row is None else int(row[0])
+
+
+def list_next(connection: sqlite3.Connection, call_id: int) -> list[int]:
+    """Return the row ids of the calls that continue a call, of those that were recorded soon after it."""
+    rows = connection.execute(
+        "select usage_id from predecessors where usage_id > ?1 and usage_id <= ?1 + ?2"
+        " and previous_id = ?1 order by usage_id",
+        (call_id, NEAR),
+    )
+    return [usage_id for (usage_id,) in rows]
 
 
 def write_previous(

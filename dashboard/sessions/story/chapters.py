@@ -1,0 +1,301 @@
+"""The story of a session: for each prompt its lines, folds, subagents and events."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from dashboard.sessions.story.events import Event, make_events
+from dashboard.sessions.story.lines import (
+    FILE,
+    SUBAGENT_TOOLS,
+    Line,
+    Scale,
+    count_lookups,
+    make_line,
+)
+from dashboard.sessions.story.prompts import Prompt
+from dashboard.sessions.story.steps import Step, sum_cents
+from dashboard.what_was_done import name_object, split_folder
+
+MAX_DEPTH = 3
+_SHOWN_NAMES = 4
+_NEAR = 50  # calls of an agent around one that tell what happened in between
+
+type Item = Line | Fold | Thread | Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """Successive turns that look something up, as one line."""
+
+    lines: tuple[Line, ...]
+    counts: str
+    names: str
+
+    @property
+    def verb(self) -> str:
+        """Return the verb of the line."""
+        uses = [use for line in self.lines for use in line.step.uses]
+        return FILE if any(use.tool == FILE for use in uses) else self.lines[0].deed.verb
+
+    @property
+    def steps(self) -> list[Step]:
+        """Return the turns."""
+        return [line.step for line in self.lines]
+
+    @property
+    def cents(self) -> float:
+        """Return the cost in US cents."""
+        return sum_cents(self.steps)
+
+    @property
+    def is_dear(self) -> bool:
+        """Return whether one of the turns is."""
+        return any(line.is_dear for line in self.lines)
+
+    @property
+    def result_tokens(self) -> int | None:
+        """Return about how many tokens were added."""
+        return _sum_known(step.result_tokens for step in self.steps)
+
+    @property
+    def took_ms(self) -> float:
+        """Return how long the calls took."""
+        return sum(step.turn.duration_ms or 0 for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread:
+    """The work of a subagent. ``given_tokens`` is the size of what it gave back.
+
+    ``steps`` are those of its own subagents, too; ``depth`` is 1 for a subagent of the main agent."""
+
+    agent_id: str
+    kind: str
+    task: str
+    items: tuple[Item, ...]
+    steps: tuple[Step, ...]
+    depth: int
+    given_tokens: int | None
+
+    @property
+    def turns(self) -> list[Step]:
+        """Return the calls that did not fail."""
+        return [step for step in self.steps if not step.is_failed]
+
+    @property
+    def cents(self) -> float:
+        """Return the cost in US cents."""
+        return sum_cents(self.steps)
+
+    @property
+    def failures(self) -> int:
+        """Return how many calls and tools failed."""
+        return count_failures(self.steps)
+
+    @property
+    def lasted_ms(self) -> float:
+        """Return the time from the first request to the last response."""
+        return measure(self.steps)
+
+    @property
+    def model(self) -> str | None:
+        """Return the model of the first call that names one."""
+        return next((step.turn.model for step in self.steps if step.turn.model), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """A prompt with what was done for it, numbered from 1 on."""
+
+    number: int
+    title: str | None
+    steps: tuple[Step, ...]
+    items: tuple[Item, ...]
+
+    @property
+    def cents(self) -> float:
+        """Return the cost in US cents."""
+        return sum_cents(self.steps)
+
+    @property
+    def turns(self) -> list[Step]:
+        """Return the calls that did not fail."""
+        return [step for step in self.steps if not step.is_failed]
+
+    @property
+    def failures(self) -> int:
+        """Return how many calls and tools failed."""
+        return count_failures(self.steps)
+
+    @property
+    def lasted_ms(self) -> float:
+        """Return the time from the first request to the last response."""
+        return measure(self.steps)
+
+
+def count_failures(steps: Iterable[Step]) -> int:
+    """Return how many calls and tools failed."""
+    return sum(step.failures + step.is_failed for step in steps)
+
+
+def measure(steps: Sequence[Step]) -> float:
+    """Return the milliseconds from the first request to the last response."""
+    if not steps:
+        return 0.0
+    lasted = max(step.ended for step in steps) - min(step.started for step in steps)
+    return lasted.total_seconds() * 1000
+
+
+def make_chapters(prompts: Sequence[Prompt], scale: Scale, first_number: int = 1) -> list[Chapter]:
+    """Return a chapter for each prompt. A pause before a prompt stands at the end of the chapter before."""
+    around = _Around(prompts)
+    chapters: list[Chapter] = []
+    for number, prompt in enumerate(prompts, first_number):
+        items = _Teller(prompt.steps, scale, around).tell()
+        first = items[0] if items else None
+        if chapters and isinstance(first, Event) and first.kind == "pause":
+            chapters[-1] = replace(chapters[-1], items=(*chapters[-1].items, first))
+            items = items[1:]
+        chapters.append(
+            Chapter(number=number, title=prompt.title, steps=tuple(prompt.steps), items=items)
+        )
+    return chapters
+
+
+def fold(items: Iterable[Item], root: str) -> Iterator[Item]:
+    """Yield the items, with two or more successive lines that only look something up as one."""
+    for is_lookup, group in groupby(items, lambda item: isinstance(item, Line) and item.is_lookup):
+        found = list(group)
+        lines = tuple(item for item in found if isinstance(item, Line))
+        if is_lookup and len(lines) > 1:
+            uses = [use for line in lines for use in line.step.uses]
+            names = [split_folder(name_object(use, root))[1] for use in uses if use.tool == FILE]
+            yield Fold(lines=lines, counts=count_lookups(uses), names=_list_names(names))
+        else:
+            yield from found
+
+
+class _Around:
+    """Finds the calls of the same agent before and after a call, some of each, whatever they were for."""
+
+    def __init__(self, prompts: Iterable[Prompt]) -> None:
+        self._steps: dict[str | None, list[Step]] = {}
+        self._places: dict[int, int] = {}
+        for prompt in prompts:
+            for step in prompt.steps:
+                own = self._steps.setdefault(step.agent_id, [])
+                self._places[step.id] = len(own)
+                own.append(step)
+
+    def find(self, step: Step) -> tuple[Sequence[Step], Sequence[Step]]:
+        own, place = self._steps[step.agent_id], self._places[step.id]
+        return own[max(place - _NEAR, 0) : place], own[place + 1 : place + 1 + _NEAR]
+
+
+class _Teller:
+    """Tells what the agents did for one prompt."""
+
+    def __init__(self, steps: Sequence[Step], scale: Scale, around: _Around) -> None:
+        self._scale = scale
+        self._around = around
+        self._own: dict[str | None, list[Step]] = {None: []}
+        for step in steps:
+            self._own.setdefault(step.agent_id, []).append(step)
+        self._parents = _find_parents(self._own)
+        self._given = self._find_given()
+
+    def tell(self) -> tuple[Item, ...]:
+        """Return the items of the main agent, with those of subagents in them."""
+        return self._tell_agent(None, 0)
+
+    def _tell_agent(self, agent_id: str | None, depth: int) -> tuple[Item, ...]:
+        own = self._own[agent_id]
+        last = next((s for s in reversed(own) if not (s.is_side_call or s.is_failed)), None)
+        placed: list[tuple[Step, list[Item]]] = [
+            (step, self._tell_step(step, is_last=step is last)) for step in own
+        ]
+        placed += [
+            (self._own[child][0], [self._tell_thread(child, depth + 1)])
+            for child in self._list_children(agent_id)
+        ]
+        placed.sort(key=lambda each: (each[0].turn.created_at, each[0].id))
+        return tuple(fold((item for _, items in placed for item in items), self._scale.root))
+
+    def _tell_step(self, step: Step, *, is_last: bool) -> list[Item]:
+        events = make_events(step, *self._around.find(step))
+        if step.is_failed or step.is_compaction:
+            return [*events]
+        return [*events, make_line(step, self._scale, is_last=is_last)]
+
+    def _tell_thread(self, agent_id: str, depth: int) -> Thread:
+        own = self._own[agent_id]
+        items = self._tell_agent(agent_id, depth)
+        inner = [step for item in items if isinstance(item, Thread) for step in item.steps]
+        return Thread(
+            agent_id=agent_id,
+            kind=own[0].agent_type or self._given.get(agent_id, ("Subagent", None))[0],
+            task=next((step.turn.title_text for step in own if step.turn.title_text), ""),
+            items=items,
+            steps=tuple(sorted((*own, *inner), key=lambda step: (step.turn.created_at, step.id))),
+            depth=depth,
+            given_tokens=self._given.get(agent_id, ("", None))[1],
+        )
+
+    def _list_children(self, agent_id: str | None) -> list[str]:
+        """Return the subagents of an agent. Those that are too deep are at the deepest level."""
+        return [child for child, parent in self._parents.items() if parent == agent_id]
+
+    def _find_given(self) -> Mapping[str, tuple[str, int | None]]:
+        """Return the type of each subagent and the tokens that it gave back, as the uses that start it say.
+
+        The first subagent that begins after a use is that of the use."""
+        given: dict[str, tuple[str, int | None]] = {}
+        for parent, steps in self._own.items():
+            children = self._list_children(parent)
+            for step in steps:
+                for use in step.uses:
+                    if use.tool not in SUBAGENT_TOOLS:
+                        continue
+                    begun = (
+                        each for each in children if self._own[each][0].started >= step.started
+                    )
+                    if (child := next(begun, None)) is not None:
+                        children.remove(child)
+                        given[child] = (use.target or "Subagent", use.result_tokens)
+        return given
+
+
+def _find_parents(own: Mapping[str | None, Sequence[Step]]) -> dict[str, str | None]:
+    """Return the agent that each subagent is shown in, no deeper than ``MAX_DEPTH``.
+
+    One whose parent has no calls here, or that is below itself, is shown in the main agent."""
+    named = {
+        agent_id: next((s.turn.parent_agent_id for s in steps if s.turn.parent_agent_id), None)
+        for agent_id, steps in own.items()
+        if agent_id is not None
+    }
+    parents: dict[str, str | None] = {}
+    for agent_id in named:
+        line: list[str] = []
+        above = named[agent_id]
+        while above in named and above not in line and above != agent_id:
+            line.append(above)
+            above = named[above]
+        is_circle = above is not None and above in named
+        place = max(len(line) - MAX_DEPTH + 1, 0)
+        parents[agent_id] = None if is_circle or not line else line[place:][0]
+    return parents
+
+
+def _list_names(names: Iterable[str]) -> str:
+    """Return the first names, each once, and how many more there are."""
+    distinct = list(dict.fromkeys(filter(None, names)))
+    shown = ", ".join(distinct[:_SHOWN_NAMES])
+    more = len(distinct) - _SHOWN_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _sum_known(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

@@ -1,0 +1,202 @@
+"""Events between the turns of a session: cache breaks, compactions, failed calls, pauses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dashboard.cache_breaks import describe_cause
+from dashboard.formats import outcome_label
+from dashboard.sessions.story.money import format_some_cost
+from dashboard.sessions.story.steps import Step
+from metering.formats import (
+    format_call_cost,
+    format_count,
+    format_duration,
+    format_short_tokens,
+)
+
+LONG_PAUSE_MS = 5 * 60_000.0  # the usual life of a prompt cache
+READS = "cache_read"  # the component
+
+type EventKind = Literal["break", "compact", "fail", "pause", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A piece of a sentence."""
+
+    text: str
+    is_bold: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A line between turns.
+
+    ``step`` is the call that it is about, ``link`` the words that lead to it, empty for none. ``number`` is
+    set where the event stands for the turn itself."""
+
+    kind: EventKind
+    step: Step
+    runs: tuple[Run, ...]
+    price: str = ""
+    link: str = ""
+    number: int | None = None
+
+    @property
+    def words(self) -> str:
+        """Return the sentence."""
+        return "".join(run.text for run in self.runs)
+
+
+def make_events(step: Step, before: Sequence[Step], after: Sequence[Step]) -> list[Event]:
+    """Return what stands before the line of a call.
+
+    ``before`` and ``after`` are the calls of the same agent, in the order of time. Of a failed call and of a
+    compaction the last event stands in place of a line."""
+    found = [
+        _find_pause(step),
+        _find_change_of_model(step, before),
+        _find_break(step),
+        _find_failure(step, after),
+        _find_compaction(step, before, after),
+    ]
+    return [event for event in found if event is not None]
+
+
+def _find_pause(step: Step) -> Event | None:
+    if step.idle_ms <= LONG_PAUSE_MS:
+        return None
+    words = f"{format_pause(step.idle_ms)} pause"
+    return Event(kind="pause", step=step, runs=(Run(words),))
+
+
+def format_pause(milliseconds: float) -> str:
+    """Return a long time in whole minutes: ``55 min``, ``2 h 05 min``, ``3 days``."""
+    minutes = round(milliseconds / 60_000)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest:02d} min" if hours < 48 else f"{hours // 24} days"
+
+
+def _find_change_of_model(step: Step, before: Sequence[Step]) -> Event | None:
+    if step.is_side_call or step.is_failed or step.is_compaction:
+        return None
+    earlier = _find_last_turn(before)
+    old, new = (None if each is None else each.turn.model for each in (earlier, step))
+    if old is None or new is None or old == new:
+        return None
+    return Event(
+        kind="model",
+        step=step,
+        runs=(Run("From here on "), Run(new, is_bold=True), Run(f" in place of {old}")),
+    )
+
+
+def _find_break(step: Step) -> Event | None:
+    found = step.turn.cache_break
+    if found is None:
+        return None
+    again = (step.turn.tokens.cache_creation_input_tokens or 0) >= found.tokens
+    about = "about " if found.estimated else ""
+    price = "" if found.extra_cost_cents is None else format_some_cost(found.extra_cost_cents)
+    more = f": {price} more than reading them." if price else "."
+    return Event(
+        kind="break",
+        step=step,
+        runs=(
+            Run(f"{describe_cause(found).removesuffix('.')}. {about.capitalize()}"),
+            Run(f"{format_count(found.tokens)} tokens", is_bold=True),
+            Run(f" were {'written' if again else 'paid for'} again{more}"),
+        ),
+        price=f"{price} more" if price else "",
+        link="Why and how measured",
+    )
+
+
+def _find_failure(step: Step, after: Sequence[Step]) -> Event | None:
+    if not step.is_failed:
+        return None
+    turn = step.turn
+    status = str(turn.status_code) if turn.status_code and turn.status_code != 200 else ""
+    name = " ".join(filter(None, (status, turn.error_type))) or outcome_label(turn.outcome)
+    source = " from upstream" if turn.outcome == "upstream_error" else ""
+    billed = (
+        "Not billed." if not turn.cost_cents else f"Billed: {format_call_cost(turn.cost_cents)}."
+    )
+    return Event(
+        kind="fail",
+        step=step,
+        runs=(Run(name, is_bold=True), Run(f"{source}{_tell_retry(step, after)} {billed}")),
+        price=format_call_cost(turn.cost_cents),
+        link="Open",
+    )
+
+
+def _tell_retry(step: Step, after: Sequence[Step]) -> str:
+    """Return what the client did after a failed call: it sends the same number of messages again."""
+    again = next((each for each in after if not each.is_side_call), None)
+    if again is None or again.turn.message_count != step.turn.message_count:
+        return "; the client did not send it again."
+    wait = format_duration(max((again.started - step.ended).total_seconds() * 1000, 0))
+    what = "it" if again.number is None else f"turn {again.number}"
+    return f"; the client waited {wait} and sent {what} again."
+
+
+def _find_compaction(step: Step, before: Sequence[Step], after: Sequence[Step]) -> Event | None:
+    earlier = _find_last_turn(before)
+    if step.is_compaction and not step.is_failed:
+        return _tell_compaction(step, step, _find_next_turn(after), by_client=True)
+    is_told = any(each.is_compaction and not each.is_failed for each in _since(earlier, before))
+    if step.is_failed or step.is_side_call or not step.turn.is_shortened or is_told:
+        return None
+    return _tell_compaction(step, earlier, step, by_client=False)
+
+
+def _since(earlier: Step | None, before: Sequence[Step]) -> Sequence[Step]:
+    """Return the calls behind the last turn."""
+    return before if earlier is None else before[before.index(earlier) + 1 :]
+
+
+def _tell_compaction(
+    step: Step, full: Step | None, short: Step | None, *, by_client: bool
+) -> Event | None:
+    runs = [Run("Compacted")]
+    for word, each in (("from", full), ("to", short)):
+        if each is not None and each.turn.tokens.prompt:
+            tokens = format_short_tokens(each.turn.tokens.prompt)
+            runs += [Run(f" {word} "), Run(tokens, is_bold=True)]
+    runs.append(Run(" tokens by the client." if len(runs) > 1 else " by the client."))
+    if saved := _find_saving(full, short):
+        runs.append(Run(f" Each turn after it costs about {format_call_cost(saved)} less."))
+    return Event(
+        kind="compact",
+        step=step,
+        runs=tuple(runs),
+        price=format_some_cost(step.turn.cost_cents) if by_client else "",
+        link="Read the summary" if by_client else "Open",
+        number=step.number if by_client else None,
+    )
+
+
+def _find_saving(full: Step | None, short: Step | None) -> float | None:
+    """Return what reading a shorter prompt saves each turn, in cents, None where that is not known."""
+    if full is None or short is None:
+        return None
+    reads = full.turn.tokens.cache_read_input_tokens
+    gone = (full.turn.tokens.prompt or 0) - (short.turn.tokens.prompt or 0)
+    cents = full.turn.cents.get(READS)
+    return cents / reads * gone if cents and reads and gone > 0 else None
+
+
+def _find_last_turn(steps: Sequence[Step]) -> Step | None:
+    return next((each for each in reversed(steps) if _is_turn(each)), None)
+
+
+def _find_next_turn(steps: Sequence[Step]) -> Step | None:
+    return next((each for each in steps if _is_turn(each)), None)
+
+
+def _is_turn(step: Step) -> bool:
+    return not (step.is_failed or step.is_side_call or step.is_compaction)

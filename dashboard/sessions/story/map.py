@@ -1,0 +1,189 @@
+"""The map of a session: a bar for each turn, or for several where there are many.
+
+Places along the map are in per cent of its width, heights in pixels from above.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboard.sessions.story.chapters import Thread
+from dashboard.sessions.story.money import format_some_cost
+from dashboard.sessions.story.steps import Step, sum_cents
+from dashboard.sessions.story.story import Story
+from dashboard.sessions.story.summary import split_cost
+from metering.formats import format_short_tokens
+
+MAX_BARS = 240
+TOP, GROUND = 16.0, 78.0
+_SMALLEST = 0.8  # pixels of what cost something
+_HEADROOM = 1.1  # the scale ends a tenth above the percentile
+_PERCENTILE = 0.97
+_GAP = 0.08  # of a bar's place, on each side
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a bar; ``y`` is its upper end."""
+
+    kind: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """The bar of some turns. ``value`` is the cost of one that is cut off, empty for others."""
+
+    steps: tuple[Step, ...]
+    x: float
+    width: float
+    parts: tuple[Part, ...]
+    label: str
+    value: str
+    has_failure: bool
+    has_break: bool
+    has_compaction: bool
+
+    @property
+    def number(self) -> int:
+        """Return the number of the first turn."""
+        return self.steps[0].number or 0
+
+    @property
+    def middle(self) -> float:
+        """Return the middle of the bar."""
+        return self.x + self.width / 2
+
+    @property
+    def inner_x(self) -> float:
+        """Return where what is drawn begins."""
+        return self.x + self.width * _GAP
+
+    @property
+    def inner_width(self) -> float:
+        """Return how wide what is drawn is."""
+        return self.width * (1 - 2 * _GAP)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A line below the bars of a subagent."""
+
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The place where a prompt begins. The number stands to the left where ``is_left``."""
+
+    number: int
+    x: float
+    is_left: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map:
+    """The drawing. ``turns`` is how many it has, ``first`` the number of the first of them."""
+
+    bars: tuple[Bar, ...]
+    marks: tuple[Mark, ...]
+    stretches: tuple[Stretch, ...]
+    turns: int
+    first: int
+
+
+def make_map(story: Story, labels: dict[int, str]) -> Map:
+    """Return the map of a story. ``labels`` say in few words what turns did, by row id."""
+    steps = story.turns
+    size = -(-len(steps) // MAX_BARS) or 1
+    groups = [tuple(steps[start : start + size]) for start in range(0, len(steps), size)]
+    costs = [sum_cents(group) for group in groups]
+    most = find_scale(costs)
+    width = 100 / (len(groups) or 1)
+    place = {step.id: place for place, step in enumerate(steps)}
+    bars = tuple(
+        _make_bar(group, index * width, width, most, labels) for index, group in enumerate(groups)
+    )
+    return Map(
+        bars=bars,
+        marks=_mark_prompts(story, place, width / size),
+        stretches=tuple(_stretch(each, place, width / size) for each in story.threads),
+        turns=len(steps),
+        first=steps[0].number or 1 if steps else 1,
+    )
+
+
+def find_scale(costs: Sequence[float]) -> float:
+    """Return the cost at the upper end of the scale: a tenth above the 97th percentile, or the most."""
+    if not costs:
+        return 0.0
+    ordered = sorted(costs)
+    percentile = ordered[min(int(_PERCENTILE * len(ordered)), len(ordered) - 1)]
+    return min(_HEADROOM * percentile, ordered[-1]) or ordered[-1]
+
+
+def _make_bar(
+    group: tuple[Step, ...], x: float, width: float, most: float, labels: dict[int, str]
+) -> Bar:
+    cents = sum_cents(group)
+    is_cut = cents > most
+    return Bar(
+        steps=group,
+        x=x,
+        width=width,
+        parts=_stack(split_cost(group), max(most, cents)),
+        label=_label(group, labels),
+        value=format_some_cost(cents) if is_cut else "",
+        has_failure=any(step.failures for step in group),
+        has_break=any(step.turn.cache_break is not None for step in group),
+        has_compaction=any(step.is_compaction for step in group),
+    )
+
+
+def _stack(parts: dict[str, float], most: float) -> tuple[Part, ...]:
+    """Return the parts of a bar, upwards from the ground."""
+    drawn: list[Part] = []
+    y = GROUND
+    for kind, cents in parts.items():
+        if cents > 0 and most > 0:
+            height = max(cents / most * (GROUND - TOP), _SMALLEST)
+            y = max(y - height, TOP)
+            drawn.append(Part(kind, round(y, 1), round(height, 1)))
+    return tuple(drawn)
+
+
+def _label(group: tuple[Step, ...], labels: dict[int, str]) -> str:
+    first, last = group[0], group[-1]
+    name = f"Turn {first.number}" if first is last else f"Turns {first.number} to {last.number}"
+    said = labels.get(first.id, "") if first is last else ""
+    cents = format_some_cost(sum_cents(group))
+    context = format_short_tokens(max(step.turn.tokens.prompt or 0 for step in group))
+    return " · ".join(filter(None, (name, said, cents, f"context {context}")))
+
+
+def _mark_prompts(story: Story, place: dict[int, int], width: float) -> tuple[Mark, ...]:
+    marks: list[Mark] = []
+    for chapter in story.chapters:
+        first = next((step for step in chapter.steps if step.id in place), None)
+        if first is None:
+            continue
+        x = place[first.id] * width
+        marks.append(Mark(chapter.number, x, is_left=x > 97))
+    return tuple(_thin(marks))
+
+
+def _thin(marks: Sequence[Mark]) -> list[Mark]:
+    """Return the marks without those whose numbers would stand upon each other."""
+    kept: list[Mark] = []
+    for mark in marks:
+        if not kept or mark.x - kept[-1].x >= 2:
+            kept.append(mark)
+    return kept
+
+
+def _stretch(thread: Thread, place: dict[int, int], width: float) -> Stretch:
+    places = [place[step.id] for step in thread.steps if step.id in place]
+    if not places:
+        return Stretch(0.0, 0.0)
+    return Stretch(min(places) * width, (max(places) - min(places) + 1) * width)

@@ -1,0 +1,53 @@
+"""The calls of a session, cut where a person asks for something else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dashboard.sessions.story.steps import Step
+
+
+@dataclass(slots=True, kw_only=True)
+class Prompt:
+    """A prompt with the calls that served it, those of subagents among them, in the order of time."""
+
+    title: str | None = None
+    steps: list[Step] = field(default_factory=list)
+
+
+def cut_prompts(steps: Sequence[Step]) -> list[Prompt]:
+    """Return the prompts of a session.
+
+    One ends where the main agent gets another id of a prompt or, from clients that send none, other words.
+    Calls of a subagent belong to the prompt that its first call was for; what comes before the first prompt
+    belongs to it."""
+    prompts: list[Prompt] = []
+    of_agent: dict[str, Prompt] = {}
+    last: Step | None = None
+    for step in steps:
+        is_asked = step.agent_id is None and not step.is_side_call and not step.is_compaction
+        if not prompts or (is_asked and last is not None and _is_other(last, step)):
+            prompts.append(Prompt())
+        prompt = prompts[-1]
+        if step.agent_id is not None:
+            prompt = of_agent.setdefault(step.agent_id, prompt)
+        prompt.steps.append(step)
+        if is_asked:
+            last = step
+            prompt.title = prompt.title or step.turn.title_text
+    for prompt in prompts:
+        prompt.title = prompt.title or _find_title(prompt.steps)
+    return prompts
+
+
+def _is_other(last: Step, step: Step) -> bool:
+    """Return whether a call of the main agent serves another prompt than the one before it."""
+    if last.turn.prompt_id is not None and step.turn.prompt_id is not None:
+        return last.turn.prompt_id != step.turn.prompt_id
+    if last.turn.title_text is None or step.turn.title_text is None:
+        return False
+    return last.turn.title_text != step.turn.title_text
+
+
+def _find_title(steps: Sequence[Step]) -> str | None:
+    """Return the first words of any call, for prompts that only subagents and side calls served."""
+    return next((step.turn.title_text for step in steps if step.turn.title_text), None)

@@ -1,0 +1,104 @@
+"""A session as its page tells it: pages of chapters, and what holds for all of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboard.sessions.story.chapters import Chapter, Item, Thread, make_chapters
+from dashboard.sessions.story.events import Event
+from dashboard.sessions.story.lines import make_scale
+from dashboard.sessions.story.prompts import Prompt, cut_prompts
+from dashboard.sessions.story.steps import Step, make_steps
+from store.traces.sessions.deeds import Deeds
+from store.traces.sessions.session_reader import Turn
+
+PAGE_TURNS = 500
+_CHAT_PROMPTS = 3  # from so many on, prompts of one turn each are a list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """The story of a session.
+
+    ``is_list``: each prompt has one answer and no tools, so the chapters are the lines of a list.
+    ``steps`` are all calls that were read, ``before`` how many earlier ones were not."""
+
+    steps: tuple[Step, ...]
+    chapters: tuple[Chapter, ...]
+    pages: tuple[tuple[Chapter, ...], ...]
+    is_list: bool
+    before: int
+
+    @property
+    def turns(self) -> list[Step]:
+        """Return the calls that did not fail."""
+        return [step for step in self.steps if step.number is not None]
+
+    @property
+    def threads(self) -> list[Thread]:
+        """Return the subagents, in the order in which they began, each before its own."""
+        return [thread for chapter in self.chapters for thread in _list_threads(chapter.items)]
+
+    @property
+    def events(self) -> list[Event]:
+        """Return all events, those of subagents too."""
+        return [event for chapter in self.chapters for event in _list_events(chapter.items)]
+
+    def find_page(self, number: int) -> int:
+        """Return the page, from 1 on, that has the turn with this number."""
+        for place, chapters in enumerate(self.pages, 1):
+            numbers = [step.number or 0 for chapter in chapters for step in chapter.steps]
+            if number <= max(numbers, default=0):
+                return place
+        return max(len(self.pages), 1)
+
+
+def tell_story(turns: Sequence[Turn], deeds: Deeds, before: int = 0) -> Story:
+    """Return the story of turns, which are oldest first. ``before`` is how many are left out before them."""
+    steps = make_steps(turns, deeds, before + 1)
+    prompts = cut_prompts(steps)
+    chapters = make_chapters(prompts, make_scale(steps))
+    return Story(
+        steps=tuple(steps),
+        chapters=tuple(chapters),
+        pages=tuple(_cut_pages(chapters)),
+        is_list=_is_chat(prompts),
+        before=before,
+    )
+
+
+def _is_chat(prompts: Sequence[Prompt]) -> bool:
+    return len(prompts) >= _CHAT_PROMPTS and all(
+        sum(not step.is_failed for step in prompt.steps) <= 1
+        and not any(step.uses or step.agent_id for step in prompt.steps)
+        for prompt in prompts
+    )
+
+
+def _cut_pages(chapters: Sequence[Chapter]) -> list[tuple[Chapter, ...]]:
+    """Return the chapters in pages of some ``PAGE_TURNS`` turns. None is cut, so one may have more."""
+    pages: list[tuple[Chapter, ...]] = []
+    page: list[Chapter] = []
+    for chapter in chapters:
+        if page and sum(len(each.steps) for each in (*page, chapter)) > PAGE_TURNS:
+            pages.append(tuple(page))
+            page = []
+        page.append(chapter)
+    return [*pages, tuple(page)] if page else pages
+
+
+def _list_threads(items: Sequence[Item]) -> list[Thread]:
+    threads: list[Thread] = []
+    for item in items:
+        if isinstance(item, Thread):
+            threads += [item, *_list_threads(item.items)]
+    return threads
+
+
+def _list_events(items: Sequence[Item]) -> list[Event]:
+    events: list[Event] = []
+    for item in items:
+        if isinstance(item, Event):
+            events.append(item)
+        elif isinstance(item, Thread):
+            events += _list_events(item.items)
+    return events

@@ -1,0 +1,159 @@
+"""The summary of a session: its first sentences, and the sums beside its story."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboard.sessions.story.events import Event, Run
+from dashboard.sessions.story.money import format_some_cost
+from dashboard.sessions.story.steps import Step, sum_cents
+from dashboard.sessions.story.story import Story
+from metering.components import TOKEN_CLASSES
+from metering.formats import format_number
+from store.traces.sessions.session_reader import Session
+
+_WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+# What was paid for, by the class of the style sheet. A class of tokens that is not named here counts as
+# uncached input, as web searches do.
+PART_TITLES = {
+    "read": "Cache reads",
+    "write": "Cache writes",
+    "input": "Uncached input",
+    "output": "Output",
+}
+_PARTS = {
+    "cache_read_input_tokens": "read",
+    "cache_creation_input_tokens": "write",
+    "output_tokens": "output",
+}
+_OTHERS = "input"
+_PART_OF = {name: _PARTS.get(counted_in, _OTHERS) for name, counted_in in TOKEN_CLASSES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidFor:
+    """The cost of one part of the tokens. ``x`` and ``width`` are its place in a bar, in per cent."""
+
+    part: str
+    title: str
+    cents: float
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSum:
+    """The sums of an agent. ``thread`` is its place among the subagents from 1 on, 0 for the main one."""
+
+    thread: int
+    name: str
+    turns: int
+    cents: float
+
+
+def split_cost(steps: Sequence[Step]) -> dict[str, float]:
+    """Return what steps cost by part, in US cents."""
+    parts = dict.fromkeys(PART_TITLES, 0.0)
+    for step in steps:
+        for name, cents in step.turn.cents.items():
+            parts[_PART_OF.get(name, _OTHERS)] += cents
+    return parts
+
+
+def list_paid_for(steps: Sequence[Step]) -> list[PaidFor]:
+    """Return the parts that cost something, as they lie in a bar."""
+    parts = split_cost(steps)
+    whole, x = sum(parts.values()), 0.0
+    found: list[PaidFor] = []
+    for part, cents in parts.items():
+        if cents > 0:
+            width = 100 * cents / whole
+            title = PART_TITLES[part]
+            found.append(PaidFor(part=part, title=title, cents=cents, x=x, width=width))
+            x += width
+    return found
+
+
+def list_agents(story: Story) -> list[AgentSum]:
+    """Return the sums of the main agent, and of each subagent with its own subagents."""
+    threads = story.threads
+    main = [step for step in story.turns if step.agent_id is None]
+    own = AgentSum(
+        thread=0,
+        name="Main agent",
+        turns=len(main),
+        cents=sum_cents(step for step in story.steps if step.agent_id is None),
+    )
+    subagents = [
+        AgentSum(thread=place, name=each.kind, turns=len(each.turns), cents=each.cents)
+        for place, each in enumerate(threads, 1)
+    ]
+    return [own, *subagents] if main else subagents
+
+
+def make_lede(session: Session, story: Story) -> list[Run]:
+    """Return the sentences that tell what a session cost and where it went wrong."""
+    prompts, turns = len(story.chapters), len(story.turns) + story.before
+    runs = [
+        Run(format_some_cost(session.cost_cents), is_bold=True),
+        Run(f" for {format_number(prompts, 'prompt')} in {format_number(turns, 'turn')}."),
+    ]
+    reads = split_cost(story.steps).get("read", 0.0)
+    parts = [
+        _tell_events([each for each in story.events if each.kind == "break"], "cache break"),
+        _tell_events([each for each in story.events if each.kind == "compact"], "compaction"),
+        _tell_subagents(story),
+    ]
+    carried = f" Carrying the context cost {format_some_cost(reads)} of it" if reads else ""
+    others = join_words([part for part in parts if part])
+    if carried and others:
+        runs.append(Run(f"{carried}, {others}."))
+    elif carried or others:
+        runs.append(Run(f"{carried}." if carried else f" Of it, {others}."))
+    if failed := tell_failures(story.steps):
+        runs.append(Run(f" {failed[0].upper()}{failed[1:]} failed."))
+    return runs
+
+
+def tell_failures(steps: Sequence[Step]) -> str:
+    """Return how many tools and calls failed, in words, nothing where none did."""
+    tools = sum(step.failures for step in steps)
+    calls = sum(step.is_failed for step in steps)
+    parts = [_count(tools, "tool") if tools else "", _count(calls, "call") if calls else ""]
+    return " and ".join(filter(None, parts))
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence: ``a, b, and c``."""
+    if len(words) < 3:
+        return " and ".join(words)
+    return f"{', '.join(words[:-1])}, and {words[-1]}"
+
+
+def _tell_events(events: Sequence[Event], noun: str) -> str:
+    if not events:
+        return ""
+    known = [cents for each in events if (cents := _find_price(each))]
+    price = f" {format_some_cost(sum(known))}" if known else ""
+    return f"{_count(len(events), noun, first='a')}{price}"
+
+
+def _find_price(event: Event) -> float | None:
+    """Return what an event cost, in cents: a break what it cost more than reading."""
+    if event.kind == "break":
+        found = event.step.turn.cache_break
+        return None if found is None else found.extra_cost_cents
+    return event.step.turn.cost_cents if event.number is not None else None
+
+
+def _tell_subagents(story: Story) -> str:
+    threads = story.threads
+    if not threads:
+        return ""
+    cents = sum(each.cents for each in threads if each.depth == 1)
+    return f"{_count(len(threads), 'subagent', first='a')} {format_some_cost(cents)}"
+
+
+def _count(count: int, noun: str, first: str = "one") -> str:
+    if count == 1:
+        return f"{first} {noun}"
+    return f"{_WORDS[count] if count < len(_WORDS) else f'{count:,}'} {noun}s"

@@ -1,0 +1,59 @@
+"""The deeds of the calls of a session: the tools that they used, and the first words that they said."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from metering.client_hints import AGENT_TYPE
+from store.database import list_columns
+from store.traces.calls.tool_uses import StoredUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deeds:
+    """The deeds of calls, by row id. A call that is in none of these did nothing that is known."""
+
+    uses: Mapping[int, Sequence[StoredUse]] = field(default_factory=dict)
+    said: Mapping[int, str] = field(default_factory=dict)
+    agent_types: Mapping[int, str] = field(default_factory=dict)
+
+
+def read_deeds(connection: sqlite3.Connection, usage_ids: Sequence[int]) -> Deeds:
+    """Return what these calls did. Raises sqlite3.Error.
+
+    Nothing is known in a database that the recorder of this version has not opened yet."""
+    if not list_columns(connection, "tool_uses"):
+        return Deeds()
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    ids = (orjson.dumps(list(usage_ids)).decode(),)
+    uses: dict[int, list[StoredUse]] = {}
+    for usage_id, *values in cursor.execute(
+        "select usage_id, tool, server, target, problem, result_tokens, plus, minus from tool_uses"
+        " where usage_id in (select value from json_each(?)) order by usage_id, place",
+        ids,
+    ):
+        tool, server, target, problem, result_tokens, plus, minus = values
+        uses.setdefault(usage_id, []).append(
+            StoredUse(
+                tool=tool,
+                server=server,
+                target=target,
+                problem=problem,
+                result_tokens=result_tokens,
+                plus=plus,
+                minus=minus,
+            )
+        )
+    rows = cursor.execute(
+        "select id, said_text, client_hints ->> ? from usage"
+        " where id in (select value from json_each(?))",
+        (f'$."{AGENT_TYPE}"', *ids),
+    ).fetchall()
+    return Deeds(
+        uses=uses,
+        said={usage_id: said for usage_id, said, _ in rows if said},
+        agent_types={usage_id: kind for usage_id, _, kind in rows if kind},
+    )

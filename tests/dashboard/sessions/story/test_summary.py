@@ -1,0 +1,155 @@
+"""The summary of a session, and its map."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from dashboard.sessions.story.map import GROUND, MAX_BARS, TOP, make_map
+from dashboard.sessions.story.money import format_some_cost
+from dashboard.sessions.story.summary import (
+    join_words,
+    list_agents,
+    list_paid_for,
+    make_lede,
+    tell_failures,
+)
+from metering.token_counts import TokenCounts
+from store.traces.sessions.session_reader import Session as Sums
+from tests.dashboard.sessions.story.turns import BREAK, Session, use
+
+
+def sums(cents: float) -> Sums:
+    return Sums(
+        session_id="s",
+        title=None,
+        started_at="2026-03-01T09:00:00.000Z",
+        ended_at="2026-03-01T10:00:00.000Z",
+        slug="default",
+        client=None,
+        peak_prompt_tokens=0,
+        calls=0,
+        errors=0,
+        unpriced=0,
+        cache_breaks=0,
+        cost_cents=cents,
+        estimated_cents=0.0,
+        value_cents=0.0,
+        tokens=TokenCounts(),
+    )
+
+
+def lede(session: Session, cents: float = 489.0) -> str:
+    return "".join(run.text for run in make_lede(sums(cents), session.tell()))
+
+
+def test_lede_tells_costs_and_failures() -> None:
+    session = Session()
+    session.add(use("Bash", "pytest", problem="exit 1"), cents={"cache_read": 222.0})
+    session.add(cache_break=BREAK)
+    session.add(agent_id="a", cost_cents=29.0)
+    session.add(outcome="upstream_error", status_code=529)
+    session.add(prompt_id="p2", request_class="compaction", cost_cents=20.0)
+    session.add(prompt_id="p2")
+    assert lede(session) == (
+        "$4.89 for 2 prompts in 5 turns. Carrying the context cost $2.25 of it, a cache break $0.41,"
+        " a compaction $0.20, and a subagent $0.29. One tool and one call failed."
+    )
+
+
+def test_lede_of_a_plain_session_is_short() -> None:
+    session = Session()
+    session.add(cents={})
+    assert lede(session, 1.0) == "$0.010 for 1 prompt in 1 turn."
+
+
+def test_failures_are_counted_in_words_below_ten() -> None:
+    session = Session()
+    for _ in range(10):
+        session.add(use("Bash", "x", problem="exit 1"))
+    assert tell_failures(session.tell().steps) == "10 tools"
+    session.add(outcome="upstream_error")
+    assert tell_failures(session.tell().steps) == "10 tools and one call"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b, and c")],
+)
+def test_words_are_joined(words: list[str], sentence: str) -> None:
+    assert join_words(words) == sentence
+
+
+@pytest.mark.parametrize(
+    ("cents", "text"),
+    [(None, "—"), (0, "$0"), (0.01, "<$0.001"), (8.9, "$0.089"), (20, "$0.20"), (489, "$4.89")],
+)
+def test_small_sums_have_three_decimals(cents: float | None, text: str) -> None:
+    assert format_some_cost(cents) == text
+
+
+def test_parts_of_the_cost_fill_the_bar() -> None:
+    session = Session()
+    session.add(cents={"cache_read": 3.0, "output": 1.0})
+    session.add(cents={"cache_write_5m": 4.0})
+    parts = list_paid_for(session.tell().steps)
+    assert [(each.part, each.cents, each.x, each.width) for each in parts] == [
+        ("read", 3.0, 0.0, 37.5),
+        ("write", 4.0, 37.5, 50.0),
+        ("output", 1.0, 87.5, 12.5),
+    ]
+
+
+def test_agents_have_their_sums() -> None:
+    session = Session()
+    session.add(use("Task", "Explore"))
+    session.add(agent_id="a", cost_cents=3.0)
+    assert [
+        (each.name, each.turns, each.cents, each.thread) for each in list_agents(session.tell())
+    ] == [
+        ("Main agent", 1, 1.0, 0),
+        ("Explore", 1, 3.0, 1),
+    ]
+
+
+def test_map_has_a_bar_for_each_turn_and_marks_below() -> None:
+    session = Session()
+    session.add(use("Bash", "x", problem="exit 1"))
+    session.add(cache_break=BREAK)
+    session.add(outcome="upstream_error")
+    session.add(agent_id="a", prompt_id="p1")
+    session.add(prompt_id="p2")
+    drawn = make_map(session.tell(), {1: "Bash x"})
+    assert [(bar.number, bar.x, bar.width) for bar in drawn.bars] == [
+        (1, 0, 25), (2, 25, 25), (3, 50, 25), (4, 75, 25)
+    ]  # fmt: skip
+    assert [bar.has_failure for bar in drawn.bars] == [True, False, False, False]
+    assert [bar.has_break for bar in drawn.bars] == [False, True, False, False]
+    assert [(mark.number, mark.x) for mark in drawn.marks] == [(1, 0), (2, 75)]
+    assert [(each.x, each.width) for each in drawn.stretches] == [(50, 25)]
+    assert drawn.bars[0].label == "Turn 1 · Bash x · $0.010 · context 1.0k"
+
+
+def test_bar_that_is_cut_shows_its_value() -> None:
+    session = Session()
+    for number in range(100):
+        cents = 50.0 if number == 9 else 1.0
+        session.add(cost_cents=cents, cents={"output": cents}, minute=number)
+    drawn = make_map(session.tell(), {})
+    assert [bar.value for bar in drawn.bars if bar.value] == ["$0.50"]
+    assert drawn.bars[9].parts[0].y == TOP
+    assert drawn.bars[8].parts[0].y == pytest.approx(GROUND - (GROUND - TOP) / 1.1, abs=0.1)
+
+
+@given(st.integers(0, 700), st.sampled_from([0.0, 1.0, 250.0]))
+def test_bars_lie_side_by_side_within_the_drawing(count: int, cents: float) -> None:
+    session = Session()
+    for number in range(count):
+        session.add(cost_cents=cents * number, cents={"output": cents * number}, minute=number / 60)
+    drawn = make_map(session.tell(), {})
+    assert len(drawn.bars) <= MAX_BARS
+    assert drawn.turns == count
+    assert sum(bar.width for bar in drawn.bars) == pytest.approx(100 if count else 0)
+    assert all(
+        part.y >= TOP and part.y + part.height <= GROUND + 1
+        for bar in drawn.bars
+        for part in bar.parts
+    )
