@@ -6,6 +6,8 @@ from datetime import datetime
 
 from addon import headers
 from addon.redaction import drop_credential, redact_query
+from metering import attribution
+from metering.attribution import Attribution
 from metering.billing import classify_credential
 from metering.client_hints import collect_hints, keep_identifiers
 from metering.limit_windows import fingerprint_account
@@ -59,6 +61,7 @@ class RequestMetadata:
         if endpoint.metadata_only:
             facts = keep_plain_names(facts)
         credential = headers.find_credential(named)
+        attributed = _read_attribution(named, fields, keeps_text=not endpoint.metadata_only)
         head = RequestHead(
             entry_id=clock.new_id(),
             created_at=clock.format_ms(arrived_at),
@@ -100,12 +103,31 @@ class RequestMetadata:
             account_hmac=fingerprint_account(facts.account_id, endpoint.organization_id)
             if facts.account_id
             else None,
+            attributed_user=attributed.user,
+            project=attributed.project,
+            tags=attribution.write_tags(attributed.tags),
+            attributes_left_out=attributed.left_out or None,
         )
         return _without_text(head) if endpoint.metadata_only else head
 
     def _join_betas(self, fields: headers.Fields) -> str | None:
         betas = b",".join(headers.get_all(fields, self._beta_header)).decode("latin-1")
         return drop_credential(betas) or None
+
+
+def _read_attribution(
+    named: Mapping[bytes, str], fields: headers.Fields, *, keeps_text: bool
+) -> Attribution:
+    """Return for whom and what a call is made. Where no text is kept, only our own headers say it: who
+    sends them knows that we store them."""
+    if named.keys().isdisjoint(attribution.HEADERS):
+        return attribution.NOTHING
+    names = attribution.HEADERS if keeps_text else attribution.OWN_HEADERS
+    given = {
+        name: [value.decode("latin-1") for value in headers.get_all(fields, name)]
+        for name in names & named.keys()
+    }
+    return attribution.read_attribution(given, lambda value: drop_credential(value) is not None)
 
 
 def _without_text(head: RequestHead) -> RequestHead:

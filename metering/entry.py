@@ -89,9 +89,9 @@ class UsageLogEntry:
     """One forwarded message request. Tokens are counts, cost is in US cents, times in ms, sizes in
     bytes on the wire. Bodies are the exact bytes after content-decoding, None when not kept.
     ``body_notes`` says what is missing of them and why, None when nothing is. ``client_hints`` is a
-    JSON object of the hints without a field of their own. ``estimated_cents`` is the part of the cost
-    that is estimated, None when nothing is. ``output_size`` is that of a complete response that was
-    measured."""
+    JSON object of the hints without a field of their own, ``tags`` a JSON list. ``estimated_cents`` is
+    the part of the cost that is estimated, None when nothing is. ``output_size`` is that of a complete
+    response that was measured."""
 
     entry_id: str
     created_at: str
@@ -158,5 +158,9 @@ class UsageLogEntry:
     container_id: str | None = None
     free_containers: bool | None = None
     container_unnamed: bool | None = None
+    attributed_user: str | None = None
+    project: str | None = None
+    tags: str | None = None
+    attributes_left_out: int | None = None
     rate_limits: RateLimits | None = None
     output_size: OutputSize | None = None

@@ -194,6 +194,10 @@ def make_recorded(
         workspace_id=clean_text(response.workspace_id if response else None)
         or clean_text(head.workspace_id),
         user_profile_id=clean_text(head.user_profile_id),
+        attributed_user=head.attributed_user,
+        project=head.project,
+        tags=head.tags,
+        attributes_left_out=head.attributes_left_out,
         rate_limits=limits,
         output_size=output_size,
         **make_request_fields(facts),

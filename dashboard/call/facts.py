@@ -10,6 +10,7 @@ from dashboard.call import fact
 from dashboard.call.fact import Group
 from dashboard.call.limits import list_hints, list_limits
 from dashboard.formats import Mark, outcome_mark
+from metering.attribution import parse_tags
 from metering.entry import UsageLogEntry
 from metering.formats import (
     UNKNOWN,
@@ -154,6 +155,10 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 fact.linked("Request class", entry.request_class, "request_class"),
                 fact.linked("Prompt", entry.prompt_id, "prompt_id"),
                 *list_hints(entry.client_hints),
+                fact.linked("User", entry.attributed_user, "attributed_user"),
+                fact.linked("Project", entry.project, "project"),
+                fact.Fact(label="Tags", text=", ".join(parse_tags(entry.tags))),
+                fact.count("Attributes left out", entry.attributes_left_out),
                 fact.linked("Run", entry.run_id, "run_id"),
                 fact.linked("Client", entry.client, "client"),
                 fact.count("Retry", entry.retry_count),

@@ -72,8 +72,8 @@ class Period:
         return Interval(start - length, end - length)
 
 
-def parse_span(text: str, now: datetime) -> Period:
-    """Return the period that an address names. Raises InvalidInputError."""
+def parse_span(text: str, now: datetime, argument: str = "span") -> Period:
+    """Return the period that an argument of an address names. Raises InvalidInputError."""
     today = now.date()
     if text == _MONTH:
         return _make(text, today.replace(day=1), today, now)
@@ -84,15 +84,16 @@ def parse_span(text: str, now: datetime) -> Period:
         first, last = map(date.fromisoformat, named.groups() if named else ())
     except ValueError as error:
         raise InvalidInputError(
-            f"span must be one of {', '.join(SPAN_TITLES)}, or two days such as 2026-01-01..2026-01-31",
-            "span",
+            f"{argument} must be one of {', '.join(SPAN_TITLES)},"
+            " or two days such as 2026-01-01..2026-01-31",
+            argument,
         ) from error
     if not 0 <= (last - first).days < MAX_DAYS:
         raise InvalidInputError(
-            f"span must be from a day to a later one, and at most {MAX_DAYS} days", "span"
+            f"{argument} must be from a day to a later one, and at most {MAX_DAYS} days", argument
         )
     if first.year < 1971 or last.year > 9990:
-        raise InvalidInputError("span must be between the years 1971 and 9990", "span")
+        raise InvalidInputError(f"{argument} must be between the years 1971 and 9990", argument)
     return _make(text, first, last, now)
 
 

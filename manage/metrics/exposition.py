@@ -1,6 +1,6 @@
 """The metrics of ``/metrics``: their names, labels and meanings."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import inf
@@ -40,6 +40,7 @@ class _Scrape(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _make_counters(self._figures.counters, self._figures.copy)
+        yield from _make_attribution_counter(self._figures.counters, self._figures.copy)
         yield from _make_histograms(self._figures.counters, self._figures.copy)
         yield from _make_gauges(self._figures.spool)
         yield from self._make_service_gauges()
@@ -106,6 +107,21 @@ def _make_counters(counters: Counters, copy: str | None) -> Iterator[Metric]:
         for each in TOKEN_CLASSES:
             tokens.add_metric((*key, each.label), sums[each.name])
     yield from (calls, tokens, cost)
+
+
+def _make_attribution_counter(counters: Counters, copy: str | None) -> Iterator[Metric]:
+    of_copy = _of_copy(copy)
+    metric = CounterMetricFamily(
+        "taximeter_attributes_left_out",
+        "Users, projects and tags in headers of recorded calls that break a rule.",
+        labels=["endpoint", *of_copy],
+    )
+    place, by_slug = CALL_SUMS.index("attributes_left_out"), Counter[str]()
+    for call, values in counters.calls.items():
+        by_slug[call.slug] += int(values[place])
+    for slug, count in sorted(by_slug.items()):
+        metric.add_metric([slug, *of_copy.values()], count)
+    yield metric
 
 
 def _make_histograms(counters: Counters, copy: str | None) -> Iterator[Metric]:

@@ -82,7 +82,7 @@ class RequestHead:
     received, None when absent. ``request_bytes`` is the size of the body on the wire,
     ``path_query`` the path below the slug with its query, without credentials. Of the credential
     only its kind is kept. ``client_hints`` are those of ``metering.client_hints``. ``account_hmac``
-    is the fingerprint of the account that a body names which is not kept.
+    is the fingerprint of the account that a body names which is not kept, ``tags`` a JSON list.
 
     New fields go to the end and have a default: the files of an older proxy lack them."""
 
@@ -121,6 +121,10 @@ class RequestHead:
     free_containers: bool | None = None
     record: Record = "messages"
     account_hmac: str | None = None
+    attributed_user: str | None = None
+    project: str | None = None
+    tags: str | None = None
+    attributes_left_out: int | None = None
 
     @property
     def facts(self) -> RequestFacts:

@@ -37,7 +37,7 @@ from store.traces.maintenance.criteria import Criteria
 from store.traces.row_writer import insert_rows
 from store.traces.sessions import agent_sums, session_sums
 from store.traces.steps import Steps
-from store.traces.sums import counters, output_sizes, rollup, timings
+from store.traces.sums import counters, output_sizes, rollup, tag_sums, timings
 
 # A text that does not fit into what is left of a page begins the next one: with 16 KB a call of an agent
 # takes a tenth less than with 8 KB, and a quarter less than with 4 KB. Calls that come together share the
@@ -118,6 +118,7 @@ class TraceDatabase:
                 judgements.write_judgements(self.connection, judged, _by_entry_id(new))
                 session_sums.book(self.connection, new_ids)
                 agent_sums.book(self.connection, new_ids)
+                tag_sums.book(self.connection, tag_sums.write_tags(self.connection, new))
                 for _, entry in new:
                     times.add(tally.add(rollup.BookedCall.of(entry), entry.cost_items), entry)
                     hours.add(entry, entry.rate_limits)

@@ -715,3 +715,62 @@ def m009_windows_of_subscriptions(db: Database) -> None:
         ) without rowid
     """)
     db.execute("create index limit_readings_last_read_at on limit_readings (last_read_at)")
+
+
+@migrations()
+def m005_attribution(db: Database) -> None:
+    """Tell for whom and what a call was made, as its client says in headers.
+
+    ``tags`` has the same by name and value: ``user`` and ``project``, a tag ``key:value`` by its key, and
+    one without a key by itself, with the value ''. Calls without any pay nothing for table and indexes.
+
+    A call with several tags is in several rows of ``tags_hourly``, so its rows are no parts of a whole,
+    except those of one name.
+    """
+    add_to_usage(
+        db,
+        {
+            "attributed_user": "text",
+            "project": "text",
+            "tags": "text",
+            "attributes_left_out": "integer",
+        },
+    )
+    for name in ("attributed_user", "project"):
+        db.execute(
+            f"create index usage_{name} on usage ({name}, created_at) where {name} is not null"
+        )
+    db.execute("""
+        create table tags (
+            usage_id integer not null references usage(id),
+            name text not null,
+            value text not null,            -- '': a tag without a key
+            primary key (usage_id, name, value)
+        ) without rowid
+    """)
+    db.execute("create index tags_name on tags (name, value, usage_id)")
+    db.execute("""
+        create table tags_hourly (
+            hour text not null,             -- YYYY-MM-DDTHH, UTC
+            name text not null,
+            value text not null,
+            entries integer not null,
+            errors integer not null,
+            unpriced integer not null,
+            maybe_billed integer not null,
+            input_tokens integer not null,  -- tokens: those that are billed
+            output_tokens integer not null,
+            cache_creation_input_tokens integer not null,
+            cache_read_input_tokens integer not null,
+            unbilled_tokens integer not null,
+            unpriced_tokens integer not null,
+            cost_cents real not null,
+            estimated_cents real not null,
+            value_cents real not null,      -- of calls that a subscription covers
+            primary key (hour, name, value)
+        ) without rowid
+    """)
+    db.execute("create index tags_hourly_name on tags_hourly (name, hour)")
+    db.execute(
+        "alter table call_counters add column attributes_left_out integer not null default 0"
+    )

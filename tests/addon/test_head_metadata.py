@@ -159,18 +159,50 @@ def test_no_header_of_an_endpoint_without_bodies_brings_text_into_the_spool(
         (b"x-claude-code-agent-type", b"Explore"),
         (b"x-litellm-tags", b"private"),
         (b"x-claude-code-prev-tool-durations", b"private_tool=5"),
+        (b"x-litellm-customer-id", b"private"),
+        (b"x-taximeter-user", b"private words"),
     )
     for endpoint in (ENDPOINT, replace(ENDPOINT, metadata_only=True)):
         capture = open_capture(spooler, fields=fields, endpoint=endpoint)
         capture.finish(Ending(outcome="complete"), 1.0)
     files = [waiting.path.read_bytes() for waiting in reader.find_waiting(tmp_path / "spool")]
-    assert sorted(data.count(b"private") for data in files) == [0, 11]
+    assert sorted(data.count(b"private") for data in files) == [0, 12]
     (head,) = [each.head for each in read_all(tmp_path / "spool") if each.head.metadata_only]
     assert head.betas == "beta-1,beta-2"
     assert head.client_hints == {
         "x-claude-code-prompt-id": "prompt-1",
         "x-claude-code-agent-type": "Explore",
     }
+
+
+@pytest.mark.parametrize("metadata_only", [False, True])
+def test_user_project_and_tags_are_kept_without_what_breaks_a_rule(
+    spooler, open_capture, tmp_path, metadata_only
+):
+    fields = (
+        (b"X-Taximeter-User", b"ann@example.com"),
+        (b"x-taximeter-project", b"sk-ant-secret"),
+        (b"x-taximeter-tags", b"Env:Prod,two words,sk-ant-oat"),
+        (b"X-TAXIMETER-TAGS", b"nightly, env:prod"),
+    )
+    endpoint = replace(ENDPOINT, metadata_only=metadata_only)
+    open_capture(spooler, fields=fields, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    assert b"sk-ant" not in waiting.path.read_bytes()
+    (exchange,) = read_all(tmp_path / "spool")
+    head = exchange.head
+    assert (head.attributed_user, head.project) == ("ann@example.com", None)
+    assert (head.tags, head.attributes_left_out) == ('["env:prod","nightly"]', 3)
+
+
+def test_the_headers_of_litellm_are_read_where_text_is_kept(spooler, open_capture, tmp_path):
+    fields = ((b"x-litellm-tags", b"Nightly"), (b"x-litellm-end-user-id", b"ann"))
+    for endpoint in (ENDPOINT, replace(ENDPOINT, metadata_only=True)):
+        capture = open_capture(spooler, fields=fields, endpoint=endpoint)
+        capture.finish(Ending(outcome="complete"), 1.0)
+    heads = {each.head.metadata_only: each.head for each in read_all(tmp_path / "spool")}
+    assert (heads[False].attributed_user, heads[False].tags) == ("ann", '["nightly"]')
+    assert (heads[True].attributed_user, heads[True].tags) == (None, None)
 
 
 TEXT_AND_NUMBERS = {

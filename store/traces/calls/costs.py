@@ -12,6 +12,7 @@ from metering.billed_passes import Call
 from metering.entry import CostItem, sum_estimates
 from runtime import clock
 from store.traces.sessions import agent_sums, session_sums
+from store.traces.sums import tag_sums
 from store.traces.sums.rollup import BookedCall, Tally
 
 _PAGE = 500
@@ -134,7 +135,7 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
         cents = to_real(cost.cost_cents)
         tally.add(old, read_items(connection, cost.usage_id), sign=-1)
         tally.add(old._replace(cost_cents=cents), cost.cost_items)
-        for sums in (session_sums, agent_sums):
+        for sums in (session_sums, agent_sums, tag_sums):
             sums.book(connection, [cost.usage_id], sign=-1)
         connection.execute(
             "update usage set cost_cents = ?, estimated_cents = ? where id = ?",
@@ -149,6 +150,7 @@ def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int
             sums.book(connection, [cost.usage_id])
         connection.execute("delete from usage_cost where usage_id = ?", (cost.usage_id,))
         write_items(connection, [(cost.usage_id, cost.cost_items)])
+        tag_sums.book(connection, [cost.usage_id])  # these are sums of line items
         written += 1
     tally.write(connection)
     return written

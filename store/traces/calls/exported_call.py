@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
+from metering import attribution
 from metering.entry import CostItem, UsageLogEntry
 from metering.rate_limits import RateLimits
 from metering.token_counts import TokenCounts
@@ -126,6 +127,7 @@ def _parse_entry(row: Row) -> UsageLogEntry:
         raise LineError("its entry_id is none")
     if not is_instant(values["created_at"]):
         raise LineError("its created_at is not like 2026-01-31T14:03:27.123Z")
+    _check_attribution(values)
     request, response = (_parse_body(name, row[name]) for name in BODIES)
     items = read_field("cost_items", row, list)
     return UsageLogEntry(
@@ -138,6 +140,14 @@ def _parse_entry(row: Row) -> UsageLogEntry:
         ),
         rate_limits=_parse_object("rate_limits", row, RateLimits),
     )
+
+
+def _check_attribution(values: Row) -> None:
+    """Check that users, projects and tags are within their rules, since sums by them are bounded."""
+    given = (values["attributed_user"], values["project"], values["tags"])
+    kept = attribution.keep_valid(*given)
+    if given != (kept.user, kept.project, attribution.write_tags(kept.tags)):
+        raise LineError("its user, project or tags are not what an export writes")
 
 
 def _parse_judgement(entry_id: str, row: Row) -> Judgement | None:

@@ -7,7 +7,8 @@ Calls are found by reading ids without a lock, and removed in short transactions
 and quotes of them go, what is derived from the rest of their sessions is made anew, free pages are given
 back, and the write-ahead log is emptied. SQLite overwrites what it removes (``PRAGMA secure_delete``).
 
-Hourly and daily sums stay. Those of a day by session lose the name of a session that is gone.
+Hourly and daily sums stay. Those of a day by session lose the name of a session that is gone, and those by
+tag the users, projects and tags that no call is left of.
 """
 
 import sqlite3
@@ -22,6 +23,7 @@ from store.traces.maintenance.removal import finish, give_back, remove_entry, se
 from store.traces.savings import savings
 from store.traces.sessions import agent_sums, session_sums, unnamed_sessions
 from store.traces.steps import Step, Steps, in_steps
+from store.traces.sums import tag_sums
 
 BUSY_TIMEOUT_S = 5.0  # people can wait
 _PAGE = 5_000
@@ -100,14 +102,17 @@ def erase(connection: sqlite3.Connection, erasure_id: str, criteria: Criteria) -
         nonlocal place
         untitled: set[str] = set()
         days: dict[str, tuple[str, str]] = {}
+        tags: set[tuple[str, str]] = set()
         entries = 0
         while place < len(found) and step.has_time:
             _note_days(connection, found[place], days)
+            tags.update(tag_sums.list_pairs(connection, found[place]))
             entries += remove_entry(connection, found[place], untitled)
             place += 1
         settle_sessions(connection, untitled)
         for session_id, (first_day, last_day) in days.items():
             _look_again(connection, session_id, first_day, last_day)
+        tag_sums.forget_unused(connection, tags)
         connection.execute(
             "insert into erasures (id, entries) values (?, ?)"
             " on conflict (id) do update set entries = entries + excluded.entries",

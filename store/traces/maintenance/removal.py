@@ -36,6 +36,7 @@ _DETAILS = (
     "predecessors",
     "cache_breaks",
     "tool_uses",
+    "tags",
 )
 HAS_TEXT = (
     "request_body_length is not null or response_body_length is not null or title_text is not null"

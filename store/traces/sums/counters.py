@@ -53,7 +53,7 @@ class TimeKey(NamedTuple):
 _TIMES = tuple(TIMES.items())
 _read_times = attrgetter(*TIMES)
 _read_counts = attrgetter(*token_counts.NAMES)
-CALL_SUMS = ("calls", *token_counts.NAMES, "cost_cents")
+CALL_SUMS = ("calls", *token_counts.NAMES, "attributes_left_out", "cost_cents")
 TIME_SUMS = ("calls", "seconds")
 
 
@@ -86,6 +86,8 @@ class CallCounter:
             for place, count in enumerate(_read_counts(entry.tokens), 1):
                 if count:
                     sums[place] += count
+            if entry.attributes_left_out:
+                sums[-2] += entry.attributes_left_out
             if entry.cost_cents:
                 sums[-1] += max(0.0, float(entry.cost_cents))
             for (measure, bounds), value_ms in zip(_TIMES, _read_times(entry), strict=True):
@@ -133,10 +135,13 @@ def read_counters(path: Path) -> Counters:
     try:
         if not list_columns(db, "time_counters"):
             return Counters({}, {})
+        # A database that no newer recorder has opened yet lacks the newest columns.
+        columns = list_columns(db, "call_counters")
+        sums = tuple(name if name in columns else f"0 as {name}" for name in CALL_SUMS)
         return Counters(
             {
                 CallKey(*row[:3]): row[3:]
-                for row in db.execute(_select("call_counters", CallKey._fields, CALL_SUMS))
+                for row in db.execute(_select("call_counters", CallKey._fields, sums))
             },
             {
                 TimeKey(*row[:3]): row[3:]

@@ -111,6 +111,8 @@ def test_usage_has_these_indexes(connection):
         ("message_id",),
         ("thread_previous_id",),
         ("product", "created_at"),
+        ("attributed_user", "created_at"),
+        ("project", "created_at"),
     }
 
 

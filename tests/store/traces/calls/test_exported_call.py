@@ -101,11 +101,28 @@ def test_no_field_is_left_out(traces, traces_path):
         *BODIES,
     }
     hints = get_type_hints(UsageLogEntry)
-    entry = make_entry(**{name: find_sample(hints[name]) for name in hints.keys() - known})
+    fields = {name: find_sample(hints[name]) for name in hints.keys() - known}
+    entry = make_entry(**fields | {"tags": '["env:prod","some"]'})
     traces.insert([entry])
     (row,) = read_lines(traces_path)
     assert parse(row).entry == entry
     assert parse_line(encode_entry("org", entry)).entry == entry
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("attributed_user", "two words"),
+        ("project", "x" * 65),
+        ("tags", "[]"),
+        ("tags", '["b","a"]'),
+        ("tags", '["user:ann"]'),
+        ("tags", "some"),
+    ],
+)
+def test_users_projects_and_tags_that_no_call_has_are_refused(rows, column, value):
+    with pytest.raises(LineError, match="its user, project or tags"):
+        parse(rows[0], **{column: value})
 
 
 def test_what_other_tables_have_comes_after_the_columns_and_bodies(rows):

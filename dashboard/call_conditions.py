@@ -1,0 +1,205 @@
+"""SQL for the filters of ``call_filters``: what holds for a row of ``usage``.
+
+Every function takes what stands before a column (``u.``, or nothing) and the values of a filter, any of
+which may hold; "" stands for calls that name none.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import NamedTuple
+
+from runtime.intervals import Interval
+from store.traces.sessions.unnamed_sessions import parse_first_id
+from store.traces.sums.requested_models import find_requested
+from store.traces.sums.rollup import NO_ERROR, OVERAGE, SUBSCRIPTION
+
+type Value = str | int | float
+
+
+class Condition(NamedTuple):
+    """SQL that holds or not for a row of ``usage``, with a value for each of its question marks."""
+
+    sql: str
+    values: tuple[Value, ...] = ()
+
+    def write_out(self) -> str:
+        """Return the SQL with its values in it, as people read and edit it."""
+        parts = self.sql.split("?")
+        written = (_write_value(value) for value in self.values)
+        return "".join(part + value for part, value in zip(parts, (*written, ""), strict=True))
+
+
+def is_column(column: str, prefix: str, values: Sequence[str]) -> Condition:
+    """Return that a column has one of these values, or none where "" is among them."""
+    named = tuple(value for value in values if value)
+    parts = []
+    if named:
+        parts.append(_is_one_of(f"{prefix}{column}", named))
+    if len(named) < len(values):
+        parts.append(Condition(f"{prefix}{column} is null"))
+    return _any_of(parts)
+
+
+def _is_one_of(sql: str, values: tuple[Value, ...]) -> Condition:
+    if len(values) == 1:
+        return Condition(f"{sql} = ?", values)
+    return Condition(f"{sql} in ({', '.join('?' * len(values))})", values)
+
+
+def is_model(prefix: str, values: Sequence[str]) -> Condition:
+    """Return that a response named one of these models, or that the call asked for it and none was named."""
+    asked = [model for value in values if (model := find_requested(value)) is not None]
+    named = [value for value in values if find_requested(value) is None]
+    parts = [is_column("model", prefix, named)] if named else []
+    if asked:
+        requested = is_column("request_model", prefix, asked)
+        parts.append(all_of([Condition(f"{prefix}model is null"), requested]))
+    return _any_of(parts)
+
+
+def is_client(prefix: str, values: Sequence[str]) -> Condition:
+    """Return that a call is from one of these clients, in any version."""
+    column = f"{prefix}client"
+    return _any_of(
+        Condition(
+            f"({column} = ? or {column} glob ? or {column} glob ?)",
+            (value, f"{_escape_glob(value)}[/ ][0-9]*", f"{_escape_glob(value)}[/ ]v[0-9]*"),
+        )
+        if value
+        else Condition(f"{column} is null")
+        for value in values
+    )
+
+
+def _escape_glob(text: str) -> str:
+    return re.sub(r"[*?\[]", lambda found: f"[{found[0]}]", text)
+
+
+def is_billing(prefix: str, values: Sequence[str]) -> Condition:
+    """Return that calls are paid for like this. Paid extra usage is no longer the subscription."""
+    parts = []
+    for value in values:
+        if value in (OVERAGE, SUBSCRIPTION):
+            stands = "is" if value == OVERAGE else "is not"
+            sql = f"({prefix}billing = ? and {prefix}overage {stands} 1)"
+            parts.append(Condition(sql, (SUBSCRIPTION,)))
+        else:
+            parts.append(is_column("billing", prefix, [value]))
+    return _any_of(parts)
+
+
+def is_session(prefix: str, values: Sequence[str]) -> Condition:
+    """Return that calls are of these sessions, also of those that their client does not name."""
+    unnamed = f"{prefix}id in (select usage_id from unnamed_calls"  # noqa: S608 - our own text
+    parts = []
+    for value in values:
+        named = Condition(f"{prefix}session_id = ?", (value,))
+        first_id = parse_first_id(value)
+        if not value:
+            parts.append(Condition(f"({prefix}session_id is null and not {unnamed}))"))
+        elif first_id is None:
+            parts.append(named)
+        else:
+            joined = Condition(f"{unnamed} where first_id = ?)", (first_id,))
+            parts.append(_any_of([named, joined]))
+    return _any_of(parts)
+
+
+def is_status(prefix: str, values: Sequence[str]) -> Condition:
+    named = tuple(int(value) for value in values if value)
+    parts = [_is_one_of(f"{prefix}status_code", named)] if named else []
+    if len(named) < len(values):
+        parts.append(Condition(f"{prefix}status_code is null"))
+    return _any_of(parts)
+
+
+def is_failed(prefix: str, _values: Sequence[str]) -> Condition:
+    return Condition(f"{prefix}outcome not in ({', '.join('?' * len(NO_ERROR))})", NO_ERROR)
+
+
+def costs_at_least(prefix: str, values: Sequence[str]) -> Condition:
+    """Return that calls cost so many dollars or more: the least of these, as all values are alternatives."""
+    least = min(map(Decimal, values))
+    return Condition(f"{prefix}cost_cents >= ?", (float(least * 100),))
+
+
+def arrived(comparison: str, prefix: str, values: Sequence[str]) -> Condition:
+    return _any_of(
+        # What is left of an instant sorts before all that begins with it.
+        Condition(f"{prefix}created_at {comparison} ?", (value.removesuffix("Z"),))
+        for value in values
+    )
+
+
+def is_in_table(sql: str, prefix: str, _values: Sequence[str]) -> Condition:
+    return Condition(f"{prefix}id in ({sql})")
+
+
+def uses(column: str, prefix: str, values: Sequence[str]) -> Condition:
+    """Return that a response uses one of these tools, or tools of one of these servers."""
+    used = is_column(column, "", values)
+    return Condition(
+        f"{prefix}id in (select usage_id from tool_uses where {used.sql})",  # noqa: S608 - our own text
+        used.values,
+    )
+
+
+def is_tagged(key: str, prefix: str, values: Sequence[str]) -> Condition:
+    """Return that calls have a tag ``key:value`` with one of these values, or none with this key."""
+    parts = []
+    named = tuple(value for value in values if value)
+    of_key = "(select usage_id from tags where name = ? and"
+    if named:
+        one = _is_one_of("value", named)
+        parts.append(Condition(f"{prefix}id in {of_key} {one.sql})", (key, *one.values)))
+    if len(named) < len(values):
+        parts.append(Condition(f"{prefix}id not in {of_key} value <> '')", (key,)))
+    return _any_of(parts)
+
+
+def has_tag(prefix: str, values: Sequence[str]) -> Condition:
+    """Return that calls have one of these tags without a key, or no tag at all."""
+    parts = []
+    named = tuple(value for value in values if value)
+    if named:
+        one = _is_one_of("name", named)
+        sql = f"{prefix}id in (select usage_id from tags where {one.sql} and value = '')"  # noqa: S608
+        parts.append(Condition(sql, one.values))
+    if len(named) < len(values):
+        parts.append(Condition(f"{prefix}tags is null"))
+    return _any_of(parts)
+
+
+def is_in(prefix: str, interval: Interval) -> Condition:
+    column = f"{prefix}created_at"
+    values = (_format_hour(interval.start), _format_hour(interval.end))
+    return Condition(f"{column} >= ? and {column} < ?", values)
+
+
+def _format_hour(instant: datetime) -> str:
+    """Return the shortest text that sorts with ``created_at`` as the instant does."""
+    return instant.isoformat()[: 10 if instant.hour == 0 else 13]
+
+
+def all_of(conditions: Iterable[Condition]) -> Condition:
+    return _join(" and ", conditions, "true")
+
+
+def _any_of(conditions: Iterable[Condition]) -> Condition:
+    parts = list(conditions)
+    joined = _join(" or ", parts, "false")
+    return joined if len(parts) < 2 else Condition(f"({joined.sql})", joined.values)
+
+
+def _join(word: str, conditions: Iterable[Condition], nothing: str) -> Condition:
+    parts = list(conditions)
+    if not parts:
+        return Condition(nothing)
+    values = tuple(value for part in parts for value in part.values)
+    return Condition(word.join(part.sql for part in parts), values)
+
+
+def _write_value(value: Value) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)

@@ -1,0 +1,245 @@
+"""The filters that lists of calls, sessions and sums share: by name in the query of an address.
+
+``model=claude-opus-5-5&failed=1&tag.project=checkout`` are the failed calls of one model for one project. A
+name that is given several times means any of its values; different names must all hold. Arguments with
+other names, such as the order of a list, are left to the page. ``docs/attribution.md`` has the names.
+
+Pure functions: a page hands over what its address says, and gets SQL over ``usage``, words for what is
+chosen, and the arguments of links that add or remove a filter.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from dashboard import call_conditions as conditions
+from dashboard.call_conditions import Condition
+from dashboard.formats import outcome_label
+from dashboard.overview.periods import SPAN_TITLES, Period, parse_span
+from metering.attribution import PROJECT, USER
+from runtime.errors import InvalidInputError
+from store.traces.sessions.unnamed_sessions import PREFIX
+
+# The value in an address for calls that name none; for agents that is the main one.
+NONE = "(none)"
+MAX_CHARS, MAX_VALUES = 500, 20
+PERIOD, SINCE, UNTIL = "period", "since", "until"
+TAG, TAG_PREFIX = "tag", "tag."
+_YES = "1"
+
+type Value = str | int | float
+
+
+class Chip(NamedTuple):
+    """A filter that is chosen, in words.
+
+    ``words`` is empty for one that is only on or off; ``removed`` are the arguments of an address without
+    it."""
+
+    name: str
+    title: str
+    words: str
+    removed: Sequence[tuple[str, str]]
+
+
+# What writes the condition of a filter: from what stands before a column (``u.`` or nothing), and values.
+type _Write = Callable[[str, Sequence[str]], Condition]
+
+
+class Filter(NamedTuple):
+    """A filter that there may be. ``has_none``: it may ask for calls that name none."""
+
+    title: str
+    write: _Write
+    is_flag: bool = False
+    has_none: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFilters:
+    """The filters that an address chooses.
+
+    ``values`` are those of each filter by its name, "" for calls that name none; ``period`` are days, None
+    where the address names none."""
+
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    period: Period | None = None
+
+    def only(self, name: str, value: str = _YES) -> "CallFilters":
+        """Return these filters with this value alone for a name. Raises InvalidInputError."""
+        return replace(self, values={**self.values, name: (_check_value(name, value or NONE),)})
+
+    def without(self, name: str) -> "CallFilters":
+        """Return the other filters."""
+        rest = {key: values for key, values in self.values.items() if key != name}
+        return replace(self, values=rest)
+
+    def in_period(self, period: Period | None) -> "CallFilters":
+        """Return these filters for other days, None for all."""
+        return replace(self, period=period)
+
+    def as_arguments(self) -> list[tuple[str, str]]:
+        """Return the arguments of an address."""
+        period = [] if self.period is None else [(PERIOD, self.period.span)]
+        chosen = [(name, value or NONE) for name, values in self.values.items() for value in values]
+        return period + chosen
+
+    def address(self, path: str, **others: str) -> str:
+        """Return the address of a page with these filters, and with other arguments of its own."""
+        arguments = [*self.as_arguments(), *others.items()]
+        return f"{path}?{urlencode(arguments, errors='replace')}" if arguments else path
+
+    def condition(self, prefix: str = "") -> Condition:
+        """Return what holds for the chosen calls, over ``usage`` or ``usage_log``.
+
+        ``prefix`` stands before its columns, such as ``u.`` where the query joins other tables."""
+        between = [] if self.period is None else [conditions.is_in(prefix, self.period.elapsed)]
+        chosen = [_find(name).write(prefix, values) for name, values in self.values.items()]
+        return conditions.all_of([*between, *chosen])
+
+    def condition_of_sessions(self, column: str = "session_id") -> Condition:
+        """Return what holds for the sessions with such calls, over a column that has session ids."""
+        call = self.condition("u.")
+        if not call.values and call.sql == "true":
+            return call
+        unnamed = f"select '{PREFIX}' || n.first_id from unnamed_calls as n join usage as u"  # noqa: S608
+        return Condition(
+            f"{column} in (select u.session_id from usage as u"  # noqa: S608 - our own text
+            f" where u.session_id is not null and {call.sql}"
+            f" union {unnamed} on u.id = n.usage_id where {call.sql})",
+            call.values * 2,
+        )
+
+    def chips(self) -> list[Chip]:
+        """Return what is chosen besides the period, in words."""
+        return [
+            Chip(
+                name,
+                _find(name).title,
+                "" if _find(name).is_flag else ", ".join(_word(name, each) for each in values),
+                self.without(name).as_arguments(),
+            )
+            for name, values in self.values.items()
+        ]
+
+    def describe(self) -> str:
+        """Return period and filters in one phrase: "7 days, Model claude-opus-5-5, Failed"."""
+        span = [] if self.period is None else [SPAN_TITLES.get(self.period.span, self.period.span)]
+        return ", ".join([*span, *(f"{chip.title} {chip.words}".strip() for chip in self.chips())])
+
+
+def parse_call_filters(arguments: Iterable[tuple[str, str]], now: datetime) -> CallFilters:
+    """Return the filters in the arguments of an address, in their order. Empty ones are none.
+
+    Raises InvalidInputError."""
+    values: dict[str, tuple[str, ...]] = {}
+    period = None
+    for given, text in arguments:
+        name = _ALIASES.get(given, given)
+        if not text:
+            continue
+        if name == PERIOD:
+            period = parse_span(text, now, PERIOD)
+        elif is_filter(name):
+            name = name.lower() if name.startswith(TAG_PREFIX) else name
+            value = _check_value(name, text)
+            values[name] = tuple(dict.fromkeys((*values.get(name, ()), value)))
+            if len(values[name]) > MAX_VALUES:
+                raise InvalidInputError(f"{name} may have at most {MAX_VALUES} values", name)
+    return CallFilters(values=values, period=period)
+
+
+def is_filter(name: str) -> bool:
+    """Return whether an argument of this name is a filter of calls."""
+    return name in FILTERS or (name.startswith(TAG_PREFIX) and len(name) > len(TAG_PREFIX))
+
+
+def _find(name: str) -> Filter:
+    known = FILTERS.get(name)
+    if known is not None:
+        return known
+    key = name.removeprefix(TAG_PREFIX)
+    return Filter(f"Tag {key}:", partial(conditions.is_tagged, key))
+
+
+def _check_value(name: str, text: str) -> str:
+    """Return the value of a filter as it is stored, "" for none. Raises InvalidInputError."""
+    if text == NONE and _find(name).has_none:
+        return ""
+    if len(text) > MAX_CHARS or "\0" in text:
+        raise InvalidInputError(f"{name} must have at most {MAX_CHARS} characters", name)
+    expected = _EXPECTED.get(name, _EXPECTED_OF_FLAG if _find(name).is_flag else None)
+    if expected is not None and not expected.pattern.fullmatch(text):
+        raise InvalidInputError(f"{name} must be {expected.words}", name)
+    is_folded = name == TAG or (name.startswith(TAG_PREFIX) and name not in FILTERS)
+    return text.lower() if is_folded else text
+
+
+def _word(name: str, value: str) -> str:
+    if not value:
+        return "main" if name == "agent" else "none"
+    if name == "outcome":
+        return outcome_label(value)
+    return f"${value}" if name == "cost" else value
+
+
+class _Expected(NamedTuple):
+    """The pattern of the values of a filter, and words for it."""
+
+    pattern: re.Pattern[str]
+    words: str
+
+
+_INSTANT = _Expected(
+    re.compile(r"\d{4}-\d\d-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,3})?)?)?Z?)?", re.ASCII),
+    "a day or an instant, such as 2026-01-31T14",
+)
+_EXPECTED: Mapping[str, _Expected] = {
+    SINCE: _INSTANT,
+    UNTIL: _INSTANT,
+    "cost": _Expected(
+        re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?"), "a number of dollars, such as 0.10"
+    ),
+    "status": _Expected(re.compile(r"[0-9]{3}"), "a number such as 529"),
+}
+_EXPECTED_OF_FLAG = _Expected(re.compile(_YES), _YES)
+# Older or other names of the same filters.
+_ALIASES = {"slug": "endpoint"}
+FILTERS: Mapping[str, Filter] = {
+    SINCE: Filter("From", partial(conditions.arrived, ">="), has_none=False),
+    UNTIL: Filter("Before", partial(conditions.arrived, "<"), has_none=False),
+    "failed": Filter("Failed", conditions.is_failed, is_flag=True, has_none=False),
+    "tool_failed": Filter(
+        "A tool failed",
+        partial(conditions.is_in_table, "select usage_id from tool_uses where problem is not null"),
+        is_flag=True,
+        has_none=False,
+    ),
+    "cache_break": Filter(
+        "Broke the cache",
+        partial(conditions.is_in_table, "select usage_id from cache_breaks"),
+        is_flag=True,
+        has_none=False,
+    ),
+    "cost": Filter("At least", conditions.costs_at_least, has_none=False),
+    "endpoint": Filter("Endpoint", partial(conditions.is_column, "slug")),
+    "model": Filter("Model", conditions.is_model),
+    "credential": Filter("Credential", partial(conditions.is_column, "credential_hmac")),
+    "client": Filter("Client", conditions.is_client),
+    "billing": Filter("Paid by", conditions.is_billing),
+    "product": Filter("Interface", partial(conditions.is_column, "product")),
+    "session": Filter("Session", conditions.is_session),
+    "agent": Filter("Agent", partial(conditions.is_column, "agent_id")),
+    "outcome": Filter("Outcome", partial(conditions.is_column, "outcome")),
+    "error": Filter("Error", partial(conditions.is_column, "error_type")),
+    "status": Filter("Status", conditions.is_status),
+    "tool": Filter("Tool", partial(conditions.uses, "tool")),
+    "server": Filter("MCP server", partial(conditions.uses, "server")),
+    f"{TAG_PREFIX}{USER}": Filter("User", partial(conditions.is_column, "attributed_user")),
+    f"{TAG_PREFIX}{PROJECT}": Filter("Project", partial(conditions.is_column, "project")),
+    TAG: Filter("Tag", conditions.has_tag),
+}

@@ -1,0 +1,134 @@
+"""The user, the project and the tags of a call, as its client names them in headers.
+
+Nothing checks them: they tell calls apart in reports, and no call is refused or allowed by them.
+
+A user and a project have 1 to 64 characters, a tag 1 to 40: letters and digits of ASCII, and
+``. _ : @ / + -``. Tags are in small letters; ``env:prod`` is one with a key. What breaks a rule is left out
+and counted, so that people find out why a name is missing. LiteLLM's headers mean the same, where ours are
+not there.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+MAX_NAME_CHARS, MAX_TAG_CHARS, MAX_TAGS = 64, 40, 10
+USER, PROJECT = "user", "project"
+# Headers by lowercase name, the first one that is there counts.
+USER_HEADERS = (b"x-taximeter-user", b"x-litellm-customer-id", b"x-litellm-end-user-id")
+PROJECT_HEADERS = (b"x-taximeter-project",)
+TAG_HEADERS = (b"x-taximeter-tags", b"x-litellm-tags")
+HEADERS = frozenset((*USER_HEADERS, *PROJECT_HEADERS, *TAG_HEADERS))
+# Those that are meant for us, which are read also where nothing else that people write is kept.
+OWN_HEADERS = frozenset(name for name in HEADERS if name.startswith(b"x-taximeter-"))
+
+_KEY_END = ":"
+_NAME = re.compile(rf"[A-Za-z0-9._:@/+-]{{1,{MAX_NAME_CHARS}}}", re.ASCII)
+_TAG = re.compile(rf"[a-z0-9._:@/+-]{{1,{MAX_TAG_CHARS}}}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """The user, project and tags of a call. ``tags`` are sorted and unique; ``left_out`` is how many
+    users, projects and tags break a rule."""
+
+    user: str | None = None
+    project: str | None = None
+    tags: tuple[str, ...] = ()
+    left_out: int = 0
+
+
+NOTHING = Attribution()
+
+
+def read_attribution(
+    named: Mapping[bytes, Sequence[str]], may_be_kept: Callable[[str], bool]
+) -> Attribution:
+    """Return what headers say, which are given by lowercase name with all their values. Never raises.
+
+    ``may_be_kept`` tells of each value whether it may be stored at all."""
+    user, is_user_wrong = _read_name(_first(named, USER_HEADERS), may_be_kept)
+    project, is_project_wrong = _read_name(_first(named, PROJECT_HEADERS), may_be_kept)
+    tags, wrong_tags = _read_tags(_first(named, TAG_HEADERS), may_be_kept)
+    return Attribution(
+        user=user,
+        project=project,
+        tags=tags,
+        left_out=is_user_wrong + is_project_wrong + wrong_tags,
+    )
+
+
+def write_tags(tags: Iterable[str]) -> str | None:
+    """Return the tags of a call as they are stored: a JSON list, None where there are none."""
+    listed = list(tags)
+    return orjson.dumps(listed).decode() if listed else None
+
+
+def parse_tags(stored: str | None) -> list[str]:
+    """Return the tags in such a list; none where the text is something else. Never raises."""
+    try:
+        found = orjson.loads(stored or "[]")
+    except ValueError:
+        return []
+    return [each for each in found if type(each) is str] if type(found) is list else []
+
+
+def keep_valid(user: str | None, project: str | None, stored_tags: str | None) -> Attribution:
+    """Return what is within the rules of values that come from elsewhere than headers."""
+    values = {
+        USER_HEADERS[0]: [user] if user else [],
+        PROJECT_HEADERS[0]: [project] if project else [],
+        TAG_HEADERS[0]: parse_tags(stored_tags),
+    }
+    return read_attribution({name: each for name, each in values.items() if each}, lambda _: True)
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """Return key and value of a tag. One without a key, or with nothing after it, is a name alone: its
+    value is ''."""
+    key, _, value = tag.partition(_KEY_END)
+    return (key, value) if key and value else (tag, "")
+
+
+def list_pairs(user: str | None, project: str | None, tags: Iterable[str]) -> list[tuple[str, str]]:
+    """Return all that a call is attributed to, as names with values."""
+    named = [(name, value) for name, value in ((USER, user), (PROJECT, project)) if value]
+    return named + [split_tag(tag) for tag in tags]
+
+
+def _first(named: Mapping[bytes, Sequence[str]], names: Iterable[bytes]) -> Sequence[str]:
+    return next((named[name] for name in names if name in named), ())
+
+
+def _read_name(
+    values: Sequence[str], may_be_kept: Callable[[str], bool]
+) -> tuple[str | None, bool]:
+    """Return the first of the values if it is within the rules, and whether it breaks one."""
+    value = values[0].strip() if values else ""
+    is_right = _NAME.fullmatch(value) is not None and may_be_kept(value)
+    return (value, False) if is_right else (None, bool(value))
+
+
+def _read_tags(
+    values: Sequence[str], may_be_kept: Callable[[str], bool]
+) -> tuple[tuple[str, ...], int]:
+    """Return the first tags that are within the rules, sorted, and how many are left out."""
+    given = list(_iter_tags(values))
+    right = [tag for tag in given if _is_tag(tag) and may_be_kept(tag)]
+    unique = list(dict.fromkeys(right))
+    wrong = len(given) - len(right)
+    return tuple(sorted(unique[:MAX_TAGS])), wrong + max(0, len(unique) - MAX_TAGS)
+
+
+def _iter_tags(values: Iterable[str]) -> Iterator[str]:
+    for value in values:
+        for part in value.split(","):
+            if tag := part.strip().lower():
+                yield tag
+
+
+def _is_tag(tag: str) -> bool:
+    key, colon, _ = tag.partition(_KEY_END)
+    return _TAG.fullmatch(tag) is not None and not (colon and key in (USER, PROJECT))
