@@ -21,7 +21,7 @@ from metering.request_facts import (
 )
 from runtime import clock
 from store.control.database import ProxyEndpoint
-from store.spool.format import Record, RequestHead, ResponseHead
+from store.spool.format import Record, RequestHead, ResponseHead, pack_results
 
 MAX_ID_CHARS = 200
 
@@ -107,6 +107,7 @@ class RequestMetadata:
             project=attributed.project,
             tags=attribution.write_tags(attributed.tags),
             attributes_left_out=attributed.left_out or None,
+            tool_results=pack_results(facts.tool_results),
         )
         return _without_text(head) if endpoint.metadata_only else head
 

@@ -2,6 +2,7 @@
 
 from typing import Literal, NamedTuple
 
+from metering.tool_results import ToolResult
 from wire.block import TEXT, THINKING_KINDS, CacheTtl
 
 type Level = Literal["tools", "system", "messages"]
@@ -14,8 +15,8 @@ class Unit(NamedTuple):
     """One unit of a prompt. ``message`` and ``block`` count from 0 in the request; ``message`` is -1
     outside of messages. ``size`` is in bytes of JSON, without what is no text for the model: signatures,
     and the data of ``images`` beyond what they weigh in tokens. ``tool`` is the name in a tool call,
-    ``tool_use_id`` that of the call in both call and result, ``is_error`` is of a result. ``is_reminder``:
-    the model sees it until the next message of the user alone."""
+    ``tool_use_id`` the id of the call in both call and result, ``result`` what a result says.
+    ``is_reminder``: the model sees it until the next message of the user alone."""
 
     level: Level
     message: int
@@ -30,8 +31,13 @@ class Unit(NamedTuple):
     cites: bool
     tool: str = ""
     tool_use_id: str = ""
-    is_error: bool = False
+    result: ToolResult | None = None
     is_reminder: bool = False
+
+    @property
+    def is_error(self) -> bool:
+        """Return whether it is the result of a tool that failed."""
+        return self.result is not None and self.result.problem is not None
 
     @property
     def is_markable(self) -> bool:

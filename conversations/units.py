@@ -18,7 +18,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 import orjson
@@ -26,6 +26,8 @@ import orjson
 from conversations.parameters import Parameters, read_parameters
 from conversations.unit import SETTINGS, Level, Unit
 from conversations.unit_runs import DIGEST_BYTES, EMPTY, ORDER_BYTES, UnitRun
+from metering.tool_names import split_name
+from metering.tool_results import UseResult, read_result
 from wire.block import (
     CALL,
     COMPACTION,
@@ -41,7 +43,7 @@ from wire.block import (
     read_ttl,
     without_marker,
 )
-from wire.json_reading import as_object, as_text
+from wire.json_reading import as_object, as_text, clean_text
 from wire.request import CONTINUATION, Message, Request
 
 NO_MESSAGE = -1
@@ -192,6 +194,19 @@ def list_failed_tools(prompt: Prompt, first_message: int) -> list[str]:
     return list(dict.fromkeys(names[each] for each in reversed(failed) if names.get(each)))
 
 
+def list_results(prompt: Prompt, answer: int) -> list[UseResult]:
+    """Return the results of the uses of tools in the message of this number, as far as they are there."""
+    behind = takewhile(lambda unit: unit.message >= answer, reversed(prompt.units))
+    units = [*behind][::-1]
+    uses = [unit for unit in units if unit.message == answer and is_call(unit.kind)]
+    places = {use.tool_use_id: place for place, use in enumerate(uses) if use.tool_use_id}
+    return [
+        UseResult(place, clean_text(split_name(uses[place].tool)[1]), each.result)
+        for each in units
+        if each.result is not None and (place := places.get(each.tool_use_id)) is not None
+    ]
+
+
 def list_front_units(given: Request) -> list[Unit]:
     """Return the units before the messages."""
     tools, searches = [], []
@@ -266,11 +281,11 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
     if kind in THINKING_KINDS:
         size = len(as_text(as_object(block).get(THINKING)))
     order = _digest_order(bare, content, digest) if is_call(kind) else digest[:ORDER_BYTES]
-    tool, tool_use_id, is_error = "", "", False
+    tool, tool_use_id, result = "", "", None
     if kind == CALL:
         tool, tool_use_id = Block(block).name, Block(block).call_id
     elif kind == RESULT:
-        tool_use_id, is_error = Block(block).call_id, Block(block).is_error
+        tool_use_id, result = Block(block).call_id, read_result(Block(block))
     return Unit(
         "messages",
         number,
@@ -285,7 +300,7 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
         cites,
         tool,
         tool_use_id,
-        is_error,
+        result,
     )
 
 

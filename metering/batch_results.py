@@ -113,5 +113,5 @@ def make_result_entry(
         inference_geo=usage.inference_geo,
         error_type=usage.error_type,
         upstream_request_id=clean_text((parse_object(result.body) or {}).get("request_id")),
-        **make_response_fields(usage),
+        **make_response_fields(usage, result.body),
     )

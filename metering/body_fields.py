@@ -4,7 +4,9 @@ from typing import Any
 
 from metering.entry import UsageSource
 from metering.request_facts import RequestFacts
+from metering.tool_uses import read_said_text, read_tool_uses
 from metering.usage import Usage
+from wire.content import read_content
 from wire.json_reading import clean_text
 
 # In less time than this, what was generated before came at once: the speed of it would be that of a cache.
@@ -28,9 +30,10 @@ def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
     }
 
 
-def make_response_fields(usage: Usage) -> dict[str, Any]:
-    """Return the fields of an entry that the response states, by name."""
+def make_response_fields(usage: Usage, body: bytes) -> dict[str, Any]:
+    """Return the fields of an entry that the response states, by name. ``body`` is its decoded body."""
     return {
+        **read_content_fields(body),
         "message_id": usage.envelope.id,
         "stop_reason": usage.stop_reason,
         "container_id": usage.container_id,
@@ -40,6 +43,12 @@ def make_response_fields(usage: Usage) -> dict[str, Any]:
         "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage.tokens.are_known else None,
         "web_search_requests": usage.web_search_requests,
     }
+
+
+def read_content_fields(body: bytes) -> dict[str, Any]:
+    """Return the fields of an entry that are read from what a decoded response says, by name."""
+    blocks = read_content(body).blocks
+    return {"said_text": read_said_text(blocks), "tool_uses": tuple(read_tool_uses(blocks))}
 
 
 def calculate_speed(

@@ -11,6 +11,7 @@ from metering.billing import Billing
 from metering.delivered import OutputSize
 from metering.rate_limits import RateLimits
 from metering.token_counts import UNKNOWN, TokenCounts
+from metering.tool_uses import ToolUse
 from wire.block import CacheTtl
 from wire.request import ThreadStep
 
@@ -141,6 +142,7 @@ class UsageLogEntry:
     thinking_budget: int | None = None
     cache_ttl: CacheTtl | None = None
     title_text: str | None = None
+    said_text: str | None = None
     parent_agent_id: str | None = None
     request_class: str | None = None
     prompt_id: str | None = None
@@ -164,3 +166,4 @@ class UsageLogEntry:
     attributes_left_out: int | None = None
     rate_limits: RateLimits | None = None
     output_size: OutputSize | None = None
+    tool_uses: tuple[ToolUse, ...] = ()

@@ -9,6 +9,7 @@ from metering.body_notes import drop_body
 from metering.entry import UsageLogEntry
 from metering.rate_limits import RateLimits
 from metering.request_facts import keep_plain_list, keep_plain_name
+from metering.tool_uses import keep_plain_uses
 from wire.json_reading import as_text, parse_object
 
 _NAMES = (
@@ -42,6 +43,8 @@ def drop_text(entry: UsageLogEntry) -> UsageLogEntry:
         entry,
         **names,
         title_text=None,
+        said_text=None,
+        tool_uses=tuple(keep_plain_uses(entry.tool_uses)),
         rate_limits=entry.rate_limits and _keep_plain_limits(entry.rate_limits),
         betas=keep_plain_list(entry.betas, ","),
         client=keep_plain_list(entry.client, " "),

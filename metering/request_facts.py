@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
+from metering.tool_results import NO_RESULTS, LastResults, find_last_results, without_words
 from wire.block import CacheTtl
 from wire.json_reading import as_object, parse_object
 from wire.json_weight import is_light
@@ -35,7 +36,8 @@ _ACCOUNT = re.compile(r"_account_([0-9A-Za-z-]+)_session_")
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class RequestFacts:
     """The facts of one request. None stands for a field that is missing or of another type than it
-    should be. ``account_id`` is stored nowhere, only a fingerprint of it."""
+    should be. ``account_id`` is stored nowhere, only a fingerprint of it; ``tool_results`` are read only
+    where the body is not kept."""
 
     model: str | None = None
     session_id: str | None = None
@@ -51,6 +53,7 @@ class RequestFacts:
     bill_to: str | None = None
     free_containers: bool | None = None
     account_id: str | None = None
+    tool_results: LastResults = NO_RESULTS
 
 
 NO_FACTS = RequestFacts()
@@ -64,7 +67,9 @@ def parse_facts(body: bytes) -> RequestFacts:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
         return NO_FACTS
-    return make_facts(read_fields(document, body))
+    facts = make_facts(read_fields(document, body))
+    facts.tool_results = find_last_results(Request(as_object(document)).messages)
+    return facts
 
 
 def find_advisor_model(text: bytes) -> str | None:
@@ -98,6 +103,17 @@ def keep_plain_names(facts: RequestFacts) -> RequestFacts:
         title_text=None,
         thread_previous_id=keep_plain_name(facts.thread_previous_id),
         bill_to=keep_plain_name(facts.bill_to),
+        tool_results=keep_plain_results(facts.tool_results),
+    )
+
+
+def keep_plain_results(found: LastResults) -> LastResults:
+    """Return results of tools without what may be text: names that look like names, and numbers."""
+    return found._replace(
+        results=[
+            each._replace(tool=keep_plain_name(each.tool), result=without_words(each.result))
+            for each in found.results
+        ]
     )
 
 

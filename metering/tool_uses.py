@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from metering.request_facts import keep_plain_name
+from metering.tool_names import read_name
+from metering.tool_results import ToolResult, read_result, without_words
 from wire.block import TEXT, Block
 from wire.json_reading import as_objects, as_text, clean_text
 
@@ -28,7 +30,6 @@ _TARGETS = (
 # A text that becomes another, as the tools of Claude Code, of upstream, and of MCP's servers call them.
 _REPLACEMENTS = (("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newText"))
 _WHOLE_FILES = ("content", "file_text")
-_MCP, _BETWEEN = "mcp__", "__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,25 +37,38 @@ class ToolUse:
     """One use of a tool. ``tool`` is None where its name is not known, ``server`` without an MCP server.
 
     ``plus`` and ``minus`` are the lines that it adds to files and removes from them: None for tools that
-    change no file, and where an input does not say how many."""
+    change no file, and where an input does not say how many. ``result`` is that of a tool of upstream,
+    which comes with the response; None for the tools of clients."""
 
     tool: str | None
     server: str | None = None
     target: str | None = None
+    result: ToolResult | None = None
     plus: int | None = None
     minus: int | None = None
 
 
 def read_tool_uses(blocks: Iterable[Block]) -> list[ToolUse]:
     """Return the uses of tools in a response, in order. Takes any blocks, and never raises."""
-    return [_read_use(block) for block in blocks if block.is_call]
+    uses: list[Block] = []
+    results: dict[str, ToolResult] = {}
+    for block in blocks:
+        if block.is_call:
+            uses.append(block)
+        elif block.is_result:
+            results[block.call_id] = read_result(block)
+    return [_read_use(use, results.get(use.call_id)) for use in uses]
 
 
 def keep_plain_uses(uses: Iterable[ToolUse]) -> list[ToolUse]:
     """Return the uses without what may be text: names that look like names, and numbers."""
     return [
         replace(
-            use, tool=keep_plain_name(use.tool), server=keep_plain_name(use.server), target=None
+            use,
+            tool=keep_plain_name(use.tool),
+            server=keep_plain_name(use.server),
+            target=None,
+            result=None if use.result is None else without_words(use.result),
         )
         for use in uses
     ]
@@ -68,24 +82,19 @@ def read_said_text(blocks: Iterable[Block]) -> str | None:
     return None
 
 
-def _read_use(block: Block) -> ToolUse:
+def _read_use(block: Block, result: ToolResult | None) -> ToolUse:
     # The input of a call that was cut is a text.
     fields = block.input if isinstance(block.input, dict) else {}
-    server, tool = _split_name(block.name)
+    name = read_name(block)
     plus, minus = _count_lines(fields)
     return ToolUse(
-        tool=clean_text(tool),
-        server=clean_text(block.server_name or server),
+        tool=name.tool,
+        server=name.server,
         target=_find_target(fields),
+        result=result,
         plus=plus,
         minus=minus,
     )
-
-
-def _split_name(name: str) -> tuple[str, str]:
-    """Return the MCP server, empty for none, and the tool that a client names together."""
-    server, _, tool = name.removeprefix(_MCP).partition(_BETWEEN)
-    return (server, tool) if name.startswith(_MCP) and server and tool else ("", name)
 
 
 def _find_target(fields: Mapping[str, object]) -> str | None:

@@ -34,9 +34,10 @@ from conversations.recent_calls import (
     list_successors,
 )
 from conversations.summaries import CallSummary, count_thread, summarize_call
-from conversations.units import Prompt, list_failed_tools
+from conversations.units import Prompt, list_failed_tools, list_results
 from metering.prices import PriceTable
 from metering.request_facts import keep_plain_name
+from metering.tool_results import UseResult
 from recorder import recorded_calls
 from recorder.recorded_calls import RecordedCall
 from recorder.requests import RequestReader
@@ -204,6 +205,7 @@ class Judge:
             entry_id=summary.entry_id,
             previous_entry_id=before.call.entry_id,
             failed_tools=_name_failed_tools(before.call, prompt),
+            results=_list_results(before.call, call, prompt),
             cache_break=None
             if measured is None
             else _as_stored(self._explain(owner, call, summary, measured, prompt, report, connect)),
@@ -312,6 +314,19 @@ def _name_failed_tools(before: CallSummary, prompt: Prompt | None) -> str | None
         return None
     names = list_failed_tools(prompt, before.prompt.messages)
     return clean_text(", ".join(names), MAX_NAMES_CHARS)
+
+
+def _list_results(
+    before: CallSummary, call: RecordedCall, prompt: Prompt | None
+) -> Sequence[UseResult]:
+    """Return how the uses of tools went in the response of the call before."""
+    if prompt is not None:
+        known = before.prompt
+        return list_results(prompt, known.messages) if known is not None else ()
+    answer, results = call.tool_results
+    if answer is None:
+        return results if call.entry.thread == "continue" else ()
+    return results if answer == before.message_count else ()
 
 
 def _as_stored(found: CacheBreak) -> cache_breaks.CacheBreak:

@@ -201,7 +201,7 @@ def make_recorded(
         rate_limits=limits,
         output_size=output_size,
         **make_request_fields(facts),
-        **make_response_fields(usage),
+        **make_response_fields(usage, response_body.text),
         output_tokens_per_s=calculate_speed(
             streamed=usage.streamed,
             source=usage.source,
@@ -217,6 +217,7 @@ def make_recorded(
         request=request.text if has_request and keeps_bodies and not is_chat else None,
         response=response_body.text,
         read_request=read_request,
+        tool_results=facts.tool_results,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from metering.billed_passes import Call, make_call
 from metering.entry import CostItem, UsageLogEntry
+from metering.tool_results import NO_RESULTS, LastResults
 from metering.usage import Usage, read_usage
 from recorder.requests import ReadRequest
 from runtime import clock
@@ -30,7 +31,7 @@ _SELECT = f"select {', '.join((*SCALARS, *_SIZES))}, id from usage"  # noqa: S60
 class RecordedCall:
     """A call with its usage, what its cost is made from, and its decoded bodies: None for a request that
     is not kept, empty for a response that is not. ``read_request`` is what was
-    read of the request already."""
+    read of the request already, ``tool_results`` what the proxy has read of one that is not kept."""
 
     entry: UsageLogEntry
     usage: Usage
@@ -38,6 +39,7 @@ class RecordedCall:
     request: bytes | None
     response: bytes
     read_request: ReadRequest | None = None
+    tool_results: LastResults = NO_RESULTS
 
 
 def read_by_id(connection: sqlite3.Connection, usage_id: int) -> RecordedCall | None:

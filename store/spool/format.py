@@ -43,6 +43,7 @@ import orjson
 
 from metering.billing import CredentialKind
 from metering.request_facts import RequestFacts
+from metering.tool_results import FAILED, NO_RESULTS, LastResults, ToolResult, UseResult
 from wire.block import CacheTtl
 from wire.request import ThreadStep
 
@@ -70,6 +71,9 @@ CALLS: tuple[Record, ...] = ("messages", "chat_completions")
 REPORT = "_report"
 
 type RequestBodyKept = Literal["whole", "omitted"]
+# The results of tools in a request: the number of the message with their uses, and of each result the place
+# of its use, the name of the tool, about how many tokens it has, and whether it is an error.
+type PackedResults = tuple[int | None, Sequence[tuple[int, str | None, int, bool]]]
 
 
 class SpoolError(Exception):
@@ -125,6 +129,7 @@ class RequestHead:
     project: str | None = None
     tags: str | None = None
     attributes_left_out: int | None = None
+    tool_results: PackedResults | None = None
 
     @property
     def facts(self) -> RequestFacts:
@@ -141,7 +146,31 @@ class RequestHead:
             thread_previous_id=self.thread_previous_id,
             bill_to=self.bill_to,
             free_containers=self.free_containers,
+            tool_results=_unpack_results(self.tool_results),
         )
+
+
+def pack_results(found: LastResults) -> PackedResults | None:
+    """Return results of tools without their words, as a head has them; None where there are none."""
+    if not found.results:
+        return None
+    return found.answer, [
+        (place, tool, result.tokens, result.problem is not None)
+        for place, tool, result in found.results
+    ]
+
+
+def _unpack_results(packed: PackedResults | None) -> LastResults:
+    if packed is None:
+        return NO_RESULTS
+    answer, results = packed
+    return LastResults(
+        answer,
+        [
+            UseResult(place, tool, ToolResult(tokens, FAILED if is_error else None))
+            for place, tool, tokens, is_error in results
+        ],
+    )
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast

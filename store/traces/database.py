@@ -30,7 +30,14 @@ from store.traces.bodies.bodies import (
     RequestPreparer,
     StoredBodies,
 )
-from store.traces.calls import costs, judgements, limit_readings, rate_limits, upstream_objects
+from store.traces.calls import (
+    costs,
+    judgements,
+    limit_readings,
+    rate_limits,
+    tool_uses,
+    upstream_objects,
+)
 from store.traces.calls.judgements import StoredCall
 from store.traces.maintenance import erasing, retention, verify
 from store.traces.maintenance.criteria import Criteria
@@ -46,7 +53,14 @@ PAGE_BYTES = 16 * 1024
 # The upper pages of its indexes, which each call changes. SQLite's own 2 MB are read again and again; much
 # more than this is too much for the recorder, which has up to 64 databases open.
 CACHE_KIB = 4 * 1024
-_NOT_SCALAR = ("request_body", "response_body", "cost_items", "rate_limits", "output_size")
+_NOT_SCALAR = (
+    "request_body",
+    "response_body",
+    "cost_items",
+    "rate_limits",
+    "output_size",
+    "tool_uses",
+)
 
 _PATHS = {
     name: path for name, path in list_flat_fields(UsageLogEntry).items() if name not in _NOT_SCALAR
@@ -180,6 +194,9 @@ class TraceDatabase:
             ),
         )
         limit_readings.write_readings(self.connection, (entry for _, entry in new))
+        tool_uses.write_uses(
+            self.connection, ((usage_id, entry.tool_uses) for usage_id, entry in new)
+        )
         for _, entry in new:
             if entry.output_size is not None and entry.model is not None:
                 output_sizes.write_size(self.connection, entry.model, entry.output_size)

@@ -6,6 +6,7 @@ import pytest
 from addon.head_metadata import RequestMetadata, ResponseMetadata
 from metering.limit_windows import fingerprint_account
 from metering.request_facts import RequestFacts
+from metering.tool_results import FAILED, LastResults, ToolResult, UseResult
 from store.spool import reader
 from store.spool.format import Ending, ResponseHead
 from tests.addon.endpoints import ENDPOINT
@@ -244,6 +245,26 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, open_capture, 
         thread_previous_id="msg_1",
         bill_to="user_profile",
     )
+
+
+def test_where_bodies_are_not_kept_results_of_tools_are_numbers(spooler, open_capture, tmp_path):
+    names = ("Read", "private tool")
+    uses = [{"type": "tool_use", "id": f"private_{name}", "name": name} for name in names]
+    results = [
+        {"type": "tool_result", "tool_use_id": use["id"], "content": "private", "is_error": True}
+        for use in uses
+    ]
+    messages = [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+    body = json.dumps({"messages": messages}).encode()
+    endpoint = replace(ENDPOINT, metadata_only=True)
+    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
+    (waiting,) = reader.find_waiting(tmp_path / "spool")
+    assert b"private" not in waiting.path.read_bytes()
+    exchange = reader.read_exchange(waiting.path)
+    assert exchange is not None
+    failed = ToolResult(2, FAILED)
+    found = LastResults(0, [UseResult(0, "Read", failed), UseResult(1, None, failed)])
+    assert exchange.head.facts.tool_results == found
 
 
 @pytest.mark.parametrize("text", ["private text", "private" * 15, "private\n", "private:\u00e9"])

@@ -4,7 +4,8 @@ import pytest
 
 from conversations.parameters import Parameters
 from conversations.summaries import MAX_MARKERS, MAX_UNITS, summarize_prompt
-from conversations.units import Prompt, read_prompt
+from conversations.units import Prompt, list_failed_tools, list_results, read_prompt
+from metering.tool_results import ToolResult, UseResult
 from tests.conversations.sessions import HOUR, MARKER, assistant, conversation, text, tool, user
 from tests.recorded import CASES, RECORDED, needs_recorded
 from wire.json_reading import parse_object
@@ -31,6 +32,34 @@ def test_units_are_in_the_order_of_the_prefix_and_not_of_the_body():
         ("messages", 2, 0, "user"),
     ]
     assert digests(read_prompt(Request(dict(reversed(body.items()))))) == digests(prompt)
+
+
+def call_of(name: str, id_: str, kind: str = "tool_use") -> dict[str, Any]:
+    return {"type": kind, "id": id_, "name": name, "input": {}}
+
+
+def result_of(id_: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": id_, "content": "x" * 30, **fields}
+
+
+def test_results_of_an_answer_have_the_places_of_its_uses():
+    prompt = read(
+        user(text("Mend it.")),
+        assistant(text("Aye."), call_of("Read", "1"), call_of("search", "s", "server_tool_use")),
+        user(result_of("1")),
+        assistant(call_of("mcp__maps__find", "2"), call_of("Bash", "3")),
+        user(result_of("3", is_error=True), result_of("2"), result_of("elsewhere"), text("Go on.")),
+        assistant(call_of("Read", "4")),
+        user(result_of("4")),
+    )
+    assert list_results(prompt, 1) == [UseResult(0, "Read", ToolResult(10))]
+    assert list_results(prompt, 3) == [
+        UseResult(1, "Bash", ToolResult(10, "x" * 30)),
+        UseResult(0, "find", ToolResult(10)),
+    ]
+    assert list_results(prompt, 4) == []
+    assert list_results(prompt, 9) == []
+    assert list_failed_tools(prompt, 2) == ["Bash"]
 
 
 def test_without_its_attribution_block_a_prompt_is_what_the_model_was_given():

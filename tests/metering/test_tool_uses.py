@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from metering.tool_results import FAILED, ToolResult
 from metering.tool_uses import (
     SAID_CHARS,
     ToolUse,
@@ -136,6 +137,21 @@ def test_lines_of_several_edits_are_summed() -> None:
     assert change(file_path="/a", edits=edits) == (2, 2)
 
 
+def test_results_of_tools_of_upstream_are_in_the_response() -> None:
+    blocks: list[dict[str, Any]] = [
+        {"type": "server_tool_use", "id": "1", "name": "web_search", "input": {"query": "fares"}},
+        {"type": "web_search_tool_result", "tool_use_id": "1", "content": "x" * 30},
+        {"type": "mcp_tool_use", "id": "2", "name": "find", "server_name": "maps"},
+        {"type": "mcp_tool_result", "tool_use_id": "2", "is_error": True, "content": "closed"},
+        {"type": "server_tool_use", "id": "3", "name": "web_fetch"},
+    ]
+    assert [each.result for each in read_tool_uses(list_blocks(blocks))] == [
+        ToolResult(10),
+        ToolResult(2, "closed"),
+        None,
+    ]
+
+
 def test_deltas_of_a_stream_are_read_as_a_document_is() -> None:
     written = '{"file_path": "/a.py", "old_string": "a", "new_string": "b\\nc"}'
     start = {"type": "tool_use", "id": "toolu_1", "name": "Edit", "input": {}}
@@ -161,13 +177,14 @@ def test_texts_are_short_and_such_as_a_database_can_keep() -> None:
 
 
 def test_names_and_numbers_alone_are_kept_without_texts() -> None:
+    failed = ToolResult(7, "no such plan")
     uses = [
         ToolUse(tool="Edit", server="files", target="/secret/plan.py", plus=2, minus=1),
-        ToolUse(tool="tell me a story", server="a b", target="x"),
+        ToolUse(tool="tell me a story", server="a b", target="x", result=failed),
     ]
     assert keep_plain_uses(uses) == [
         ToolUse(tool="Edit", server="files", plus=2, minus=1),
-        ToolUse(tool=None),
+        ToolUse(tool=None, result=ToolResult(7, FAILED)),
     ]
 
 

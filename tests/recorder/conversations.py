@@ -82,11 +82,12 @@ class Recording:
         answered_after_s: float = 1.0,
         ended_with: TransportOutcome = "complete",
         answer: dict[str, Any] | None = None,
+        stream: bytes | None = None,
         metadata_only: bool = False,
         **head: Any,
     ) -> str:
         """Spool a call, so long after the one before or at that second; return its entry id, which is
-        ``call-1`` for the first one."""
+        ``call-1`` for the first one. The response is a document, or the bytes of a ``stream``."""
         self.at_s = self.at_s + after_s if at_s is None else at_s
         self.count += 1
         name = f"call-{self.count}"
@@ -106,12 +107,12 @@ class Recording:
             "session_id": "s1",
         }
         file = self._run.create(RequestHead(**(fields | head)), b"" if metadata_only else raw)
-        response = json.dumps(answer or {"type": "error", "error": {"type": "overloaded_error"}})
+        document = json.dumps(answer or {"type": "error", "error": {"type": "overloaded_error"}})
+        response = document.encode() if stream is None else stream
+        kind = "application/json" if stream is None else "text/event-stream"
         first_ms = answered_after_s * 1000
-        file.write_response_head(
-            ResponseHead(status_code=status_code, content_type="application/json"), first_ms
-        )
-        file.write_chunk(response.encode(), first_ms)
+        file.write_response_head(ResponseHead(status_code=status_code, content_type=kind), first_ms)
+        file.write_chunk(response, first_ms)
         file.finish(Ending(outcome=ended_with, response_bytes=len(response)), first_ms + 1)
         return name
 

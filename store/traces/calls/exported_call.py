@@ -11,14 +11,16 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import orjson
 
 from metering import attribution
+from metering.body_fields import read_content_fields
 from metering.entry import CostItem, UsageLogEntry
 from metering.rate_limits import RateLimits
 from metering.token_counts import TokenCounts
-from store.traces.calls import cache_breaks, costs, rate_limits
+from store.traces.calls import cache_breaks, costs, rate_limits, tool_uses
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.judgements import Judgement
 from store.traces.calls.line_fields import (
@@ -29,8 +31,11 @@ from store.traces.calls.line_fields import (
     read_fields,
 )
 from store.traces.calls.reader import BODIES, Row
+from store.traces.calls.tool_uses import StoredUse
 
-DETAILS = ("cost_items", "rate_limits", "predecessor", "cache_break")
+DETAILS = ("cost_items", "rate_limits", "predecessor", "cache_break", "tool_uses")
+# What 0.1.0 has not exported, and is read from the response.
+_OF_CONTENT = ("said_text", "tool_uses")
 _ENTRY_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 _PREDECESSOR = (
     "select u.entry_id, p.failed_tools from predecessors as p join usage as u on u.id = p.previous_id"
@@ -61,6 +66,7 @@ def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[by
         None if limits is None else limits._asdict(),
         None if row is None else {"entry_id": row[0], "failed_tools": row[1]},
         None if found is None else asdict(found),
+        [asdict(each) for each in tool_uses.read_uses(connection, usage_id)],
     )
     for name, value in zip(DETAILS, values, strict=True):
         yield b',"%s":%s' % (name.encode(), orjson.dumps(value, default=float))
@@ -76,6 +82,7 @@ def encode_entry(organization_id: str, entry: UsageLogEntry) -> bytes:
         **asdict(entry.tokens),
         **{name: _format_body(getattr(entry, name)) for name in BODIES},
         "cost_items": [each._asdict() for each in entry.cost_items],
+        "tool_uses": [asdict(StoredUse.of(each)) for each in entry.tool_uses],
         "rate_limits": None if limits is None else limits._asdict(),
         "predecessor": None,
         "cache_break": None,
@@ -103,7 +110,8 @@ def parse_document(line: bytes) -> Row:
 
 def parse_row(row: Row) -> ExportedCall:
     """Return the call of a row. Raises LineError."""
-    missing = [name for name in (*BODIES, *DETAILS) if name not in row]
+    needed = (*BODIES, *DETAILS)
+    missing = [name for name in needed if name not in row and name not in _OF_CONTENT]
     if missing:
         raise LineError(
             f"it has no {missing[0]}: export with --bodies, by this version or a newer one"
@@ -131,7 +139,7 @@ def _parse_entry(row: Row) -> UsageLogEntry:
     request, response = (_parse_body(name, row[name]) for name in BODIES)
     items = read_field("cost_items", row, list)
     return UsageLogEntry(
-        **values,
+        **values | _read_uses(row, response),
         tokens=TokenCounts(**read_fields(TokenCounts, row)),
         request_body=request,
         response_body=response,
@@ -148,6 +156,17 @@ def _check_attribution(values: Row) -> None:
     kept = attribution.keep_valid(*given)
     if given != (kept.user, kept.project, attribution.write_tags(kept.tags)):
         raise LineError("its user, project or tags are not what an export writes")
+
+
+def _read_uses(row: Row, response: bytes | None) -> dict[str, Any]:
+    """Return the uses of tools of a line, with the first words of one that has neither."""
+    if "tool_uses" not in row:
+        return read_content_fields(response or b"")
+    uses = (
+        StoredUse(**read_fields(StoredUse, _as_object("tool_uses", each))).to_use()
+        for each in read_field("tool_uses", row, list)
+    )
+    return {"tool_uses": tuple(uses)}
 
 
 def _parse_judgement(entry_id: str, row: Row) -> Judgement | None:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from store.traces.calls import cache_breaks, predecessors
+from metering.tool_results import UseResult
+from store.traces.calls import cache_breaks, predecessors, tool_uses
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.sessions import session_sums
 
@@ -19,12 +20,13 @@ class Judgement:
     """A judgement of a call: its predecessor and its break.
 
     Both calls are named by their entry ids. ``failed_tools`` are the names of tools that failed in between,
-    joined by commas."""
+    joined by commas, ``results`` those of the uses of tools in the response of the predecessor."""
 
     entry_id: str
     previous_entry_id: str
     failed_tools: str | None = None
     cache_break: CacheBreak | None = None
+    results: Sequence[UseResult] = ()
 
 
 class StoredCall(NamedTuple):
@@ -58,6 +60,13 @@ def write_judgements(
             continued = predecessors.write_previous(
                 connection, call.id, previous.id, each.failed_tools
             )
+            if each.results:
+                tool_uses.write_results(
+                    connection,
+                    previous.id,
+                    each.results,
+                    is_booked=previous.id not in new_ids,
+                )
         if each.cache_break is not None or call.id not in unjudged:
             cache_breaks.write_break(connection, call.id, each.cache_break)
         unjudged.discard(call.id)

@@ -1,13 +1,37 @@
-"""The uses of tools of recorded calls, as the table ``tool_uses`` has them."""
+"""The uses of tools in the responses of calls, and how these went.
 
-from dataclasses import dataclass
+A row is written with its call. The result of a client's tool comes with the next call of the conversation,
+which may be recorded much later, or never.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Self
+
+from metering.tool_results import ToolResult, UseResult
+from metering.tool_uses import ToolUse
+from store.traces.sessions import unnamed_sessions
+
+_COUNT_FAILED = "select count(*) from tool_uses where usage_id = ? and problem is not null"
+# A result whose tool is not named is only known by its order.
+_SET_RESULT = (
+    "update tool_uses set problem = :problem, result_tokens = :tokens"
+    " where usage_id = :id and place = :place and"
+    " (tool is :tool or (:tool is null and result_tokens is null))"
+)
+_ADD_FAILED = (
+    "update sessions set failed_tools = failed_tools + :change"  # noqa: S608 - our own text
+    f" where session_id = (select {unnamed_sessions.SESSION} from usage as u where u.id = :id)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredUse:
-    """One use of a tool in a response. ``server`` is the MCP server, and ``target`` a file, a pattern, the
-    first line of a command. ``problem`` says why it failed, and is None where it went well or its result is
-    not known. What is not known is None."""
+    """One use of a tool in a response, as the table has it. ``server`` is the MCP server, and ``target`` a
+    file, a pattern, the first line of a command. ``problem`` says why it failed, and is None where it went
+    well or its result is not known. What is not known is None."""
 
     tool: str | None
     server: str | None = None
@@ -16,3 +40,90 @@ class StoredUse:
     result_tokens: int | None = None
     plus: int | None = None
     minus: int | None = None
+
+    @classmethod
+    def of(cls, use: ToolUse) -> Self:
+        """Return the row of a use."""
+        tokens, problem = use.result or (None, None)
+        return cls(
+            tool=use.tool,
+            server=use.server,
+            target=use.target,
+            problem=problem,
+            result_tokens=tokens,
+            plus=use.plus,
+            minus=use.minus,
+        )
+
+    def to_use(self) -> ToolUse:
+        """Return the use of a row."""
+        tokens = self.result_tokens
+        return ToolUse(
+            tool=self.tool,
+            server=self.server,
+            target=self.target,
+            result=None if tokens is None else ToolResult(tokens, self.problem),
+            plus=self.plus,
+            minus=self.minus,
+        )
+
+
+_NAMES = tuple(field.name for field in fields(StoredUse))
+_COLUMNS = ", ".join(_NAMES)
+_MARKS = ", ".join("?" * len(_NAMES))
+_list_values = attrgetter(*_NAMES)
+
+
+def write_uses(
+    connection: sqlite3.Connection, uses_by_id: Iterable[tuple[int, Sequence[ToolUse]]]
+) -> None:
+    """Insert the uses of calls by their row ids. The caller holds the write lock."""
+    rows = [
+        (usage_id, place, *_list_values(StoredUse.of(use)))
+        for usage_id, uses in uses_by_id
+        for place, use in enumerate(uses)
+    ]
+    if rows:
+        connection.executemany(
+            f"insert into tool_uses (usage_id, place, {_COLUMNS}) values (?, ?, {_MARKS})",  # noqa: S608 - our own text
+            rows,
+        )
+
+
+def read_uses(connection: sqlite3.Connection, usage_id: int) -> list[StoredUse]:
+    """Return the uses of a call, in order."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from tool_uses where usage_id = ? order by place",  # noqa: S608 - our own text
+        (usage_id,),
+    )
+    return [StoredUse(**dict(zip(_NAMES, row, strict=True))) for row in rows]
+
+
+def write_results(
+    connection: sqlite3.Connection, usage_id: int, results: Sequence[UseResult], *, is_booked: bool
+) -> None:
+    """Store how the uses of a call went, as far as it has these uses.
+
+    ``is_booked``: the call is in the sums of its session, which then get the failures too. The caller holds
+    the write lock."""
+    before = _count_failed(connection, usage_id) if is_booked else 0
+    connection.executemany(
+        _SET_RESULT,
+        [
+            {
+                "id": usage_id,
+                "place": place,
+                "tool": tool,
+                "tokens": result.tokens,
+                "problem": result.problem,
+            }
+            for place, tool, result in results
+        ],
+    )
+    if is_booked and (change := _count_failed(connection, usage_id) - before):
+        connection.execute(_ADD_FAILED, {"id": usage_id, "change": change})
+
+
+def _count_failed(connection: sqlite3.Connection, usage_id: int) -> int:
+    count: int = connection.execute(_COUNT_FAILED, (usage_id,)).fetchone()[0]
+    return count

@@ -50,6 +50,7 @@ def remove_entry(connection: sqlite3.Connection, usage_id: int, untitled: set[st
     A session whose title was that of this call is added to ``untitled``, for ``settle_sessions``."""
     untitled |= session_sums.find_titled(connection, usage_id)
     _loosen(connection, usage_id)
+    _forget_problems(connection, usage_id)
     for table in _DETAILS:
         connection.execute(f"delete from {table} where usage_id = ?", (usage_id,))  # noqa: S608
     session_sums.remove_before_last(connection, usage_id)
@@ -83,6 +84,7 @@ def remove_text(connection: sqlite3.Connection, usage_id: int, untitled: set[str
         f"update cache_breaks set detail = :removed where usage_id = :id and {_QUOTES}",  # noqa: S608 - our own text
         {"removed": QUOTES_REMOVED, "id": usage_id},
     )
+    _forget_problems(connection, usage_id)
     connection.execute(
         "update tool_uses set target = null, problem = null where usage_id = ?", (usage_id,)
     )
@@ -102,6 +104,15 @@ def _loosen(connection: sqlite3.Connection, usage_id: int) -> None:
         (usage_id,),
     )
     search_index.remove_response(connection, usage_id)
+
+
+def _forget_problems(connection: sqlite3.Connection, usage_id: int) -> None:
+    """Remove the words about failed tools that stand with the call before and came with this one."""
+    connection.execute(
+        "update tool_uses set problem = null where problem is not null and usage_id ="
+        " (select previous_id from predecessors where usage_id = ?)",
+        (usage_id,),
+    )
 
 
 def settle_sessions(connection: sqlite3.Connection, untitled: Iterable[str]) -> None:

@@ -17,6 +17,21 @@ from store.traces.sums import booking_sql
 from store.traces.sums.rollup import PAID_BY_OTHERS
 
 _PROMPT = " + ".join(f"coalesce({each.name}, 0)" for each in PROMPT_CLASSES)
+# What a call serves: calls of the main agent that follow each other with the same one are of one prompt.
+_PROMPT_OF = "coalesce({0}.prompt_id, {0}.title_text, '')"
+_IS_TURN = (
+    "{0}.agent_id is null and coalesce({0}.request_class, '') <> 'auxiliary'"
+    " and coalesce({0}.max_tokens, 2) > 1"
+)
+_BEFORE = _PROMPT_OF.format("b")
+_PROMPT_BEFORE = (
+    f"iif(u.session_id is null, (select {_BEFORE} from predecessors as w"  # noqa: S608 - our own text
+    " join usage as b on b.id = w.previous_id where w.usage_id = u.id),"
+    f" (select {_BEFORE} from usage as b where b.session_id = u.session_id"
+    f" and {_IS_TURN.format('b')} and (b.created_at, b.id) < (u.created_at, u.id)"
+    " order by b.created_at desc, b.id desc limit 1))"
+)
+_BEGINS_PROMPT = f"iif({_IS_TURN.format('u')}, {_PROMPT_OF.format('u')} is not {_PROMPT_BEFORE}, 0)"
 # Added to, with a sign.
 _SUMS = {
     "calls": "1",
@@ -26,6 +41,8 @@ _SUMS = {
     "cost_cents": "coalesce(cost_cents, 0)",
     "estimated_cents": "coalesce(estimated_cents, 0)",
     "cache_breaks": "(select count(*) from cache_breaks where usage_id = u.id)",
+    "prompts": _BEGINS_PROMPT,
+    "failed_tools": "(select count(*) from tool_uses where usage_id = u.id and problem is not null)",
     "value_cents": f"case when {booking_sql.BILLING} in {PAID_BY_OTHERS} then coalesce(cost_cents, 0) else 0 end",
 }
 # The title is that of the earliest call with tools: the first message of an agent's session comes with
@@ -44,6 +61,7 @@ _OTHERS = {
     "ended_at": f"coalesce({_ENDED_AT}, created_at)",
     "slug": "slug",
     "client": "client",
+    "credential_hmac": "credential_hmac",
     "peak_prompt_tokens": _PROMPT,
 }
 _BOOK = (
@@ -56,6 +74,7 @@ _BOOK = (
     " title_order = min(title_order, excluded.title_order),"
     " slug = iif(excluded.ended_at < ended_at, slug, excluded.slug),"
     " client = iif(excluded.ended_at < ended_at, client, excluded.client),"
+    " credential_hmac = iif(excluded.ended_at < ended_at, credential_hmac, excluded.credential_hmac),"
     " started_at = min(started_at, excluded.started_at),"
     " ended_at = max(ended_at, excluded.ended_at),"
     " peak_prompt_tokens = max(peak_prompt_tokens, excluded.peak_prompt_tokens), "

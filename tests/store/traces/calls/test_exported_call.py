@@ -10,6 +10,8 @@ import pytest
 
 from metering.entry import UsageLogEntry
 from metering.rate_limits import RateLimits
+from metering.tool_results import ToolResult
+from metering.tool_uses import ToolUse
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_list import read_calls
 from store.traces.calls.exported_call import DETAILS, encode_entry, parse_line
@@ -45,6 +47,11 @@ ENTRIES = [
         billing="subscription",
         cost_cents=Decimal("0.3"),
         cost_items=(make_item(cents=Decimal("0.1"), estimated=True),) * 3,
+        tool_uses=(
+            ToolUse(tool="Bash", target="pytest", result=ToolResult(7, "exit 1")),
+            ToolUse(tool="find", server="maps", plus=2, minus=1),
+            ToolUse(tool=None, result=ToolResult(9)),
+        ),
     ),
 ]
 JUDGEMENT = Judgement(
@@ -98,6 +105,7 @@ def test_no_field_is_left_out(traces, traces_path):
         "cost_items",
         "rate_limits",
         "output_size",
+        "tool_uses",
         *BODIES,
     }
     hints = get_type_hints(UsageLogEntry)
@@ -126,7 +134,7 @@ def test_users_projects_and_tags_that_no_call_has_are_refused(rows, column, valu
 
 
 def test_what_other_tables_have_comes_after_the_columns_and_bodies(rows):
-    assert list(rows[0])[-6:] == [*BODIES, *DETAILS]
+    assert list(rows[0])[-len(BODIES + DETAILS) :] == [*BODIES, *DETAILS]
 
 
 def test_a_break_names_a_call_that_was_removed(rows, traces, traces_path):
@@ -160,6 +168,9 @@ def test_a_break_names_a_call_that_was_removed(rows, traces, traces_path):
         ({"cost_items": [{}]}, "its pass_index is not"),
         ({"rate_limits": []}, "its rate_limits is not"),
         ({"rate_limits": {"requests_limit": "x"}}, "its requests_limit is not"),
+        ({"tool_uses": None}, "its tool_uses is not"),
+        ({"tool_uses": ["Bash"]}, "its tool_uses is not"),
+        ({"tool_uses": [{"tool": 7}]}, "its tool is not"),
         ({"predecessor": "first"}, "its predecessor is not"),
         ({"predecessor": {"failed_tools": "x"}}, "its entry_id is not"),
         ({"cache_break": {}}, "its previous_entry_id is not"),
@@ -192,3 +203,15 @@ def test_a_column_that_is_missing_is_null(rows):
 def test_a_line_of_0_1_0_is_of_messages(rows):
     del rows[0]["product"]
     assert parse(rows[0]).entry.product == "messages"
+
+
+def test_what_0_1_0_has_not_exported_is_read_from_the_response(rows):
+    del rows[0]["tool_uses"]
+    blocks = [
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "/a"}},
+    ]
+    entry = parse(rows[0], response_body=json.dumps({"type": "message", "content": blocks})).entry
+    assert entry.tool_uses == (ToolUse(tool="Read", target="/a"),)
+    assert entry.said_text == "I look."
+    assert parse(rows[0], response_body=None).entry.tool_uses == ()

@@ -9,9 +9,12 @@ import pytest
 import zstandard
 
 from metering.entry import UsageLogEntry
+from metering.tool_results import ToolResult, UseResult
+from metering.tool_uses import ToolUse
 from store import database
 from store.traces import steps
 from store.traces.calls.cache_breaks import CacheBreak, write_break
+from store.traces.calls.judgements import Judgement
 from store.traces.database import TraceDatabase
 from store.traces.maintenance import erasing
 from store.traces.maintenance.criteria import Criteria
@@ -34,6 +37,11 @@ GONE = {
     "proxy_endpoint_id": "pe_gone",
     "slug": "gone",
     "title_text": f"about the {WORD}",
+    "said_text": f"so you said {WORD}",
+    "tool_uses": (
+        ToolUse(tool="Read", target=f"/{WORD}", result=ToolResult(7, f"no {WORD}")),
+        ToolUse(tool=f"find_{WORD}", server=WORD),
+    ),
 }
 STAYS = {"session_id": "stays", "credential_hmac": "beef", "client": "claude-clip/1"}
 
@@ -132,7 +140,7 @@ def test_nothing_of_erased_calls_is_left_in_any_file(traces, criteria):
     assert find(traces, "platypus")["pieces"]
     db = traces.connection
     assert db.execute("select session_id from sessions").fetchall() == [("stays",)]
-    for table in ("savings", "loose_segments", "loose_pieces", "search_moves"):
+    for table in ("savings", "tool_uses", "loose_segments", "loose_pieces", "search_moves"):
         assert db.execute(f"select count(*) from {table}").fetchone() == (0,), table  # noqa: S608
 
 
@@ -154,8 +162,8 @@ def test_sums_by_day_keep_the_calls_of_an_erased_session_without_its_name(traces
 
 def test_what_is_left_of_a_session_gets_its_own_title_and_is_looked_at_again(traces):
     fill(traces)
-    later = {**GONE, "title_text": "platypus", "created_at": "2026-01-04T10:00:00.000Z"}
-    traces.insert([make_entry(**later)])
+    later = {"session_id": SESSION, "title_text": "platypus"}
+    traces.insert([make_entry(created_at="2026-01-04T10:00:00.000Z", **later)])
     title = "select title from sessions where session_id = ?"
     assert traces.connection.execute(title, (SESSION,)).fetchone() == (f"about the {WORD}",)
     erase(traces, Criteria(until="2026-01-03"))
@@ -163,6 +171,21 @@ def test_what_is_left_of_a_session_gets_its_own_title_and_is_looked_at_again(tra
     due = traces.connection.execute("select session_id from savings_due").fetchall()
     assert (SESSION,) in due
     assert find_word(traces.path.parent, WORD) == []
+
+
+def test_words_about_a_failed_tool_go_with_the_call_that_brought_them(traces):
+    """They stand with the call before it."""
+    at = "2026-01-02T10:00:00.000Z"
+    call = make_entry(entry_id="use", created_at=at, tool_uses=(ToolUse(tool="Read"),))
+    traces.insert([call])
+    failed = UseResult(0, "Read", ToolResult(7, f"no {WORD}"))
+    judged = Judgement(entry_id="next", previous_entry_id="use", results=[failed])
+    traces.insert([make_entry(entry_id="next", created_at="2026-01-03T10:00:00.000Z")], [judged])
+    assert find_word(traces.path.parent, WORD)
+    assert erase(traces, Criteria(since="2026-01-03")) == 1
+    assert find_word(traces.path.parent, WORD) == []
+    uses = traces.connection.execute("select tool, problem, result_tokens from tool_uses")
+    assert uses.fetchall() == [("Read", None, 7)]
 
 
 def test_a_session_that_no_client_named_can_be_erased(traces):

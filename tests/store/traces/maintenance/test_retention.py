@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from metering.entry import UsageLogEntry
+from metering.tool_results import ToolResult
+from metering.tool_uses import ToolUse
 from store.traces import steps
 from store.traces.bodies.bodies import StoredBodies
 from store.traces.database import TraceDatabase
@@ -266,7 +268,11 @@ def run(traces: TraceDatabase, given: Rules) -> retention.Pruned:
 
 
 def test_texts_go_before_their_calls(traces, any_steps):
-    entries = [replace(each, title_text="said") for each in session(20)]
+    failed = ToolUse(tool="Read", target="/a", result=ToolResult(7, "not found"))
+    entries = [
+        replace(each, title_text="said", said_text="Aye.", tool_uses=(failed,))
+        for each in session(20)
+    ]
     insert_all(traces, entries)
     kept = "select entry_id, cost_cents, input_tokens from usage order by id"
     calls = traces.connection.execute(kept).fetchall()
@@ -279,9 +285,11 @@ def test_texts_go_before_their_calls(traces, any_steps):
         assert traces.read_bodies(entry.entry_id).request == entry.request_body
     assert list(traces.verify()) == []
     assert unused(traces) == (0, 0)
-    rows = traces.connection.execute("select body_notes, title_text from usage").fetchall()
+    rows = traces.connection.execute("select body_notes, title_text, said_text from usage")
     note = "request not kept: removed by retention; response not kept: removed by retention"
-    assert rows == [(note, None)] * 12 + [(None, "said")] * 8
+    assert rows.fetchall() == [(note, None, None)] * 12 + [(None, "said", "Aye.")] * 8
+    uses = traces.connection.execute("select tool, target, problem, result_tokens from tool_uses")
+    assert uses.fetchall() == [("Read", None, None, 7)] * 12 + [("Read", "/a", "not found", 7)] * 8
 
 
 def test_a_session_has_the_title_of_a_call_whose_text_is_left(traces):
