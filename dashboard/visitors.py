@@ -5,7 +5,7 @@ that was deleted are refused at once.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from runtime.attempts import AttemptLimit, client_network
 from runtime.clock import now
-from store.control import key_authentication
+from store.control import credential_names, key_authentication
 from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.control.sessions import Visitor
@@ -117,6 +117,17 @@ class Visitors:
         return await self._pool.run(
             lambda control: key_authentication.identify(control, raw_key, now())
         )
+
+    async def read_credential_names(self, caller: Caller) -> Mapping[str, str]:
+        """Return the names of credentials of the caller's organisation, by fingerprint.
+
+        They are for ``metering.credential_names``. Raises sqlite3.Error."""
+
+        def read(control: ControlDatabase) -> Mapping[str, str]:
+            with control.reading() as db:
+                return credential_names.read_names(db, caller.organization_id)
+
+        return await self._pool.run(read)
 
     async def check_caller(self, request: Request, caller: Caller) -> None:
         """Check that a request may still read what is the caller's organisation's.

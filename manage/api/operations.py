@@ -6,6 +6,7 @@ from typing import Any
 from manage.api import (
     budget_operations,
     call_operations,
+    credential_operations,
     endpoint_operations,
     key_operations,
     object_operations,
@@ -22,6 +23,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *list_declared(budget_operations),
     *list_declared(key_operations),
     *list_declared(organization_operations),
+    *list_declared(credential_operations),
     *list_declared(usage_operations),
     *list_declared(call_operations),
     *list_declared(object_operations),

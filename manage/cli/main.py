@@ -21,6 +21,7 @@ COMMANDS = {
     "backup": "manage.cli.backup_commands",
     "budgets": "manage.cli.budget_commands",
     "completion": "manage.cli.completion_commands",
+    "credentials": "manage.cli.credential_commands",
     "doctor": "manage.cli.maintenance_commands",
     "endpoints": "manage.cli.endpoint_commands",
     "erase": "manage.cli.retention_commands",

@@ -19,6 +19,7 @@ from runtime.webhook_rule import PUBLIC_ONLY, WebhookRule
 from store.control import (
     api_keys,
     audit,
+    credential_names,
     endpoint_guards,
     endpoints,
     invitations,
@@ -29,6 +30,7 @@ from store.control.api_keys import ApiKey
 from store.control.audit import Details
 from store.control.audited import audited, require_owner
 from store.control.budget_management import BudgetManagement
+from store.control.credential_names import CredentialName
 from store.control.data_removal import DataRemoval
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint, StreamingChange
@@ -346,6 +348,32 @@ class Management:
                 invitation_id,
                 details,
             )
+
+    # -- names of credentials ---------------------------------------------------------------------
+
+    def list_credential_names(self, caller: Caller) -> Sequence[CredentialName]:
+        """Return the names that the caller's organisation has given to credentials."""
+        with self._control.reading() as db:
+            return credential_names.list_of(db, caller.organization_id)
+
+    def name_credential(self, caller: Caller, fingerprint: str, name: str) -> CredentialName:
+        """Name a credential or a subscription, in the place of the name that it had.
+
+        Raises ForbiddenError for a caller who is not an owner, InvalidInputError, LimitReachedError."""
+        require_owner(caller, "name a credential")
+        with audited(self._control, caller) as (db, note):
+            named = credential_names.write(db, caller.organization_id, fingerprint, name)
+            note(credential_names.NAMED, fingerprint, {"name": named.name})
+            return named
+
+    def unname_credential(self, caller: Caller, fingerprint: str) -> None:
+        """Remove the name of a credential.
+
+        Raises ForbiddenError for a caller who is not an owner, NotFoundError."""
+        require_owner(caller, "remove the name of a credential")
+        with audited(self._control, caller) as (db, note):
+            found = credential_names.delete(db, caller.organization_id, fingerprint)
+            note(credential_names.UNNAMED, fingerprint, {"name": found.name})
 
     # -- usage ------------------------------------------------------------------------------------
 

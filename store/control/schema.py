@@ -207,3 +207,14 @@ def m001_who_may_do_what(db: Database) -> None:
     for part in (PEOPLE, SIGN_IN, ENDPOINTS, ACTIVITY, BUDGETS, REMOVAL):
         for statement in part:
             db.execute(statement)
+
+
+@migrations()
+def m002_names_of_credentials(db: Database) -> None:
+    """Name credentials and subscriptions by their fingerprints."""
+    db.execute("""create table credential_names (
+        organization_id text not null references organizations(id),
+        fingerprint text not null,          -- of a credential, or of the account of a subscription
+        name text not null,
+        created_at text not null,
+        primary key (organization_id, fingerprint)) without rowid""")

@@ -7,7 +7,16 @@ invited them. The one secret of the service is that of fingerprints: a credentia
 
 from typing import Any
 
-from store.control import api_keys, budgets, database, endpoints, invitations, people, retention
+from store.control import (
+    api_keys,
+    budgets,
+    credential_names,
+    database,
+    endpoints,
+    invitations,
+    people,
+    retention,
+)
 from store.control.records import Table
 
 TABLES: tuple[Table[Any], ...] = (
@@ -16,6 +25,7 @@ TABLES: tuple[Table[Any], ...] = (
     api_keys.TABLE,
     budgets.TABLE,
     invitations.TABLE,
+    credential_names.TABLE,
     retention.RULES,
     database.SECRETS,
 )
