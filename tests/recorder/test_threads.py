@@ -1,6 +1,7 @@
 """Message threads: requests that send only what is new, judged as if they sent all of it."""
 
 import json
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.conversations.sessions import LONG, assistant, mark_last, request, text, tool, user
+from tests.metering.responses import event
 from tests.recorder.conversations import Recording
 
 WORDS = "It sails. " * 400  # some 1,000 tokens
@@ -290,11 +292,18 @@ def test_ids_that_a_gateway_uses_again_are_told_apart_by_the_credential(recordin
     assert recording.judged()[-1][:2] == ("call-3", "call-1")
 
 
-@pytest.mark.parametrize("named", ["msg_10", "msg_0", "msg_9", "", 7])
-def test_a_call_that_names_itself_or_nobody_has_no_parent(recording, client, named):
+@pytest.mark.parametrize(
+    ("named", "parent"),
+    [("msg_0", "call-1"), ("msg_10", None), ("msg_9", None), (" ", None), (7, None)],
+)
+def test_a_call_that_names_itself_or_nobody_has_no_parent(recording, client, named, parent):
     client.create(turn(1))
-    client.go_on(turn(2), previous=named or " ")
-    assert recording.judged()[1][1] in (None, "call-1")
+    assert client.go_on(turn(2), previous=named) == "msg_10"
+    assert previous(recording) == [None, parent]
+    client.go_on(turn(3))  # it has no whole prompt, and a parent all the same
+    assert previous(recording) == [None, parent, "call-2"]
+    client.create(*client.messages, turn(4))
+    assert len(recording.judged()) == 4
 
 
 def test_a_turn_that_was_paused_goes_on_without_messages(recording, client):
@@ -315,11 +324,31 @@ def test_a_side_call_between_two_turns_is_passed_over(recording, client):
     assert previous(recording) == [None, None, "call-1"]
 
 
-def test_an_answer_that_was_cut_leaves_the_arithmetic_alone(recording, client):
-    """No cause is guessed: what the model goes on from is not known."""
+def test_a_client_that_leaves_with_the_whole_answer_has_all_of_the_thread(recording, client):
     client.create(turn(1), ended_with="client_disconnected")
     client.go_on(turn(2))
-    assert previous(recording) == [None, "call-1"]
+    client.go_on(turn(3), settings={"tool_choice": {"type": "none"}}, answer=nothing_read("x"))
+    assert recording.judged()[1:] == [("call-2", "call-1", None), ("call-3", "call-2", "messages")]
+
+
+def test_an_answer_that_was_cut_leaves_the_arithmetic_alone(recording, client):
+    """No cause is guessed: what the model goes on from is not known."""
+    usage = {"input_tokens": 5, "output_tokens": 1, "cache_creation_input_tokens": 30_000}
+    message = {"id": "msg_cut", "model": MODEL, "usage": usage}
+    begun = event("message_start", message=message)
+    recording.send(
+        request(turn(1), thread={"type": "create"}),
+        stream=begun + event("content_block_start", index=0, content_block=text("A")),
+        ended_with="client_disconnected",
+        **client.heads,
+    )
+    client.go_on(
+        turn(2),
+        previous="msg_cut",
+        settings={"tool_choice": {"type": "none"}},
+        answer=nothing_read("x"),
+    )
+    assert recording.judged() == [("call-1", None, None), ("call-2", "call-1", "unknown")]
 
 
 def test_tools_that_failed_are_named_from_the_whole_prompt(recording, client):
@@ -382,26 +411,59 @@ def test_after_a_refusal_a_new_thread_follows_the_call_before(recording, client)
     assert previous(recording) == [None, "call-1", "call-1", "call-3"]
 
 
-def test_what_the_model_is_not_shown_later_breaks_nothing(recording, client):
-    reminder = {"role": "system", "content": "Be brief.", "clear_at": "next_user_message"}
-    client.create(turn(1), reminder)
-    client.go_on(turn(2))
-    client.go_on(turn(3), after_s=400.0)
-    assert previous(recording) == [None, "call-1", "call-2"]
-    assert [each[2] for each in recording.judged()][:2] == [None, None]
+def read_and_written(name: str, read: int, written: int) -> dict[str, Any]:
+    """Return an answer of whose prompt so many tokens were in the cache, and so many are now."""
+    counts = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+    answer = nothing_read(name)
+    return answer | {"usage": answer["usage"] | {"input_tokens": 9} | counts}
+
+
+@pytest.mark.parametrize(
+    ("clear_at", "cause"), [("next_user_message", None), ("never", "unknown"), (None, "unknown")]
+)
+def test_a_reminder_that_the_model_is_not_shown_later_breaks_nothing(
+    recording, client, clear_at, cause
+):
+    """The cache is read again up to the reminder, and what comes after it is not."""
+    reminder = {"role": "system", "content": "Be brief. " * 2_000}
+    reminder |= {"clear_at": clear_at} if clear_at else {}
+    client.create(turn(1))
+    client.go_on(turn(2), reminder, answer=read_and_written("with", 8_000, 8_000))
+    client.go_on(turn(3), answer=read_and_written("without", 8_000, 4_000))
+    assert recording.judged()[1:] == [("call-2", "call-1", None), ("call-3", "call-2", cause)]
     (row,) = recording.read("select message_count from usage order by id desc limit 1")
     assert row["message_count"] == 6
 
 
-def test_calls_that_name_each_other_in_a_ring_are_all_judged(recording):
-    """A gateway that gives out ids of its own may make such."""
-    for name, named in (("a", "c"), ("b", "a"), ("c", "b"), ("a", "c"), ("b", "a")):
+RING = (("a", "c"), ("b", "a"), ("c", "b"), ("a", "c"), ("b", "a"))
+
+
+def go_round(recording: Recording, at_s: Callable[[int], float], order: Iterable[int]) -> None:
+    """Record calls that name each other in a ring, by their places in it."""
+    for place in order:
+        name, named = RING[place]
         step = {"type": "continue", "previous_message_id": f"msg_{named}"}
         body = {"model": MODEL, "max_tokens": 9, "thread": step, "messages": [turn(1)]}
-        recording.send(body, answer=nothing_read(name), session_id=None)
-    names = [each[0] for each in recording.judged()]
-    assert names == [f"call-{number}" for number in range(1, 6)]
-    assert all(one != other for one, other, _ in recording.judged())
+        recording.send(body, answer=nothing_read(name), session_id=None, at_s=at_s(place))
+
+
+def test_in_a_ring_each_call_follows_the_last_one_before_it_that_it_names(recording):
+    """A gateway that gives out ids of its own may make such."""
+    go_round(recording, lambda place: 10.0 * place, range(5))
+    assert previous(recording) == [None, "call-1", "call-2", "call-3", "call-4"]
+    assert recording.read("select distinct session from usage_log") == [{"session": "unnamed-1"}]
+
+
+@pytest.mark.parametrize("apart_s", [0.0, 10.0])
+def test_a_ring_that_is_stored_backwards_or_began_at_once_has_no_loop(recording, apart_s):
+    go_round(recording, lambda place: apart_s * place, reversed(range(5)))
+    order = {row["entry_id"]: number for number, row in enumerate(recording.read())}
+    assert len(order) == 5
+    found = [(one, other) for one, other, _ in recording.judged() if other is not None]
+    # Whoever follows somebody began later, or at once and was stored later: so no way leads back.
+    assert all(order[other] < order[one] for one, other in found)
+    if apart_s:
+        assert found == [("call-4", "call-5"), ("call-3", "call-4"), ("call-2", "call-3"), ("call-1", "call-2")]  # fmt: skip
 
 
 def test_an_attribution_that_changes_from_call_to_call_breaks_nothing(recording, client):

@@ -95,6 +95,13 @@ async def test_a_history_that_is_not_recorded_is_named(ask, record, first, words
     assert "of 4 messages" not in seen
 
 
+async def test_a_client_that_left_with_the_whole_answer_leaves_no_gap(ask, record):
+    record(outcome="client_disconnected")
+    seen = text_of(await ask("/traces/usage/2"))
+    assert "sent 2 of 4 messages" in seen
+    assert "of its thread" not in seen
+
+
 async def test_the_contents_of_the_prompt_are_those_of_the_thread(ask, record):
     record()
     seen = text_of(await ask("/traces/usage/2/context"))
