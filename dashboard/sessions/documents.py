@@ -6,7 +6,11 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from dashboard.sessions.opened import Opened
+from dashboard.sessions.story.prompts import cut_prompts
+from dashboard.sessions.story.steps import make_steps, sum_cents
 from store.json_models import Cents, Instant, ListResponse, ResponseModel, SumOfCents
+from store.traces.sessions.deeds import Deeds
+from store.traces.sessions.session_reader import Turn
 
 
 class _SessionSums(ResponseModel):
@@ -16,6 +20,7 @@ class _SessionSums(ResponseModel):
     ended_at: Instant
     calls: int
     errors: int
+    failed_tools: Annotated[int, Field(description="Uses of tools that failed.")] = 0
     cost_cents: SumOfCents
 
 
@@ -45,6 +50,23 @@ class SessionAgent(ResponseModel):
     cost_cents: SumOfCents
 
 
+class UsedTool(ResponseModel):
+    tool: str | None
+    server: Annotated[str | None, Field(description="MCP server that the tool is of.")]
+    target: Annotated[str | None, Field(description="File, command, pattern, address, …")]
+    problem: Annotated[
+        str | None,
+        Field(description="What went wrong; null when nothing did, or no result has come."),
+    ]
+
+
+class SessionPrompt(ResponseModel):
+    title: str | None
+    first_turn: Annotated[int, Field(description="Its place among all turns, from 1 on.")]
+    turns: int
+    cost_cents: SumOfCents
+
+
 class SessionTurn(ResponseModel):
     id: int
     entry_id: str
@@ -53,18 +75,47 @@ class SessionTurn(ResponseModel):
     model: Annotated[str | None, Field(description="null where the response named none.")]
     cost_cents: Cents | None
     outcome: str
+    tools: Annotated[
+        Sequence[UsedTool], Field(description="What its response used, in order.")
+    ] = ()
+    said_text: Annotated[str | None, Field(description="First words of its response.")] = None
 
 
 class OpenedSession(_SessionSums):
     cache_breaks: Sequence[BrokenCache]
     agents: Sequence[SessionAgent]
     turns: Annotated[Sequence[SessionTurn], Field(description="Oldest first, the last 2,000.")]
+    prompts: Annotated[
+        Sequence[SessionPrompt],
+        Field(description="What a person asked for one after the other, with the turns for it."),
+    ] = ()
 
     @classmethod
     def make(cls, opened: Opened) -> Self:
+        first = opened.session.calls - len(opened.turns) + 1
         return cls.of(
             opened.session,
             cache_breaks=[BrokenCache.of(e.found, entry_id=e.entry_id) for e in opened.breaks],
             agents=[SessionAgent.of(each) for each in opened.agents],
-            turns=[SessionTurn.of(each) for each in opened.turns],
+            turns=[_make_turn(each, opened.deeds) for each in opened.turns],
+            prompts=_list_prompts(opened.turns, opened.deeds, max(first, 1)),
         )
+
+
+def _make_turn(turn: Turn, deeds: Deeds) -> SessionTurn:
+    tools = [UsedTool.of(each) for each in deeds.uses.get(turn.id, ())]
+    return SessionTurn.of(turn, tools=tools, said_text=deeds.said.get(turn.id))
+
+
+def _list_prompts(turns: Sequence[Turn], deeds: Deeds, first: int) -> list[SessionPrompt]:
+    """Return the prompts of turns, of which the first has this place among all of the session."""
+    places = {turn.id: place for place, turn in enumerate(turns, first)}
+    return [
+        SessionPrompt(
+            title=prompt.title,
+            first_turn=places[prompt.steps[0].id],
+            turns=len(prompt.steps),
+            cost_cents=sum_cents(prompt.steps),
+        )
+        for prompt in cut_prompts(make_steps(turns, deeds))
+    ]

@@ -10,6 +10,7 @@ from dashboard.sessions.agents import make_tree
 from dashboard.sessions.strip import DRAWING, make_strip
 from dashboard.sessions.turns import TurnLine, make_lines
 from store.traces.calls.cache_breaks import BrokenCall
+from store.traces.sessions.deeds import Deeds
 from store.traces.sessions.session_reader import Agent, Session, SessionReader, Turn
 
 NO_SESSION = "There is no such session, or retention has removed its calls."
@@ -17,11 +18,12 @@ NO_SESSION = "There is no such session, or retention has removed its calls."
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """One session with its agents, its last turns and all calls that broke the cache."""
+    """One session with its agents, its last turns, what these did, and all calls that broke the cache."""
 
     session: Session
     agents: list[Agent]
     turns: list[Turn]
+    deeds: Deeds
     breaks: list[BrokenCall]
 
     @cached_property
@@ -53,9 +55,11 @@ def open_session(reader: SessionReader | None, session_id: str) -> Opened | None
     session = None if reader is None else reader.find(session_id)
     if reader is None or session is None:
         return None
+    turns = reader.list_turns(session_id)
     return Opened(
         session=session,
         agents=reader.list_agents(session_id),
-        turns=reader.list_turns(session_id),
+        turns=turns,
+        deeds=reader.read_deeds(turns),
         breaks=reader.list_breaks(session_id),
     )

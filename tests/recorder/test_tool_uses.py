@@ -254,7 +254,6 @@ def test_prompts_of_a_session_are_counted_once_each(recording):
     messages.append(user(result("toolu_1")))
     recording.send(request(*messages), status_code=529)
     send(recording, messages, [text("Done.")])
-    recording.send(request(user(text("quota")), max_tokens=1))
     recording.send(request(user(text("Find it."))), agent_id="agent-1")
     recording.send(
         request(user(text("A title?"))), client_hints={"x-claude-code-request-class": "auxiliary"}

@@ -13,6 +13,7 @@ from store.database import list_columns
 from store.traces.calls import cache_breaks
 from store.traces.calls.cache_breaks import BrokenCall, CacheBreak
 from store.traces.sessions import unnamed_sessions
+from store.traces.sessions.deeds import Deeds, read_deeds
 from store.traces.sums.rollup import NO_ERROR
 
 # A session with more is rare; reading so many takes some 0.1 s.
@@ -21,7 +22,7 @@ MAX_AGENTS = 500
 SIDE_CALL = "auxiliary"  # the class of requests that are no turns
 _SUMS = (
     "session_id, title, started_at, ended_at, slug, client, peak_prompt_tokens, calls, errors, unpriced,"
-    f" cache_breaks, cost_cents, estimated_cents, value_cents, {', '.join(NAMES)}"
+    f" cache_breaks, prompts, failed_tools, credential_hmac, cost_cents, estimated_cents, value_cents, {', '.join(NAMES)}"
 )
 _TURN = (
     "u.id, entry_id, agent_id, parent_agent_id, created_at, model, request_model, outcome, status_code,"
@@ -33,7 +34,9 @@ _OF_SESSION = f"u.id in ({unnamed_sessions.CALLS})"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """The sums of a session. Cost and value are in US cents."""
+    """The sums of a session. Cost and value are in US cents. ``prompts`` is how many things a person asked
+    for, and ``failed_tools`` how many uses of tools failed: both 0 in calls of before they were counted.
+    ``credential_hmac`` is of the call that ended last."""
 
     session_id: str
     title: str | None
@@ -46,6 +49,9 @@ class Session:
     errors: int
     unpriced: int
     cache_breaks: int
+    prompts: int = 0
+    failed_tools: int = 0
+    credential_hmac: str | None = None
     cost_cents: float
     estimated_cents: float
     value_cents: float
@@ -136,7 +142,7 @@ class SessionReader:
     @property
     def is_ready(self) -> bool:
         """Return whether the recorder has made the tables that are read here."""
-        return bool(list_columns(self._connection, "sessions"))
+        return "failed_tools" in list_columns(self._connection, "sessions")
 
     def list_sessions(self, limit: int, before: tuple[str, str] | None = None) -> list[Session]:
         """Return the sessions that ended last, newest first: those behind a place in this order, which
@@ -200,6 +206,10 @@ class SessionReader:
             )
             for row, added in zip(rows, _count_new_messages(rows), strict=True)
         ]
+
+    def read_deeds(self, turns: Sequence[Turn]) -> Deeds:
+        """Return what turns did."""
+        return read_deeds(self._connection, [turn.id for turn in turns])
 
     def list_breaks(self, session_id: str) -> list[BrokenCall]:
         """Return the calls of a session that broke the cache, in the order of arrival."""

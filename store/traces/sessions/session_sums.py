@@ -17,21 +17,23 @@ from store.traces.sums import booking_sql
 from store.traces.sums.rollup import PAID_BY_OTHERS
 
 _PROMPT = " + ".join(f"coalesce({each.name}, 0)" for each in PROMPT_CLASSES)
-# What a call serves: calls of the main agent that follow each other with the same one are of one prompt.
-_PROMPT_OF = "coalesce({0}.prompt_id, {0}.title_text, '')"
-_IS_TURN = (
-    "{0}.agent_id is null and coalesce({0}.request_class, '') <> 'auxiliary'"
-    " and coalesce({0}.max_tokens, 2) > 1"
+# A call that is made for what a person asked.
+_ASKED = (
+    "{0}.agent_id is null and coalesce({0}.request_class, '') not in ('auxiliary', 'compaction')"
 )
-_BEFORE = _PROMPT_OF.format("b")
-_PROMPT_BEFORE = (
-    f"iif(u.session_id is null, (select {_BEFORE} from predecessors as w"  # noqa: S608 - our own text
-    " join usage as b on b.id = w.previous_id where w.usage_id = u.id),"
-    f" (select {_BEFORE} from usage as b where b.session_id = u.session_id"
-    f" and {_IS_TURN.format('b')} and (b.created_at, b.id) < (u.created_at, u.id)"
-    " order by b.created_at desc, b.id desc limit 1))"
+# Whether that is another thing than with the call before it, by the id of the prompt or else by the words.
+_IS_OTHER = (
+    "select case when u.prompt_id is not null and b.prompt_id is not null then u.prompt_id <> b.prompt_id"
+    " else coalesce(u.title_text <> b.title_text, 0) end"
 )
-_BEGINS_PROMPT = f"iif({_IS_TURN.format('u')}, {_PROMPT_OF.format('u')} is not {_PROMPT_BEFORE}, 0)"
+_BEGINS_PROMPT = (
+    f"iif({_ASKED.format('u')}, coalesce(iif(u.session_id is null,"
+    f" ({_IS_OTHER} from predecessors as w join usage as b on b.id = w.previous_id"
+    " where w.usage_id = u.id),"
+    f" ({_IS_OTHER} from usage as b where b.session_id = u.session_id and {_ASKED.format('b')}"
+    " and (b.created_at, b.id) < (u.created_at, u.id) order by b.created_at desc, b.id desc limit 1)"
+    "), 1), 0)"
+)
 # Added to, with a sign.
 _SUMS = {
     "calls": "1",

@@ -1,11 +1,15 @@
 """The pages of sessions: the list, one session, and both as JSON."""
 
 import re
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
+from metering.tool_results import ToolResult
+from metering.tool_uses import ToolUse
 from runtime import clock
 from store.traces.sessions.session_reader import SessionReader
 from tests.dashboard.pages import words_of
@@ -116,8 +120,38 @@ def test_a_session_has_its_agents_and_turns(ann):
     assert [turn["id"] for turn in turns] == [1, 2, 3]
     assert turns[1]["agent_id"] == "sub"
     assert turns[0].keys() == {
-        "id", "entry_id", "agent_id", "created_at", "model", "cost_cents", "outcome"
+        "id", "entry_id", "agent_id", "created_at", "model", "cost_cents", "outcome",
+        "tools", "said_text",
     }  # fmt: skip
+
+
+def test_a_session_says_what_was_asked_and_done(ann):
+    failed = ToolUse(tool="Bash", target="pytest", result=ToolResult(9, "exit 1"))
+    found = ToolUse(tool="find", server="maps")
+    ann.record(
+        call(1, title_text="Mend it", tool_uses=(failed, found), said_text="I look."),
+        call(2, agent_id="sub", title_text="Look there"),
+        call(3, title_text="Mend it"),
+        call(4, title_text="Now this"),
+    )
+    session = ann.get("/sessions/a.json").json()
+    assert session["failed_tools"] == 1
+    cents = session["turns"][0]["cost_cents"]
+    assert session["prompts"] == [
+        {"title": "Mend it", "first_turn": 1, "turns": 3, "cost_cents": 3 * cents},
+        {"title": "Now this", "first_turn": 4, "turns": 1, "cost_cents": cents},
+    ]
+    first, *others = [(turn["tools"], turn["said_text"]) for turn in session["turns"]]
+    assert first == (
+        [
+            {"tool": "Bash", "server": None, "target": "pytest", "problem": "exit 1"},
+            {"tool": "find", "server": "maps", "target": None, "problem": None},
+        ],
+        "I look.",
+    )
+    assert others == [([], None)] * 3
+    with closing(sqlite3.connect(ann.path)) as db:
+        assert db.execute("select prompts from sessions").fetchone() == (2,)
 
 
 def test_a_turn_says_what_it_added(ann):
