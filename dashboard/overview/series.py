@@ -8,7 +8,8 @@ from dashboard.overview.periods import format_hour
 from metering.token_counts import NAMES, TokenCounts
 from runtime.intervals import HOUR, Interval
 from store.traces.sums.overview_query import Cell
-from store.traces.sums.usage_report import Sums, Totals, make_totals
+from store.traces.sums.sum_columns import Sums
+from store.traces.sums.usage_report import Totals, make_totals
 
 MAX_SHOWN, MAX_LISTED = 7, 50
 

@@ -110,6 +110,25 @@ class UsageGroup(UsageTotals):
         ),
     ] = None
 
+    user: Annotated[
+        str | None,
+        Field(description="By user: what clients name; null for calls that name none."),
+    ] = None
+    project: Annotated[str | None, Field(description="By project, in the same way.")] = None
+    tag: Annotated[
+        str | None,
+        Field(
+            description="By tag: `key:value`, or a tag without a key. A call is in the group of each of its tags, and in none without a tag."
+        ),
+    ] = None
+    session: Annotated[
+        str | None,
+        Field(
+            description="By session; null for calls of none. As by user, project, tag and agent the 1,000 most expensive, and `(other)`."
+        ),
+    ] = None
+    agent: Annotated[str | None, Field(description="By agent; null for the main one.")] = None
+
     @classmethod
     def make_group(cls, group: Group) -> Self:
         names = flatten(group)
@@ -194,7 +213,7 @@ class Run(ResponseModel):
     "GET",
     "/usage",
     name="getUsage",
-    summary="Totals of your organisation's calls, by day, model, endpoint, client, credential or billing.",
+    summary="Totals of your organisation's calls, by day, model, project, session and more.",
     reads_calls=True,
 )
 def get_usage(context: Context[UsageQuery]) -> Usage:

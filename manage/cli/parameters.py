@@ -2,35 +2,24 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 import click
 
 from runtime.settings import parse_size
-from runtime.suggestions import find_near, suggest
+from runtime.suggestions import suggest
 
 OFF = "off"
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 _AGE = re.compile(r"(\d{1,5})\s*d(?:ays?)?", re.ASCII)
 _DAYS = re.compile(r"(\d{1,5})d?", re.ASCII)
 
 
 class Choice(click.Choice[str]):
-    """One of several words. An error suggests the nearest.
-
-    ``elsewhere`` has a note for each word that is none of them, and that people look for among them."""
-
-    def __init__(self, choices: Sequence[str], elsewhere: Mapping[str, str] = _NOTHING) -> None:
-        super().__init__(choices)
-        self._elsewhere = elsewhere
+    """One of several words. An error suggests the nearest."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        near = find_near(str(value), [*self.choices, *self._elsewhere])
-        note = self._elsewhere.get(near[0]) if near else None
-        hint = suggest(str(value), self.choices) if note is None else f"; {note}"
+        hint = suggest(str(value), self.choices)
         return f"{value!r} is not one of {', '.join(self.choices)}{hint}"
 
 

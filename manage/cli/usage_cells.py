@@ -12,6 +12,8 @@ from store.traces.sums.products import name_product
 
 _OTHER_HEADINGS = tuple(each.title.upper() for each in OTHER_CLASSES)
 _HEADINGS = ("CALLS", "ERRORS", "INPUT", "CACHED", *_OTHER_HEADINGS, "COST")
+# What calls are called that name none.
+_NO_NAME = {"user": "(none)", "project": "(none)", "session": "(none)", "agent": "(main)"}
 # The parts of the cost, which have a column where any row has one.
 _PARTS = {"estimated_cents": "OF WHICH ESTIMATED", "value_cents": "OF WHICH VALUE"}
 
@@ -20,7 +22,7 @@ def name_group(group: UsageGroup, field: str) -> str:
     """Return the name of a group, which this field has."""
     if field == "model" and group.model is None and group.request_model is not None:
         return requested_models.mark(group.request_model)
-    return getattr(group, field) or "(not known)"
+    return getattr(group, field) or _NO_NAME.get(field, "(not known)")
 
 
 def make_cells(

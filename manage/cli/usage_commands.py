@@ -31,13 +31,18 @@ _NAMES: dict[Grouping, tuple[str, str]] = {
     "client": ("client", "CLIENT"),
     "credential": ("credential_hmac", "CREDENTIAL"),
     "billing": ("billing", "BILLING"),
+    "user": ("user", "USER"),
+    "project": ("project", "PROJECT"),
+    "tag": ("tag", "TAG"),
+    "session": ("session", "SESSION"),
+    "agent": ("agent", "AGENT"),
 }
 
 
 @click.command()
 @click.option(
     "--by",
-    type=Choice(tuple(_NAMES), {"session": "the page /sessions has what sessions cost"}),
+    type=Choice(tuple(_NAMES)),
     default="day",
     show_default=True,
     help="What to group by.",
@@ -61,7 +66,7 @@ def usage(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Show what calls cost, by day, model, endpoint and more.
+    """Show what calls cost, by day, model, project and more.
 
     Covers all calls of your organisation. Input is all that the model read, including cached
     tokens. Totals are kept when calls are pruned. Days are UTC; 7d is the day seven days before
@@ -70,7 +75,9 @@ def usage(
     A client is the product of the user-agent, a credential the fingerprint of the key or token that
     was sent upstream. Billing says who pays: api_key by the token, subscription nothing more and
     customer another organisation (the cost is then a value, and no spend), overage the paid extra
-    usage of a subscription.
+    usage of a subscription. Users, projects and tags are what clients say in headers. A call may have
+    several tags, so rows by tag may be more than the total, and calls without a tag are in none. Of
+    them, and of sessions and agents, the 1,000 most expensive have rows of their own.
 
     \b
     Examples:
@@ -79,6 +86,7 @@ def usage(
       taximeter usage --since 7d
       taximeter usage --month
       taximeter usage --by client --since 7d
+      taximeter usage --by project --since 7d
       taximeter usage --by endpoint --json | jq '.groups[] | {slug, cost_cents}'
       taximeter usage --base-url https://meter.example.org
     """

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from store.database import list_columns, open_readonly, snapshot
 from store.traces.sums import call_rows
+from store.traces.sums.sum_columns import Names, Sums
 from store.traces.sums.usage_report import (
     READ_TIMEOUT_S,
     Group,
-    Names,
-    Sums,
     Totals,
     add_up,
     make_groups,

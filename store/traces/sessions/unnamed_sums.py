@@ -10,7 +10,7 @@ import sqlite3
 import orjson
 
 from store.traces.sessions import agent_sums, unnamed_sessions
-from store.traces.sums.usage_report import Sums, list_sums
+from store.traces.sums.sum_columns import Sums, list_sums
 
 MAX_SESSIONS = 300
 _LARGEST = (

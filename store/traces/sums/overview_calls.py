@@ -24,8 +24,8 @@ from store.traces.sums.overview_query import (
 )
 from store.traces.sums.requested_models import IS_UNNAMED, NAME
 from store.traces.sums.rollup import find_product
+from store.traces.sums.sum_columns import Sums, list_sums
 from store.traces.sums.timings import NOTHING, Timing
-from store.traces.sums.usage_report import Sums, list_sums
 
 _PROGRESS_STEPS = 20_000
 _OF_CALL = {

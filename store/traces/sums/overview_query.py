@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from store.traces.sums.sum_columns import Sums
 from store.traces.sums.timings import Timing
-from store.traces.sums.usage_report import Sums
 
 DAY = timedelta(days=1)
 # The columns that groups and filters have in the sums; in calls also the last two.

@@ -32,8 +32,8 @@ from store.traces.sums.overview_query import (
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.requested_sums import Part, read_requested, take_out
 from store.traces.sums.rollup import find_product
+from store.traces.sums.sum_columns import Sums, list_sums, order_sums
 from store.traces.sums.timings import MEASURES, Timing
-from store.traces.sums.usage_report import Sums, list_sums, order_sums
 
 ROWS_TIME_S = 1.0
 SHARES = (

@@ -15,16 +15,30 @@ from typing import Literal
 from metering import token_counts
 from metering.token_counts import ZERO, TokenCounts
 from store.database import list_columns, open_readonly, snapshot
+from store.traces.sums.named_groups import is_named, read_named
 from store.traces.sums.products import ProductTotals, read_products
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.requested_sums import Part, read_requested, take_out
-from store.traces.sums.rollup import PAID_BY_OTHERS
+from store.traces.sums.sum_columns import Names, Sums, list_sums, order_sums
 
-type Grouping = Literal["day", "model", "endpoint", "client", "credential", "billing"]
+type Grouping = Literal[
+    "day",
+    "model",
+    "endpoint",
+    "client",
+    "credential",
+    "billing",
+    "user",
+    "project",
+    "tag",
+    "session",
+    "agent",
+]
 
 READ_TIMEOUT_S = 1.0
-# The fields of a Group that each grouping sets, with the SQL for them.
-_FIELDS: dict[Grouping, dict[str, str]] = {
+# The fields of a Group that each grouping of hourly sums sets, with the SQL for them. The other groupings
+# have sums of their own, and a field of their own name.
+_FIELDS: dict[str, dict[str, str]] = {
     "day": {"day": "substr(hour, 1, 10)"},
     "model": {"model": "model"},
     "endpoint": {"proxy_endpoint_id": "proxy_endpoint_id", "slug": "slug"},
@@ -35,17 +49,6 @@ _FIELDS: dict[Grouping, dict[str, str]] = {
 _NO_MODEL = ("",)
 # What a request over the rate limit is counted by: nothing else of it is read.
 _REJECTED_BY: tuple[Grouping, ...] = ("day", "endpoint")
-_SUMMED = (
-    "entries",
-    "errors",
-    "unpriced",
-    "cost_cents",
-    "maybe_billed",
-    "estimated_cents",
-    "unbilled_tokens",
-    "unpriced_tokens",
-    *token_counts.NAMES,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,11 @@ class Group:
     client: str | None = None
     credential_hmac: str | None = None
     billing: str | None = None
+    user: str | None = None
+    project: str | None = None
+    tag: str | None = None
+    session: str | None = None
+    agent: str | None = None
     totals: Totals
 
 
@@ -105,10 +113,6 @@ class UsageReport:
     products: Sequence[ProductTotals] = ()
 
 
-type Names = tuple[str, ...]
-type Sums = tuple[float, ...]
-
-
 def read_usage(
     path: Path, by: Grouping, from_day: date | None = None, to_day: date | None = None
 ) -> UsageReport:
@@ -117,40 +121,44 @@ def read_usage(
 
     Raises sqlite3.Error when the database cannot be read."""
     sums: dict[Names, Sums] = {}
+    groups: dict[Names, Sums] = {}
     rejected: dict[Names, int] = {}
     products: Sequence[ProductTotals] = ()
     if path.exists():
-        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
-            sums, rejected = _read_period(db, by, from_day, to_day)
+        with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):
+            sums, rejected = _read_period(db, "day" if is_named(by) else by, from_day, to_day)
+            groups = sums
+            if is_named(by) and sums:
+                groups = read_named(db, by, from_day, to_day, _sum_up(sums.values()))
             products = read_products(db, from_day, to_day)
     return UsageReport(
         by=by,
         from_day=from_day,
         to_day=to_day,
         totals=add_up(sums.values(), sum(rejected.values())),
-        groups=make_groups(by, sums, rejected),
+        groups=make_groups(by, groups, rejected),
         products=products,
     )
 
 
 def read_groups(db: sqlite3.Connection, by: Grouping, from_day: date, to_day: date) -> list[Group]:
     """Return the groups of the report of a period, from a database that is open. Raises sqlite3.Error."""
-    return make_groups(by, *_read_period(db, by, from_day, to_day))
+    with snapshot(db):
+        return make_groups(by, *_read_period(db, by, from_day, to_day))
 
 
 def _read_period(
     db: sqlite3.Connection, by: Grouping, from_day: date | None, to_day: date | None
 ) -> tuple[dict[Names, Sums], dict[Names, int]]:
     """Return the sums of a period and the numbers of rejected requests, both by the names of the groups."""
-    with snapshot(db):
-        columns = list_columns(db, "usage_hourly")
-        if not columns:  # the recorder creates the file a moment before the tables
-            return {}, {}
-        where, parameters = _between(from_day, to_day)
-        sums = read_sums(db, by, f"usage_hourly {where}", parameters, columns)
-        if by == "model" and _NO_MODEL in sums:
-            _list_requested(db, sums, from_day, to_day)
-        return sums, _read_rejected(db, by, where, parameters)
+    columns = list_columns(db, "usage_hourly")
+    if not columns:  # the recorder creates the file a moment before the tables
+        return {}, {}
+    where, parameters = _between(from_day, to_day)
+    sums = read_sums(db, by, f"usage_hourly {where}", parameters, columns)
+    if by == "model" and _NO_MODEL in sums:
+        _list_requested(db, sums, from_day, to_day)
+    return sums, _read_rejected(db, by, where, parameters)
 
 
 def _list_requested(
@@ -187,21 +195,6 @@ def read_sums(
         parameters,
     )
     return {row[: len(keys)]: row[len(keys) :] for row in rows}
-
-
-def list_sums(columns: Container[str]) -> list[str]:
-    """Return SQL for each number that ``make_totals`` takes: 0 for what has no column yet."""
-    value = "0.0"
-    if "value_cents" in columns:
-        value = "total(value_cents)"
-    elif "billing" in columns:
-        value = f"total(case when billing in {PAID_BY_OTHERS} then cost_cents end)"
-    return [value, *(f"sum({name})" if name in columns else "0" for name in _SUMMED)]
-
-
-def order_sums(named: Mapping[str, float]) -> Sums:
-    """Return numbers by name in the order of ``list_sums``."""
-    return tuple(named.get(name, 0) for name in ("value_cents", *_SUMMED))
 
 
 def _read_rejected(
@@ -262,12 +255,16 @@ def _name(by: Grouping, key: Names) -> dict[str, str | None]:
     """Return the fields that name a group."""
     if by == "model" and (requested := find_requested(key[0])) is not None:
         return {"request_model": requested}
-    return {name: value or None for name, value in zip(_FIELDS[by], key, strict=True)}
+    return {name: value or None for name, value in zip(_FIELDS.get(by, [by]), key, strict=True)}
 
 
 def add_up(sums: Iterable[Sums], rejected: int | None) -> Totals:
     """Return the totals of all groups."""
-    return make_totals(tuple(map(sum, zip(*sums, strict=True))), rejected)
+    return make_totals(_sum_up(sums), rejected)
+
+
+def _sum_up(sums: Iterable[Sums]) -> Sums:
+    return tuple(map(sum, zip(*sums, strict=True)))
 
 
 def make_totals(sums: Sums | None, rejected: int | None) -> Totals:

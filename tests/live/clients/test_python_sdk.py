@@ -311,3 +311,28 @@ async def test_calls_at_once_do_not_mix(endpoint: Endpoint) -> None:
 def _question_of(row: Row) -> str:
     question: str = json.loads(row["request_body"])["messages"][0]["content"]
     return question
+
+
+def test_user_project_and_tags_are_kept_and_the_upstream_never_sees_them(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "ANTHROPIC_CUSTOM_HEADERS",
+        "x-taximeter-user: ann@example.com\nx-taximeter-tags: Env:Dev, b",
+    )
+    headers = {"x-taximeter-project": "shop/checkout"}
+    with anthropic.Anthropic(
+        base_url=base_url(endpoint), api_key=API_KEY, max_retries=0, default_headers=headers
+    ) as sdk:
+        for extra in ({}, {"x-taximeter-user": "two words", "x-taximeter-tags": "a,,user:ann"}):
+            endpoint.upstream.enqueue(REPLY.script(streamed=False))
+            sdk.messages.create(**QUESTION, extra_headers=extra)
+    for seen in endpoint.upstream.requests:
+        assert not [name for name, _ in seen.headers if "taximeter" in name.lower()]
+        assert b"ann@example.com" not in seen.body
+    first, second = rows_in_order(endpoint)
+    names = ("attributed_user", "project", "tags", "attributes_left_out")
+    assert [first[name] for name in names] == [
+        "ann@example.com", "shop/checkout", '["b","env:dev"]', None,
+    ]  # fmt: skip
+    assert [second[name] for name in names] == [None, "shop/checkout", '["a"]', 2]

@@ -116,7 +116,6 @@ def test_every_type_of_number_is_tried():
         (("endpoints", "lst"), "Did you mean 'list'?"),
         (("usage", "--by", "modle"), "'modle' is not one of day, model, endpoint"),
         (("usage", "--by", "modle"), "(did you mean 'model'?)"),
-        (("usage", "--by", "sesion"), "; the page /sessions has what sessions cost"),
         (
             ("budgets", "set", "x", "--day", "five"),
             "Invalid value for '--day': 'five' is not an amount in dollars: write a number such as 50 or 12.50",

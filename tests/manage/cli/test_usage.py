@@ -244,3 +244,26 @@ def test_products_of_their_own_are_named_beside_the_calls(run, traces):
     assert {each["product"]: each["is_of_calls"] for each in products} == {
         "batch": True, "chat_completions": True, "dream": False, "session": False,
     }  # fmt: skip
+
+
+def test_users_projects_and_tags_are_groups(run, traces):
+    traces.insert(
+        [
+            make_entry(project="shop", tags='["env:prod","nightly"]', cost_cents=Decimal(300)),
+            make_entry(project="\x1b[2Jx", agent_id="a1", cost_cents=Decimal(100)),
+            make_entry(cost_cents=Decimal(200)),
+        ]
+    )
+    names = {
+        by: [(row[0], row[6]) for row in cells(run("usage", "--by", by))[1:-1]]
+        for by in ("user", "project", "tag", "session", "agent")
+    }
+    assert names == {
+        "user": [("(none)", "$6.00")],
+        "project": [("shop", "$3.00"), ("(none)", "$2.00"), ("?[2Jx", "$1.00")],
+        "tag": [("nightly", "$3.00"), ("env:prod", "$3.00")],
+        "session": [("(none)", "$6.00")],
+        "agent": [("(main)", "$5.00"), ("a1", "$1.00")],
+    }
+    (group, _) = json.loads(run("usage", "--by", "tag", "--json").stdout)["groups"]
+    assert (group["tag"], group["project"], group["calls"]) == ("nightly", None, 1)

@@ -3,17 +3,19 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from metering import token_counts
+from metering.attribution import write_tags
 from metering.billed_passes import may_be_billed
 from metering.billing import Billing
 from metering.entry import Outcome, UsageLogEntry, UsageSource
 from metering.token_counts import UNKNOWN, ZERO, TokenCounts
 from store.spool.format import Rejection
 from store.traces.calls.run_report import read_run
+from store.traces.sums import named_groups
 from store.traces.sums.booking_sql import MAY_BE_BILLED
 from store.traces.sums.usage_report import Grouping, Totals, read_usage
 from tests.store.traffic import make_item, with_items
@@ -156,7 +158,7 @@ def test_every_total_has_its_estimated_part(traces, traces_path, by):
             CALL, entry_id="3", usage_source="none", outcome="proxy_restarted", cost_cents=None
         ),
     ]
-    traces.insert([with_items(call) for call in calls])
+    traces.insert([with_items(replace(call, tags=write_tags(["a"]))) for call in calls])
     report = read_usage(traces_path, by)
     for totals in (report.totals, report.groups[0].totals):
         assert totals.estimated_cents == pytest.approx(0.3)
@@ -267,3 +269,96 @@ def test_tokens_that_are_not_billed_or_have_no_price_are_told_apart(traces, trac
                          each.totals.unpriced_tokens, each.totals.unbilled_tokens)
             for each in report
         } == {"m1": (1, 5, 0, 0), "m2": (0, 7, 7, 0), "m3": (0, 0, 0, 9)}  # fmt: skip
+
+
+def list_groups(path, by, *period):
+    """Return name, calls and cents of each group."""
+    return [
+        (getattr(each, by), each.totals.calls, each.totals.cost_cents)
+        for each in read_usage(path, by, *period).groups
+    ]
+
+
+@pytest.fixture
+def attributed(traces):
+    calls: list[dict[str, Any]] = [
+        {"attributed_user": "ann", "project": "shop", "tags": write_tags(["env:prod", "nightly"])},
+        {"attributed_user": "ann", "tags": write_tags(["env:dev", "user"]), "session_id": "s1"},
+        {"attributed_user": "bob", "session_id": "s1", "agent_id": "a1", "created_at": LATE},
+        {"cost_cents": Decimal(3), "session_id": "s2"},
+        {"cost_cents": None, "usage_source": "none"},
+    ]
+    traces.insert(
+        [with_items(replace(CALL, entry_id=str(n), **call)) for n, call in enumerate(calls)]
+    )
+
+
+@pytest.mark.usefixtures("attributed")
+def test_groups_by_user_and_project_have_all_calls(traces_path):
+    assert list_groups(traces_path, "user") == [(None, 2, 3.0), ("ann", 2, 1.0), ("bob", 1, 0.5)]
+    assert list_groups(traces_path, "project") == [(None, 4, 4.0), ("shop", 1, 0.5)]
+    late = date(2026, 6, 2)
+    assert list_groups(traces_path, "user", late) == [("bob", 1, 0.5)]
+    assert list_groups(traces_path, "user", None, date(2026, 6, 1)) == [
+        (None, 2, 3.0),
+        ("ann", 2, 1.0),
+    ]
+    assert list_groups(traces_path, "user", date(2026, 6, 3)) == []
+    for by in ("user", "project"):
+        report = read_usage(traces_path, by)
+        assert sum((each.totals.tokens for each in report.groups), ZERO) == report.totals.tokens
+
+
+@pytest.mark.usefixtures("attributed")
+def test_a_call_is_in_the_group_of_each_of_its_tags(traces_path):
+    assert sorted(list_groups(traces_path, "tag")) == [
+        ("env:dev", 1, 0.5),
+        ("env:prod", 1, 0.5),
+        ("nightly", 1, 0.5),
+        ("user", 1, 0.5),
+    ]
+    report = read_usage(traces_path, "tag")
+    assert (report.totals.calls, report.totals.cost_cents) == (5, 4.5)
+
+
+@pytest.mark.usefixtures("attributed")
+def test_groups_by_session_and_agent_have_all_calls(traces_path):
+    assert list_groups(traces_path, "session") == [("s2", 1, 3.0), ("s1", 2, 1.0), (None, 2, 0.5)]
+    assert list_groups(traces_path, "agent") == [(None, 4, 4.0), ("a1", 1, 0.5)]
+    assert list_groups(traces_path, "session", date(2026, 6, 2)) == [("s1", 1, 0.5)]
+
+
+def test_sessions_that_name_none_are_groups(traces, traces_path):
+    traces.insert([with_items(replace(CALL, entry_id=str(n))) for n in range(3)])
+    traces.connection.execute("insert into unnamed_calls values (1, 1), (2, 1)")
+    traces.connection.execute(
+        "insert into sessions (session_id, title_order, started_at, ended_at, slug,"
+        " peak_prompt_tokens, calls, errors, unpriced, input_tokens, output_tokens,"
+        " cache_creation_input_tokens, cache_read_input_tokens, cost_cents, estimated_cents, value_cents)"
+        " values ('unnamed-1', '', ?, ?, '', 0, 2, 0, 0, 0, 0, 0, 0, 1.0, 0, 0)",
+        (CALL.created_at, CALL.created_at),
+    )
+    assert list_groups(traces_path, "session") == [("unnamed-1", 2, 1.0), (None, 1, 0.5)]
+
+
+@pytest.mark.usefixtures("attributed")
+@pytest.mark.parametrize(
+    ("by", "groups"),
+    [
+        ("user", [("(other)", 3, 3.5), ("ann", 2, 1.0)]),
+        ("session", [("s2", 1, 3.0), ("(other)", 4, 1.5)]),
+        ("project", [(None, 4, 4.0), ("shop", 1, 0.5)]),
+    ],
+)
+def test_the_most_expensive_groups_are_listed_and_the_rest_is_one(
+    traces_path, monkeypatch, by, groups
+):
+    monkeypatch.setattr(named_groups, "MAX_GROUPS", 1)
+    assert list_groups(traces_path, by) == groups
+
+
+def test_a_database_that_no_newer_recorder_has_opened_has_calls_without_a_user(traces, traces_path):
+    traces.insert([with_items(CALL)])
+    traces.connection.execute("drop table tags_hourly")
+    assert list_groups(traces_path, "user") == [(None, 1, 0.5)]
+    assert list_groups(traces_path, "tag") == []
