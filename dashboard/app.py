@@ -75,7 +75,7 @@ class CallPages:
         self._search = SearchPages(settings, visitors, connections)
         self._sessions = SessionPages(settings, visitors, connections)
         self._traces = Traces(settings, visitors, connections, self._queries, forwarding)
-        site = Site(
+        self._site = site = Site(
             settings=settings,
             visitors=visitors,
             connections=connections,
@@ -162,7 +162,7 @@ class Dashboard(CallPages):
             settings, pool, mailer, WebhookClient(settings.webhook_rule)
         )
         self._help = HelpPages(visitors)
-        self._settings = SettingsPages(settings, pool, visitors, mailer)
+        self._settings = SettingsPages(self._site, pool, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer, is_demo=is_demo)
 
     def routes(self) -> list[BaseRoute]:

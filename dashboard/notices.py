@@ -51,7 +51,7 @@ def find(request: Request) -> Notice | None:
     return _NOTICES.get(request.query_params.get("done", ""))
 
 
-def address(path: str, code: str, section: str = "") -> str:
+def address(path: str, code: str) -> str:
     """Return the address of a page with a notice."""
     assert code in _NOTICES, code  # noqa: S101 - a slip of ours, found by the tests
-    return f"{path}?done={code}" + (f"#{section}" if section else "")
+    return f"{path}?done={code}"

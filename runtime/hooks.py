@@ -165,6 +165,15 @@ def page_links() -> Sequence[PageLink]:
 
 
 @hookspec
+def security_section(site: Any, visitor: Any) -> Any:
+    """Return the markup of a section for the page “Security” of the settings, None where there is none.
+
+    It is a ``markupsafe.Markup``. Called for each such page in a thread of the web process; an error fails
+    the page. ``site`` is a ``dashboard.site.Site``, ``visitor`` who reads it."""
+    raise NotImplementedError
+
+
+@hookspec
 def call_notice(data_dir: Path, caller: Any, usage_id: int) -> CallNotice | None:
     """Return a warning for the page of a call in the organisation of the caller, or None.
 

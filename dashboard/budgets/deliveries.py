@@ -168,7 +168,7 @@ class BudgetDeliveries:
         if delivery.target not in recipients.owners:
             raise NotWantedError("this address is no owner's any more")
         try:
-            mail = budget_mail(delivery.alert, f"{self._base_url}/settings#budgets")
+            mail = budget_mail(delivery.alert, f"{self._base_url}/settings/budgets")
             await self._mailer.send(delivery.target, *mail)
         except MailError as error:
             raise _NotAcceptedError(str(error)) from error

@@ -1,25 +1,77 @@
 """``/settings/endpoints``: create, change and delete proxy endpoints."""
 
+import logging
+import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from datetime import timedelta
+from typing import Any, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, rendering
-from dashboard.settings.view import PATH, Problem, SettingsView, explain
+from dashboard.settings.view import (
+    ENDPOINTS,
+    PATH,
+    Problem,
+    Reading,
+    SettingsPage,
+    SettingsView,
+    explain,
+)
+from dashboard.site import Site
+from runtime.clock import now
 from runtime.errors import ControlError, InvalidInputError, NotFoundError
 from runtime.settings import Streaming
 from store.control.endpoints import ProxyEndpoint, StreamingChange
 from store.control.sessions import Visitor
+from store.pagination import MAX_LIMIT
+from store.traces.paths import trace_path
+from store.traces.sums.usage_report import Totals, read_groups
 
-SECTION = "endpoints"
 FORM, CHANGE_FORM = "create-endpoint", "change"
+DAYS = 7  # of which the list has calls and cost
+logger = logging.getLogger(__name__)
+
 _MODES: Mapping[str, StreamingChange] = {
     "service": "service",
     **{mode: mode for mode in get_args(Streaming.__value__)},
 }
+
+
+def _read_endpoints(reading: Reading) -> Mapping[str, Any]:
+    management, visitor = reading.management, reading.visitor
+    return {
+        "endpoints": management.list_endpoints(
+            visitor, reading.query.get("endpoints"), MAX_LIMIT, finds_previous=True
+        ),
+        "budgets": management.budgets.list_by_subject(visitor),
+    }
+
+
+def _read_totals(site: Site, visitor: Visitor) -> Mapping[str, Any]:
+    """Return the totals of the last days by endpoint; None where they cannot be read."""
+    path, today = trace_path(site.settings.data_dir, visitor.organization_id), now().date()
+    totals: dict[str | None, Totals] | None = {}
+    if path.exists():
+        try:
+            with site.connections.lend(path) as db:
+                groups = read_groups(db, "endpoint", today - timedelta(days=DAYS - 1), today)
+            totals = {group.proxy_endpoint_id: group.totals for group in groups}
+        except sqlite3.Error as error:
+            logger.warning("The sums of endpoints could not be read: %s", error)
+            totals = None
+    return {"totals": totals, "days": DAYS}
+
+
+PAGE = SettingsPage(
+    part=ENDPOINTS,
+    template="settings_endpoints.html",
+    read=_read_endpoints,
+    read_calls=_read_totals,
+)
+NEW_PAGE = SettingsPage(part=ENDPOINTS, path="new-endpoint", template="settings_new_endpoint.html")
 
 
 class EndpointSettings:
@@ -29,6 +81,8 @@ class EndpointSettings:
     def routes(self) -> list[BaseRoute]:
         one = f"{PATH}/endpoints/{{id}}"
         return [
+            self._view.route(PAGE),
+            self._view.route(NEW_PAGE),
             Route(f"{PATH}/endpoints", self.create, methods=["POST"]),
             Route(one, self.edit_page, methods=["GET"]),
             Route(one, self.change, methods=["POST"]),
@@ -50,10 +104,10 @@ class EndpointSettings:
                 )
             )
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error, FORM, form)
+            return await self._view.refuse(request, visitor, error, NEW_PAGE, FORM, form)
         if form.get("from") == "home":
             return rendering.redirect(notices.address("/", "endpoint-created"))
-        return rendering.redirect(notices.address(PATH, "endpoint-created", SECTION))
+        return rendering.redirect(notices.address(ENDPOINTS.address, "endpoint-created"))
 
     async def edit_page(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
@@ -79,14 +133,15 @@ class EndpointSettings:
         except ControlError as error:
             problem = explain(error, CHANGE_FORM, form)
             return await self.render_endpoint(visitor, endpoint.id, problem, error.status)
-        return rendering.redirect(notices.address(PATH, "endpoint-changed", SECTION))
+        return rendering.redirect(notices.address(ENDPOINTS.address, "endpoint-changed"))
 
     async def confirm_delete(self, request: Request) -> Response:
         visitor = await self._view.visitors.require(request)
         endpoint = await self._get(visitor, request.path_params["id"])
-        return rendering.render(
+        return self._view.render_form(
+            visitor,
+            ENDPOINTS,
             "settings_delete_endpoint.html",
-            visitor=visitor,
             endpoint=endpoint,
             kept_for=await self._find_guards(visitor, endpoint),
             url=self._view.settings.endpoint_url(endpoint.slug),
@@ -100,8 +155,8 @@ class EndpointSettings:
                 lambda control: self._view.manage(control).delete_endpoint(visitor, id_)
             )
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error)
-        return rendering.redirect(notices.address(PATH, "endpoint-deleted", SECTION))
+            return await self._view.refuse(request, visitor, error, PAGE)
+        return rendering.redirect(notices.address(ENDPOINTS.address, "endpoint-deleted"))
 
     async def _get(self, visitor: Visitor, id_: str) -> ProxyEndpoint:
         """Return an endpoint. Raises NotFoundError for one that does not exist or belongs to another
@@ -133,11 +188,11 @@ class EndpointSettings:
         rule = await self._view.pool.run(
             lambda control: self._view.manage(control).removal.read_rule(visitor, endpoint.id)
         )
-        return rendering.render(
+        return self._view.render_form(
+            visitor,
+            ENDPOINTS,
             "settings_endpoint.html",
-            visitor=visitor,
-            status=status,
-            settings=self._view.settings,
+            status,
             endpoint=endpoint,
             budget=budget,
             rule=rule,

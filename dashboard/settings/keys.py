@@ -5,8 +5,10 @@ must not be in an address, a cookie or a store. Reloading that response submits 
 is known by its id, and creates no second key.
 """
 
+import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,15 +16,24 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, rendering
-from dashboard.settings.view import PATH, SettingsView
+from dashboard.settings.people import PAGE
+from dashboard.settings.view import PATH, PEOPLE, Reading, SettingsPage, SettingsView
 from runtime.errors import ConflictError, ControlError
 from store.control.api_keys import ApiKey
 from store.control.sessions import Visitor
 
-SECTION = "keys"
 FORM = "create-key"
 _REMEMBERED = 10_000
 _FORM_ID_LENGTH = 64  # ours are shorter; what somebody made up is not kept whole
+
+
+def _make_form_id(_reading: Reading) -> Mapping[str, Any]:
+    return {"form_id": secrets.token_urlsafe(16)}
+
+
+NEW_PAGE = SettingsPage(
+    part=PEOPLE, path="people/new-key", template="settings_create_key.html", read=_make_form_id
+)
 
 
 class KeySettings:
@@ -32,6 +43,7 @@ class KeySettings:
 
     def routes(self) -> list[BaseRoute]:
         return [
+            self._view.route(NEW_PAGE),
             Route(f"{PATH}/keys", self.create, methods=["POST"]),
             Route(f"{PATH}/keys/{{id}}/delete", self.confirm_delete, methods=["GET"]),
             Route(f"{PATH}/keys/{{id}}/delete", self.delete, methods=["POST"]),
@@ -42,11 +54,12 @@ class KeySettings:
         try:
             key, raw = await self._create(visitor, form)
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error, FORM, form)
-        return rendering.render(
+            return await self._view.refuse(request, visitor, error, NEW_PAGE, FORM, form)
+        return self._view.render_form(
+            visitor,
+            PEOPLE,
             "settings_new_key.html",
-            visitor=visitor,
-            status=201,
+            201,
             key=key,
             raw_key=raw,
             base_url=self._view.settings.base_url,
@@ -61,7 +74,7 @@ class KeySettings:
             )
         except ControlError as error:
             raise HTTPException(404) from error
-        return rendering.render("settings_delete_key.html", visitor=visitor, key=key)
+        return self._view.render_form(visitor, PEOPLE, "settings_delete_key.html", key=key)
 
     async def delete(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
@@ -71,8 +84,8 @@ class KeySettings:
                 lambda control: self._view.manage(control).delete_key(visitor, id_)
             )
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error)
-        return rendering.redirect(notices.address(PATH, "key-deleted", SECTION))
+            return await self._view.refuse(request, visitor, error, PAGE)
+        return rendering.redirect(notices.address(PEOPLE.address, "key-deleted"))
 
     async def _create(self, visitor: Visitor, form: Mapping[str, str]) -> tuple[ApiKey, str]:
         """Create a key and return it with its raw text. Raises InvalidInputError, and ConflictError

@@ -16,7 +16,8 @@ from starlette.routing import BaseRoute, Route
 from dashboard import notices, rendering
 from dashboard.mail.mailer import MailError
 from dashboard.mail.texts import invitation_mail
-from dashboard.settings.view import PATH, Problem, SettingsView
+from dashboard.settings.people import PAGE
+from dashboard.settings.view import PATH, PEOPLE, Problem, SettingsPage, SettingsView
 from metering.formats import format_wait
 from runtime.attempts import AttemptLimit
 from runtime.email_addresses import parse_email
@@ -27,13 +28,17 @@ from store.control.people import Member
 from store.control.sessions import Visitor
 from store.control.sign_in import SignIn
 
-SECTION = "members"
 FORM = "invite"
 MAILS_PER_ORGANIZATION = 20
 MAILS_PER_MAILBOX = 3
 _HOUR_S = 3600.0
 
 logger = logging.getLogger(__name__)
+
+
+INVITE_PAGE = SettingsPage(
+    part=PEOPLE, path="people/invite", template="settings_invite.html", is_for_owners=True
+)
 
 
 class TooManyMailsError(Exception):
@@ -59,6 +64,7 @@ class MemberSettings:
     def routes(self) -> list[BaseRoute]:
         invitation, member = f"{PATH}/invitations/{{id}}", f"{PATH}/members/{{id}}"
         return [
+            self._view.route(INVITE_PAGE),
             Route(f"{PATH}/invitations", self.invite, methods=["POST"]),
             Route(f"{invitation}/send", self.resend, methods=["POST"]),
             Route(f"{invitation}/take-back", self.take_back, methods=["POST"]),
@@ -73,11 +79,11 @@ class MemberSettings:
         try:
             code = await self._invite(visitor, form.get("email", ""))
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error, FORM, form)
+            return await self._view.refuse(request, visitor, error, INVITE_PAGE, FORM, form)
         except TooManyMailsError as error:
             problem = Problem(message=str(error), form=FORM, input="email", values=form)
             return await self._refuse_too_many(request, visitor, problem, error.wait_s)
-        return rendering.redirect(notices.address(PATH, code, SECTION))
+        return rendering.redirect(notices.address(PEOPLE.address, code))
 
     async def resend(self, request: Request) -> Response:
         """Send an invitation again, which is then open for another week."""
@@ -89,12 +95,12 @@ class MemberSettings:
             )
             code = await self._invite(visitor, email)
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error)
+            return await self._view.refuse(request, visitor, error, PAGE)
         except TooManyMailsError as error:
             return await self._refuse_too_many(
                 request, visitor, Problem(message=str(error)), error.wait_s
             )
-        return rendering.redirect(notices.address(PATH, code, SECTION))
+        return rendering.redirect(notices.address(PEOPLE.address, code))
 
     async def take_back(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
@@ -104,8 +110,8 @@ class MemberSettings:
                 lambda control: self._view.manage(control).take_back_invitation(visitor, id_)
             )
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error)
-        return rendering.redirect(notices.address(PATH, "invitation-taken-back", SECTION))
+            return await self._view.refuse(request, visitor, error, PAGE)
+        return rendering.redirect(notices.address(PEOPLE.address, "invitation-taken-back"))
 
     async def _invite(self, visitor: Visitor, address: str) -> str:
         """Invite an address and return the code of the notice. Raises ControlError,
@@ -149,7 +155,8 @@ class MemberSettings:
         self, request: Request, visitor: Visitor, problem: Problem, wait_s: int
     ) -> Response:
         headers = {"retry-after": str(wait_s)}
-        return await self._view.render_page(request, visitor, problem, 429, headers)
+        page = INVITE_PAGE if problem.form else PAGE
+        return await self._view.render(request, visitor, page, problem, 429, headers)
 
     def _find_invited(self, control: ControlDatabase, visitor: Visitor, id_: str) -> str:
         """Return the address of an invitation. Raises ForbiddenError if the visitor is not an
@@ -169,7 +176,7 @@ class MemberSettings:
         member = await self._view.pool.run(
             lambda control: self._view.manage(control).get_member(visitor, id_)
         )
-        return rendering.render("settings_remove_member.html", visitor=visitor, member=member)
+        return self._view.render_form(visitor, PEOPLE, "settings_remove_member.html", member=member)
 
     async def remove(self, request: Request) -> Response:
         """Remove a member. A visitor who removes themselves is signed out."""
@@ -180,10 +187,10 @@ class MemberSettings:
                 lambda control: self._view.manage(control).remove_member(visitor, id_)
             )
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error)
+            return await self._view.refuse(request, visitor, error, PAGE)
         if member.id == visitor.user_id:
             return rendering.redirect("/sign-in")
-        return rendering.redirect(notices.address(PATH, "member-removed", SECTION))
+        return rendering.redirect(notices.address(PEOPLE.address, "member-removed"))
 
 
 def _note_not_sent(error: MailError) -> str:

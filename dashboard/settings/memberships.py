@@ -6,7 +6,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, rendering
-from dashboard.settings.view import PATH, SettingsView
+from dashboard.settings.people import PAGE
+from dashboard.settings.view import PATH, PEOPLE, SettingsView
 from dashboard.visitors import cookie_name
 from runtime.errors import NotFoundError
 from store.control.sign_in import SignIn
@@ -58,5 +59,5 @@ class MembershipPages:
                 lambda control: SignIn(control).switch_organization(session, id_)
             )
         except NotFoundError as error:
-            return await self._view.refuse(request, visitor, error)
-        return rendering.redirect(notices.address(PATH, "organization-switched"))
+            return await self._view.refuse(request, visitor, error, PAGE)
+        return rendering.redirect(notices.address(PEOPLE.address, "organization-switched"))

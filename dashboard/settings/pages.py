@@ -1,4 +1,4 @@
-"""``/settings``: endpoints, keys, members, and the visitor's organisations and sessions."""
+"""``/settings``: endpoints, budgets, data, people and keys, security."""
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -7,42 +7,32 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import rendering
 from dashboard.mail.mailer import Mailer
-from dashboard.settings import (
-    budgets as budget_settings,
-    endpoints as endpoint_settings,
-    keys as key_settings,
-    members as member_settings,
-    retention as retention_settings,
-)
+from dashboard.settings import people, security
 from dashboard.settings.budgets import BudgetSettings
 from dashboard.settings.endpoints import EndpointSettings
 from dashboard.settings.keys import KeySettings
 from dashboard.settings.members import MemberSettings
 from dashboard.settings.memberships import MembershipPages
 from dashboard.settings.retention import RetentionSettings
-from dashboard.settings.view import PATH, SettingsView
-from dashboard.visitors import ControlPool, Visitors
-from runtime.settings import Settings
+from dashboard.settings.view import DATA, ENDPOINTS, PATH, PEOPLE, SettingsView
+from dashboard.site import Site
+from dashboard.visitors import ControlPool
 
 # A form's address may be loaded anew by hand, or be where somebody signs in and goes on.
-_SECTIONS = {
-    "budgets": budget_settings.SECTION,
-    "endpoints": endpoint_settings.SECTION,
-    "keys": key_settings.SECTION,
-    "invitations": member_settings.SECTION,
-    "members": member_settings.SECTION,
-    "organization": "organizations",
-    "retention": retention_settings.SECTION,
+_PARTS = {
+    "invitations": PEOPLE,
+    "keys": PEOPLE,
+    "members": PEOPLE,
+    "organization": PEOPLE,
+    "retention": DATA,
 }
 
 
 class SettingsPages:
-    def __init__(
-        self, settings: Settings, pool: ControlPool, visitors: Visitors, mailer: Mailer
-    ) -> None:
-        self._view = SettingsView(settings, pool, visitors, mailer)
+    def __init__(self, site: Site, pool: ControlPool, mailer: Mailer) -> None:
+        self._view = SettingsView(site, pool, mailer)
         endpoints = EndpointSettings(self._view)
-        self._parts = (
+        self._forms = (
             endpoints,
             BudgetSettings(self._view, endpoints),
             RetentionSettings(self._view, endpoints),
@@ -53,17 +43,21 @@ class SettingsPages:
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route(PATH, self.settings_page, methods=["GET"]),
-            *(route for part in self._parts for route in part.routes()),
-            Route(f"{PATH}/{{section}}", self.redirect_to_section, methods=["GET"]),
+            Route(PATH, self.redirect_to_first, methods=["GET"]),
+            self._view.route(people.PAGE),
+            self._view.route(security.PAGE),
+            *(route for each in self._forms for route in each.routes()),
+            Route(f"{PATH}/{{section}}", self.redirect_to_part, methods=["GET"]),
         ]
 
-    async def settings_page(self, request: Request) -> Response:
-        visitor = await self._view.visitors.require(request)
-        return await self._view.render_page(request, visitor)
+    async def redirect_to_first(self, request: Request) -> Response:
+        """Redirect to the endpoints. Browsers keep the fragment of older links, which a script follows."""
+        await self._view.visitors.require(request)
+        query = f"?{request.url.query}" if request.url.query else ""
+        return rendering.redirect(f"{ENDPOINTS.address}{query}")
 
-    async def redirect_to_section(self, request: Request) -> Response:
-        section = request.path_params["section"]
-        if section not in _SECTIONS:
+    async def redirect_to_part(self, request: Request) -> Response:
+        part = _PARTS.get(request.path_params["section"])
+        if part is None:
             raise HTTPException(404)
-        return rendering.redirect(f"{PATH}#{_SECTIONS[section]}")
+        return rendering.redirect(part.address)

@@ -2,21 +2,47 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, rendering
-from dashboard.settings.endpoints import SECTION as ENDPOINT_SECTION, EndpointSettings
-from dashboard.settings.view import PATH, SettingsView, explain
+from dashboard.settings.endpoints import EndpointSettings
+from dashboard.settings.view import (
+    DATA,
+    ENDPOINTS,
+    PATH,
+    Reading,
+    SettingsPage,
+    SettingsView,
+    explain,
+)
 from runtime.errors import ControlError, InvalidInputError, NotFoundError
 from runtime.setting_values import parse_size
 from store.control.retention import LIMITS, Rule
 
-SECTION = "retention"
 FORM = "retention"
 _DAYS = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def _read(reading: Reading) -> Mapping[str, Any]:
+    removal, visitor = reading.management.removal, reading.visitor
+    return {
+        "state": removal.read_state(visitor) if reading.is_owner else None,
+        "erasures": removal.list_erasures(visitor) if reading.is_owner else (),
+    }
+
+
+PAGE = SettingsPage(part=DATA, template="settings_data.html", read=_read)
+RULE_PAGE = SettingsPage(
+    part=DATA,
+    path="data/retention",
+    template="settings_retention.html",
+    is_for_owners=True,
+    read=_read,
+)
 
 
 class RetentionSettings:
@@ -26,6 +52,8 @@ class RetentionSettings:
 
     def routes(self) -> list[BaseRoute]:
         return [
+            self._view.route(PAGE),
+            self._view.route(RULE_PAGE),
             Route(f"{PATH}/retention", self.set_rule, methods=["POST"]),
             Route(f"{PATH}/endpoints/{{id}}/retention", self.set_of_endpoint, methods=["POST"]),
         ]
@@ -38,8 +66,8 @@ class RetentionSettings:
                 lambda control: self._view.manage(control).removal.write_rule(visitor, rule)
             )
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error, FORM, form)
-        return rendering.redirect(notices.address(PATH, "retention-set", SECTION))
+            return await self._view.refuse(request, visitor, error, RULE_PAGE, FORM, form)
+        return rendering.redirect(notices.address(DATA.address, "retention-set"))
 
     async def set_of_endpoint(self, request: Request) -> Response:
         visitor, form = await self._view.read_form(request)
@@ -54,7 +82,7 @@ class RetentionSettings:
         except ControlError as error:
             problem = explain(error, FORM, form)
             return await self._endpoints.render_endpoint(visitor, id_, problem, error.status)
-        return rendering.redirect(notices.address(PATH, "retention-set", ENDPOINT_SECTION))
+        return rendering.redirect(notices.address(ENDPOINTS.address, "retention-set"))
 
 
 def _parse_rule(form: Mapping[str, str]) -> Rule:

@@ -1,43 +1,52 @@
-"""The page ``/settings``, and what its forms have in common.
+"""The pages of the settings, and what their forms have in common.
 
-The response to a form with an error is its page, the error beside the form and the submitted values in
-it. To one that succeeded it is a redirect, so that reloading repeats nothing.
+There are five parts beside a list of them, each a page with its tables; each form has a page of its own. The
+response to a form with an error is its page, the error beside the field and the submitted values in it. To
+one that succeeded it is a redirect, so that reloading repeats nothing.
 """
 
-import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from dashboard import notices, rendering
 from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer
-from dashboard.visitors import ControlPool, Visitors
+from dashboard.site import Site
+from dashboard.visitors import ControlPool
 from runtime.errors import ControlError, InvalidCursorError, NotFoundError, as_sentence
-from runtime.settings import Settings
-from store.control import activity_log
-from store.control.activity_log import AuditEntry
-from store.control.api_keys import ApiKey
-from store.control.budget_alerts import Delivery
-from store.control.budget_management import BudgetStatus
-from store.control.budgets import Webhook
-from store.control.data_removal import RetentionState
 from store.control.database import ControlDatabase
-from store.control.endpoints import ProxyEndpoint
-from store.control.invitations import Invitation
 from store.control.management import Management
-from store.control.people import Member, Organization
 from store.control.sessions import Visitor
-from store.control.sign_in import SignIn
-from store.copies import Progress
-from store.pagination import MAX_LIMIT, Page
 
 PATH = "/settings"
-AUDIT_ENTRIES = 100
 _GONE = "It does not exist, or no longer exists. Nothing was changed."
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the parts of the settings, with its address below ``/settings``."""
+
+    name: str
+    title: str
+
+    @property
+    def address(self) -> str:
+        return f"{PATH}/{self.name}"
+
+
+ENDPOINTS = Part("endpoints", "Endpoints")
+BUDGETS = Part("budgets", "Budgets & alerts")
+DATA = Part("data", "Data")
+PEOPLE = Part("people", "People & keys")
+SECURITY = Part("security", "Security")
+PARTS = (ENDPOINTS, BUDGETS, DATA, PEOPLE, SECURITY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,38 +61,62 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettingsLists:
-    """The lists on the page."""
+class Reading:
+    """The source of a page: ``control.db``, for a visitor, with the arguments of its address."""
 
-    endpoints: Page[ProxyEndpoint]
-    keys: Page[ApiKey]
-    members: Sequence[Member]
-    invitations: Sequence[Invitation]
-    organizations: Sequence[Organization]
-    sessions: int
-    audit: Sequence[AuditEntry]
-    budgets: Mapping[str, BudgetStatus]  # by the id of the endpoint or organisation
-    time_zone: str
-    webhook: Webhook | None
-    deliveries: Sequence[Delivery]
-    retention: RetentionState | None  # for owners
-    erasures: Sequence[Progress]
+    control: ControlDatabase
+    management: Management
+    visitor: Visitor
+    query: Mapping[str, str]
 
     @property
-    def owners(self) -> int:
-        return sum(member.role == "owner" for member in self.members)
+    def is_owner(self) -> bool:
+        return self.visitor.role == "owner"
+
+
+def _read_nothing(_reading: Reading) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsPage:
+    """A page of a part: that of the part itself, or that of a form.
+
+    ``path`` is the address of a form below ``/settings``. ``read`` returns the context of its template from
+    ``control.db``. ``read_calls`` returns what is from recorded calls; it runs in another thread."""
+
+    part: Part
+    template: str
+    path: str = ""
+    is_for_owners: bool = False
+    read: Callable[[Reading], Mapping[str, Any]] = _read_nothing
+    read_calls: Callable[[Site, Visitor], Mapping[str, Any]] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{PATH}/{self.path or self.part.name}"
 
 
 class SettingsView:
-    """The page, and what all of its parts use."""
+    """The maker of the pages, and what their forms use."""
 
-    def __init__(
-        self, settings: Settings, pool: ControlPool, visitors: Visitors, mailer: Mailer
-    ) -> None:
-        self.settings = settings
+    def __init__(self, site: Site, pool: ControlPool, mailer: Mailer) -> None:
+        self.site = site
+        self.settings = site.settings
+        self.visitors = site.visitors
         self.pool = pool
-        self.visitors = visitors
         self.mailer = mailer
+
+    def route(self, page: SettingsPage) -> Route:
+        """Return the route that a page is opened at."""
+
+        async def open_page(request: Request) -> Response:
+            visitor = await self.visitors.require(request)
+            if page.is_for_owners and visitor.role != "owner":
+                raise HTTPException(403, "Only an owner of the organisation may do that.")
+            return await self.render(request, visitor, page)
+
+        return Route(page.address, open_page, methods=["GET"])
 
     def manage(self, control: ControlDatabase) -> Management:
         return Management.make(control, self.settings)
@@ -94,30 +127,62 @@ class SettingsView:
         form = await read_form(request, self.settings.base_url)
         return await self.visitors.require(request), form
 
-    async def render_page(
+    async def render(
         self,
         request: Request,
         visitor: Visitor,
+        page: SettingsPage,
         problem: Problem | None = None,
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """Return the page. Raises HTTPException for an invalid cursor."""
+        """Return a page. Raises HTTPException for an invalid cursor."""
         try:
-            lists = await self.pool.run(lambda control: self._read(control, request, visitor))
+            context = await self.pool.run(
+                lambda control: page.read(
+                    Reading(
+                        control=control,
+                        management=self.manage(control),
+                        visitor=visitor,
+                        query=request.query_params,
+                    )
+                )
+            )
         except InvalidCursorError as error:
             raise HTTPException(400, "This page of the list does not exist.") from error
+        calls: Mapping[str, Any] = {}
+        if page.read_calls is not None:
+            calls = await run_in_threadpool(page.read_calls, self.site, visitor)
         return rendering.render(
-            "settings.html",
+            page.template,
             visitor=visitor,
             status=status,
             headers=headers,
+            parts=PARTS,
+            part=page.part,
             settings=self.settings,
             mailer=self.mailer,
-            lists=lists,
             notice=None if problem else notices.find(request),
             problem=problem,
-            key_form_id=secrets.token_urlsafe(16),
+            **context,
+            **calls,
+        )
+
+    def render_form(
+        self, visitor: Visitor, part: Part, template: str, status: int = 200, **context: Any
+    ) -> Response:
+        """Return a page of a part that is made of what its form has found."""
+        return rendering.render(
+            template,
+            visitor=visitor,
+            status=status,
+            parts=PARTS,
+            part=part,
+            settings=self.settings,
+            mailer=self.mailer,
+            notice=None,
+            problem=context.pop("problem", None),
+            **context,
         )
 
     async def refuse(
@@ -125,38 +190,17 @@ class SettingsView:
         request: Request,
         visitor: Visitor,
         error: ControlError,
+        page: SettingsPage,
         form: str = "",
         values: Mapping[str, str] | None = None,
     ) -> Response:
-        """Return the page with the error of a form. Raises HTTPException for an invalid cursor."""
-        problem = explain(error, form, values)
-        return await self.render_page(request, visitor, problem, error.status)
+        """Return the page with the error of a form.
 
-    def _read(self, control: ControlDatabase, request: Request, visitor: Visitor) -> SettingsLists:
-        management, query = self.manage(control), request.query_params
-        is_owner = visitor.role == "owner"
-        with control.reading() as db:
-            return SettingsLists(
-                endpoints=management.list_endpoints(
-                    visitor, query.get("endpoints"), MAX_LIMIT, finds_previous=True
-                ),
-                keys=management.list_keys(
-                    visitor, query.get("keys"), MAX_LIMIT, finds_previous=True
-                ),
-                members=management.list_members(visitor),
-                invitations=management.list_invitations(visitor) if is_owner else (),
-                organizations=management.list_organizations(visitor),
-                sessions=SignIn(control).count_sessions(visitor.user_id),
-                audit=activity_log.read(db, visitor.organization_id, AUDIT_ENTRIES)
-                if is_owner
-                else (),
-                budgets=management.budgets.list_by_subject(visitor),
-                time_zone=management.budgets.get_time_zone(visitor),
-                webhook=management.budgets.find_webhook(visitor) if is_owner else None,
-                deliveries=management.budgets.list_deliveries(visitor) if is_owner else (),
-                retention=management.removal.read_state(visitor) if is_owner else None,
-                erasures=management.removal.list_erasures(visitor) if is_owner else (),
-            )
+        Raises HTTPException for an invalid cursor, and for a form that the visitor has no page of."""
+        if page.is_for_owners and visitor.role != "owner":
+            raise HTTPException(error.status, as_sentence(str(error)))
+        problem = explain(error, form, values)
+        return await self.render(request, visitor, page, problem, error.status)
 
 
 def explain(

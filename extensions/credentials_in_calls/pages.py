@@ -1,5 +1,12 @@
-"""``/secrets``: the credentials that were found in calls, redacted, for owners."""
+"""The credentials that were found in calls, redacted, for owners: a section of the page “Security”.
 
+``/secrets`` leads there. A machine without people, which keeps the calls of another one, has it as a page.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -8,15 +15,15 @@ from starlette.routing import BaseRoute
 
 from dashboard import rendering
 from dashboard.call_route import CallRoute
-from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
-from dashboard.visitors import Visitors
-from extensions.credentials_in_calls.findings import MAX_LISTED, list_secrets
+from dashboard.site import Site
+from extensions.credentials_in_calls.findings import MAX_LISTED, ListedSecret, list_secrets
 from extensions.credentials_in_calls.settings import SEARCH
-from runtime.settings import Settings
-from store.control.sessions import Visitor
+from store.control.people import Caller
+from store.copies import find_copies
 from store.traces.paths import trace_path
 
+_SECTION = "/settings/security#credentials"
 _PLACES = {
     "system": "system prompt",
     "tool": "description of a tool",
@@ -31,35 +38,41 @@ _PLACES = {
 class SecretPages:
     """The page for owners. To members it is not there."""
 
-    def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
-    ) -> None:
-        self._settings = settings
-        self._visitors = visitors
-        self._connections = connections
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute("/secrets", self.secrets_page)]
 
     async def secrets_page(self, request: Request) -> Response:
-        visitor = await self._visitors.require(request)
+        visitor = await self._site.visitors.require(request)
         if visitor.role != "owner":
             raise HTTPException(404)
-        return await run_in_threadpool(self._render, visitor)
+        if self._site.has_people:
+            return rendering.redirect(_SECTION)
+        found = await run_in_threadpool(_find, self._site, visitor)
+        return rendering.render("secrets.html", visitor=visitor, headers=PRIVATE, **found)
 
-    def _render(self, visitor: Visitor) -> Response:
-        path = trace_path(self._settings.data_dir, visitor.organization_id)
-        if path.exists():
-            with self._connections.lend(path) as connection:
-                found = list_secrets(path, connection)
-        else:
-            found = []
-        return rendering.render(
-            "secrets.html",
-            visitor=visitor,
-            headers=PRIVATE,
-            found=found,
-            is_on=self._settings.of(SEARCH),
-            places=_PLACES,
-            max_listed=MAX_LISTED,
-        )
+
+def make_section(site: Site, visitor: Caller) -> Markup | None:
+    """Return the section of the page “Security”, None for members."""
+    if visitor.role != "owner":
+        return None
+    return Markup(rendering.render_part("secrets_section.html", **_find(site, visitor)))  # noqa: S704 - of a template
+
+
+def _find(site: Site, visitor: Caller) -> Mapping[str, Any]:
+    """Return what was found in the calls that this machine keeps. Raises sqlite3.Error."""
+    path = trace_path(site.settings.data_dir, visitor.organization_id)
+    is_here = path.exists()
+    found: Sequence[ListedSecret] = ()
+    if is_here:
+        with site.connections.lend(path) as connection:
+            found = list_secrets(path, connection)
+    return {
+        "found": found,
+        "is_elsewhere": not is_here and find_copies(site.settings.data_dir) is not None,
+        "is_on": site.settings.of(SEARCH),
+        "places": _PLACES,
+        "max_listed": MAX_LISTED,
+    }

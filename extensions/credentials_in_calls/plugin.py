@@ -9,7 +9,7 @@ from extensions.credentials_in_calls import FILE
 from extensions.credentials_in_calls.settings import SEARCH
 from runtime.data_file import DataFile
 from runtime.hooks import hookimpl
-from runtime.page_links import CallNotice, PageLink
+from runtime.page_links import CallNotice
 from runtime.setting import Setting
 from runtime.settings import Settings
 from store.traces.paths import trace_path
@@ -24,15 +24,15 @@ def settings() -> Mapping[str, Sequence[Setting[Any]]]:
 
 @hookimpl
 def pages(site: Any) -> Sequence[Any]:
-    pages = import_module("extensions.credentials_in_calls.pages").SecretPages
-    found: Sequence[Any] = pages(site.settings, site.visitors, site.connections).routes()
+    found: Sequence[Any] = (
+        import_module("extensions.credentials_in_calls.pages").SecretPages(site).routes()
+    )
     return found
 
 
 @hookimpl
-def page_links() -> Sequence[PageLink]:
-    words = "credentials in calls"
-    return (PageLink(place="settings", address=PAGE, words=words, is_for_owners=True),)
+def security_section(site: Any, visitor: Any) -> Any:
+    return import_module("extensions.credentials_in_calls.pages").make_section(site, visitor)
 
 
 @hookimpl

@@ -34,7 +34,7 @@ def main(folder: str, *names: str) -> None:
             "sign-in-link": site.make_link("someone@nightcab.example"),
             "sign-in-used": "/sign-in/link?token=used",
         }
-        inside = {"new-home": "/", "new-settings": "/settings", "new-traces": "/traces"}
+        inside = {"new-home": "/", "new-settings": "/settings/endpoints", "new-traces": "/traces"}
         _take(stranger, outside, names)
         _take(newcomer, inside, names)
         _take(owner, example.pages(), names)

@@ -18,8 +18,7 @@ BILL = (
 
 
 def create_endpoint(visitor: Visitor) -> None:
-    if "Slug (optional)" not in visitor.labels():  # it is open for who has none
-        visitor.click("Create an endpoint", "menu")
+    visitor.follow("New endpoint", "link")
     visitor.fill("Name", "Cab")
     visitor.fill("Slug (optional)", SLUG)
     visitor.follow("Create endpoint", "button")
@@ -28,7 +27,8 @@ def create_endpoint(visitor: Visitor) -> None:
 
 def create_key(visitor: Visitor) -> str:
     """Create a key, and return it as it is shown once."""
-    visitor.click("Create a key", "menu")
+    visitor.follow("People & keys", "link")
+    visitor.follow("New key", "link")
     visitor.fill("Name", "Key of the cab")
     visitor.follow("Create key", "button")
     visitor.see("Copy it now: it is not shown again.")
@@ -105,6 +105,7 @@ def test_calls_through_a_new_endpoint_are_read_until_it_is_deleted(browser, new_
     read_calls(browser)
 
     browser.follow("Settings", "link")
+    browser.follow("People & keys", "link")
     assert key not in browser.source
     browser.follow("Delete Key of the cab", "link")
     browser.follow("Cancel", "link")
@@ -114,7 +115,9 @@ def test_calls_through_a_new_endpoint_are_read_until_it_is_deleted(browser, new_
     browser.see("The key was deleted. Requests with it are refused.")
     assert site.get("/traces/usage.json", key).status == 401
 
-    browser.follow("Delete Cab", "link")
+    browser.follow("Endpoints", "link")
+    browser.follow("Cab", "link")
+    browser.follow("Delete this endpoint", "link")
     browser.follow("Delete the endpoint", "button")
     browser.see("The endpoint was deleted. Calls to it are refused.")
     assert ask(site, QUESTION).status == 404

@@ -38,8 +38,15 @@ MARKS = (
 )
 ALL_MARKS = " ".join(MARKS)
 LONG = ALL_MARKS * 200
-MOST_PAGES = 60
-_STARTS = ("/", "/settings", "/traces", "/traces/usage", "/traces/usage_log")
+MOST_PAGES = 65
+_STARTS = (
+    "/",
+    "/settings/endpoints",
+    "/settings/people",
+    "/traces",
+    "/traces/usage",
+    "/traces/usage_log",
+)
 _IDENTITY = re.compile(r"[0-9a-f-]{20,}|[0-9]+")
 _FIND_INTRUDERS = """
 const findIntruders = (page) => [
@@ -196,10 +203,13 @@ def test_markup_is_harmless_on_every_page(marked, owner):
         for side in ("request", "response")
         for view in ("read", "raw")
     ]
-    kinds = walk(owner, [*_STARTS, *bodies])
+    owner.open("/settings/endpoints")
+    endpoint = next(each for each in links_on(owner) if kind_of(each) == "/settings/endpoints/#?")
+    kinds = walk(owner, [*_STARTS, f"{endpoint}/delete", *bodies])
     assert {
         "/?",
-        "/settings?",
+        "/settings/people?",
+        "/settings/security?",
         "/settings/endpoints/#?",
         "/settings/endpoints/#/delete?",
         "/settings/keys/#/delete?",
@@ -228,14 +238,13 @@ def test_markup_can_be_read_as_text(owner):
         assert mark in owner.text
     owner.open("/traces?sql=select+request_body+from+usage_log+where+slug='marked-1'")
     assert MARKS[0] in owner.text
-    owner.open("/settings")
+    owner.open("/settings/endpoints")
     for mark in MARKS:
         assert mark in owner.text
 
 
 def test_markup_in_a_mail_is_text_and_its_link_is_harmless(marked, owner, new_browser):
-    owner.open("/settings")
-    owner.click("Invite somebody", "menu")
+    owner.open("/settings/people/invite")
     owner.run("document.forms.invite.noValidate = true")  # as another program would
     owner.fill("E-mail address", ALL_MARKS)
     owner.follow("Invite", "button")
@@ -266,7 +275,13 @@ def test_markup_in_an_address_is_harmless(owner, new_browser):
     ):
         owner.open(start + quote(ALL_MARKS, safe=""))
         assert_harmless(owner)
-    of_owner = ("/", "/settings?done=", "/settings?endpoints=", "/settings/", "/traces/usage/1/")
+    of_owner = (
+        "/",
+        "/settings/people?done=",
+        "/settings/people?keys=",
+        "/settings/",
+        "/traces/usage/1/",
+    )
     stranger.open("/sign-in?next=/" + quote(ALL_MARKS, safe=""))
     assert_harmless(stranger)
     of_stranger = (

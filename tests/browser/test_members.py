@@ -10,7 +10,7 @@ OWNER, GUEST = "host@example.org", "guest@example.org"
 
 def invite(visitor: Visitor, site: Site, email: str) -> str:
     """Invite somebody on the page that is open, and return the link of the mail that comes."""
-    visitor.click("Invite somebody", "menu")
+    visitor.follow("Invite", "link")
     visitor.fill("E-mail address", email)
     visitor.follow("Invite", "button")
     visitor.see("The invitation was sent by mail.")
@@ -29,7 +29,7 @@ def test_who_is_invited_sees_the_calls_until_they_are_removed(new_browser, site)
     assert site.call(b'{"model": "claude-opus-5-5"}', "shared-cab").status == 200
     assert site.count_calls("shared-cab") == 1
 
-    owner.open("/settings")
+    owner.open("/settings/people")
     withdrawn = invite(owner, site, "late@example.org")
     owner.follow("Withdraw from late@example.org", "button")
     owner.see("The invitation was withdrawn. Its link no longer works.")
@@ -43,9 +43,10 @@ def test_who_is_invited_sees_the_calls_until_they_are_removed(new_browser, site)
     guest.open("/traces/usage")
     guest.see("shared-cab")
     guest.follow("Settings", "link")
+    guest.follow("People & keys", "link")
     guest.see("Only owners can invite and remove people.")
 
-    owner.open("/settings")
+    owner.open("/settings/people")
     owner.follow(f"Remove {GUEST}", "link")
     owner.follow("Remove", "button")
     owner.see("The member was removed. Their sessions and keys were revoked.")

@@ -33,7 +33,7 @@ def choose(visitor: Visitor, provider: str, login: str) -> None:
 def test_who_changes_their_mind_twice_lands_where_they_wanted_to_go(browser, site, provider):
     email = f"new-at-{provider.lower()}@example.org"
     know(site, provider, "new", email)
-    browser.open("/settings?done=nothing")
+    browser.open("/settings/people?done=nothing")
     browser.follow(f"Continue with {provider}", "link")
     assert not browser.address.startswith(site.url)
     browser.follow("Cancel" if provider == "GitHub" else DENY, "button")
@@ -41,7 +41,7 @@ def test_who_changes_their_mind_twice_lands_where_they_wanted_to_go(browser, sit
     assert site.cookie not in browser.cookies()
     browser.follow(f"Continue with {provider}", "link")
     choose(browser, provider, "new")
-    assert browser.address == f"{site.url}/settings?done=nothing"
+    assert browser.address == f"{site.url}/settings/people?done=nothing"
     browser.see(email)
     assert len(site.homes(email)) == 1
     assert browser.cookies().keys() == {site.cookie}

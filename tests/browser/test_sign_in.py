@@ -70,14 +70,14 @@ def test_by_mail_who_is_new_gets_an_organisation_and_lands_where_they_wanted_to_
 def test_without_a_mail_server_the_link_is_printed_in_the_terminal(driver, running_place):
     service = running_place.service
     with new_visitor(driver, f"http://{service.host}") as visitor:
-        visitor.open("/settings")
+        visitor.open("/settings/people")
         visitor.see("is printed in the terminal")
         visitor.fill("E-mail address", ANN)
         visitor.follow("Print me a link", "button")
         visitor.see("Check the terminal")
         visitor.open(find_printed_link(service, ANN))
         visitor.follow(SIGN_IN, "button")
-        assert visitor.path == "/settings"
+        assert visitor.path == "/settings/people"
         visitor.see(ANN)
 
 
@@ -114,12 +114,12 @@ def test_signing_out_everywhere_ends_other_browsers_too_and_signing_out_does_not
     here, there = new_browser(), new_browser()
     for visitor in (here, there):
         site.sign_in(visitor, "gus@example.org")
-    here.open("/settings")
+    here.open("/settings/security")
     here.see("You are signed in in 2 browsers")
     here.click(ACCOUNT.format("gus"), "menu")
     here.follow("Sign out", "button")
     site.sign_in(here, "gus@example.org")
-    there.open("/settings")
+    there.open("/settings/security")
     there.see("You are signed in in 2 browsers")
     there.follow("Sign out everywhere", "button")
     assert there.path == "/sign-in"

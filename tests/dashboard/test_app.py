@@ -156,7 +156,7 @@ def test_services_on_two_ports_of_a_host_are_signed_in_at_once(tmp_path):
             jar |= dict(client.cookies)
         for client in clients:
             client.cookies.update(jar)
-            assert client.get("/settings").status_code == 200
+            assert client.get("/settings/data").status_code == 200
     assert sorted(jar) == ["taximeter-8080", "taximeter-8081"]
 
 

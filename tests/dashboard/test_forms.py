@@ -60,7 +60,7 @@ def test_no_address_of_the_service_takes_a_form_of_another_origin(app, ann):
             answer = ann.browser.request(method, path, data=fields, headers=headers)
             assert answer.status_code == EXCEPTIONS.get(exception, 403), (method, path, headers)
     assert exceptions == {*EXCEPTIONS, None}, "an exception that is not needed"
-    assert ann.get("/settings").status_code == 200, "still signed in"
+    assert ann.get("/settings/data").status_code == 200, "still signed in"
 
 
 async def test_a_client_that_leaves_before_the_end_of_its_form_is_an_ordinary_refusal():

@@ -49,7 +49,11 @@ def ann(app, control, settings):
         db.execute("update users set email = ? where id = ?", (f"{EVIL}@x", member))
     ann.pages = (
         "/",
-        "/settings",
+        "/settings/endpoints",
+        "/settings/budgets",
+        "/settings/data",
+        "/settings/people",
+        "/settings/security",
         f"/settings/endpoints/{endpoint.id}",
         f"/settings/endpoints/{endpoint.id}/delete",
         f"/settings/keys/{key.id}/delete",
@@ -101,7 +105,7 @@ def test_our_own_pages_show_them_by_name(ann):
 
 
 def test_titles_show_them_by_name(ann):
-    for path in (*ann.pages[2:4], "/traces/usage/1", f"/traces/usage?slug={quote(EVIL)}"):
+    for path in (*ann.pages[6:8], "/traces/usage/1", f"/traces/usage?slug={quote(EVIL)}"):
         title = re.search(r"<title>(.*?)</title>", ann.get(path).text, re.DOTALL)
         assert title is not None
         assert NAMED in html.unescape(title[1]), path
@@ -154,7 +158,7 @@ def test_errors_show_them_by_name(ann):
 
 def test_an_input_keeps_what_was_typed(ann):
     """A name that is shown in a form and saved again stays the same name."""
-    assert f'name="name" value="{html.escape(EVIL)}"' in ann.get(ann.pages[2]).text
+    assert f'name="name" value="{html.escape(EVIL)}"' in ann.get(ann.pages[6]).text
 
 
 def test_the_page_of_an_invitation_shows_them_by_name(app, ann, control):

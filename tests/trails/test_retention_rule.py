@@ -54,7 +54,7 @@ from tests.store.traffic import make_entry
 def test_failed_calls_are_removed_and_counted_before(ann):
     with TraceDatabase(ann.path) as traces:
         traces.insert([make_entry(), make_entry(outcome="upstream_error")])
-    assert "Days for which failed calls are kept" in ann.get("/settings").text
+    assert "Days for which failed calls are kept" in ann.get("/settings/data/retention").text
     assert ann.post("/settings/retention", failed_days="7").status_code == 303
     state = ann.get("/api/retention", **ann.bearer).json()
     assert (state["failed_days"], state["next_run"]["entries"]) == (7, 1)

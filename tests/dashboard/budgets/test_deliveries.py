@@ -118,7 +118,7 @@ def test_owners_get_a_mail_that_says_what_happens_now(ann, cid, report, deliver,
     assert subject == "The monthly budget of your organisation is used to 80%"
     assert "$8.25 of $10.00" in text
     assert "At 100% calls are refused until" in text
-    assert "http://meter.example:8080/settings#budgets" in text.splitlines()
+    assert "http://meter.example:8080/settings/budgets" in text.splitlines()
     subject, text = by_address["cid@example.org"]
     assert subject == "The monthly budget of your organisation is used up"
     assert "Further calls are refused until" in text

@@ -289,11 +289,9 @@ def test_calls_of_a_message_thread_have_what_those_before_them_sent_and_were_ans
 
 def test_every_page_has_the_search_box(ann):
     ann.record()
-    for path in ("/", "/sessions", "/settings", "/traces/usage", "/traces/usage/1", "/search"):
+    for path in ("/", "/sessions", "/settings/data", "/traces/usage", "/traces/usage/1", "/search"):
         page = ann.get(path).text
-        assert len(re.findall(r'<form method="get" action="/search" class="search"', page)) == 1, (
-            path
-        )
-        assert '<label class="visually-hidden" for="search-box">' in page
+        assert len(re.findall(r'<form class="find" method="get" action="/search"', page)) == 1, path
+        assert '<label class="vh" for="search-box">' in page
         assert "/static/search.js" in page
     assert json.loads(ann.get("/search.json").text)["items"] == []

@@ -58,17 +58,20 @@ def test_an_owner_sets_changes_and_deletes_the_budget_of_an_endpoint(
     here = f"/settings/endpoints/{endpoint.id}"
     spend(1250)
     response = ann.post(f"{here}/budget", limit_usd="$1,000", period="month", action="warn")
-    assert response.headers["location"] == "/settings?done=budget-set#endpoints"
+    assert response.headers["location"] == "/settings/endpoints?done=budget-set"
     ann.post(f"{here}/budget", limit_usd="50", period="day", action="refuse")
     assert limits(management, ann) == {("team", "day", 50.0, "refuse")}
-    for page in ("/settings", here):
-        response = ann.get(page)
-        assert "$12.50 of $50.00 this day (25%)" in text_of(response)
-        (bar,) = Page(response.text).find("meter")
-        assert bar.attributes["value"] == "25.0"
+    response = ann.get(here)
+    assert "$12.50 of $50.00 this day (25%)" in text_of(response)
+    (bar,) = Page(response.text).find("meter")
+    assert bar.attributes["value"] == "25.0"
+    response = ann.get("/settings/budgets")
+    assert "team $12.50 of $50.00 a day calls are refused" in text_of(response)
+    assert 'aria-label="25 % used"' in response.text
+    assert "$50.00 a day, then refused" in text_of(ann.get("/settings/endpoints"))
     assert 'value="50.00"' in ann.get(here).text
     response = ann.post(f"{here}/budget/delete")
-    assert response.headers["location"] == "/settings?done=budget-deleted#endpoints"
+    assert response.headers["location"] == "/settings/endpoints?done=budget-deleted"
     assert limits(management, ann) == set()
     assert ann.post(f"{here}/budget/delete").status_code == 404
 
@@ -77,7 +80,7 @@ def test_a_budget_that_is_used_up_says_what_that_means(ann, endpoint, spend):
     here = f"/settings/endpoints/{endpoint.id}"
     spend(5000)
     ann.post(f"{here}/budget", limit_usd="50", period="day", action="refuse")
-    assert "(100%) calls are refused" in text_of(ann.get("/settings"))
+    assert "calls are refused" in text_of(ann.get("/settings/budgets"))
     ann.post(f"{here}/budget", limit_usd="40", period="day", action="warn")
     page = ann.get(here)
     assert "(125%) used up" in text_of(page)
@@ -99,11 +102,11 @@ def test_the_home_page_has_the_budgets_that_are_used_most(ann, endpoint, spend):
 
 def test_an_owner_sets_the_budget_and_time_zone_of_the_organisation(ann, management):
     response = ann.post("/settings/budgets", limit_usd="0.5", period="month", action="refuse")
-    assert response.headers["location"] == "/settings?done=budget-set#budgets"
+    assert response.headers["location"] == "/settings/budgets?done=budget-set"
     response = ann.post("/settings/budgets/time-zone", time_zone="Asia/Kolkata")
-    assert response.headers["location"] == "/settings?done=time-zone-set#budgets"
-    page = text_of(ann.get("/settings"))
-    assert "$0 of $0.5000 this month (0%)" in page
+    assert response.headers["location"] == "/settings/budgets?done=time-zone-set"
+    page = text_of(ann.get("/settings/budgets"))
+    assert "All endpoints $0.00 of $0.50 a month calls are refused" in page
     assert "18:30 UTC (Asia/Kolkata)" in page
     ann.post("/settings/budgets/delete")
     assert limits(management, ann) == set()
@@ -137,18 +140,19 @@ def test_a_wrong_budget_of_an_endpoint_is_answered_on_its_page(ann, endpoint):
     )
     assert response.status_code == 400
     assert "Period is one of day, month." in text_of(response)
-    assert Page(response.text).find("h1")[0].text == "team"
+    assert "Limit in dollars" in text_of(response)
+    assert Page(response.text).find("h2")[0].text == "team"
 
 
 def test_the_secret_of_a_webhook_is_shown_once(ann, management):
     response = ann.post("/settings/budgets/webhook", url="https://hooks.example.org/team")
     assert response.status_code == 201
     assert re.search(r"whsec_[A-Za-z0-9+/]{43}=", response.text)
-    page = ann.get("/settings").text
+    page = ann.get("/settings/budgets").text
     assert "whsec_" not in page
     assert 'value="https://hooks.example.org/team"' in page
     response = ann.post("/settings/budgets/webhook/delete")
-    assert response.headers["location"] == "/settings?done=webhook-deleted#budgets"
+    assert response.headers["location"] == "/settings/budgets?done=webhook-deleted"
     assert management.budgets.find_webhook(management.find_caller(ann.email)) is None
 
 
@@ -157,9 +161,10 @@ def test_a_member_sees_budgets_and_no_forms_for_them(ann, bob, endpoint, managem
     ann.post(
         f"/settings/endpoints/{endpoint.id}/budget", limit_usd="5", period="day", action="warn"
     )
-    for page in ("/settings", f"/settings/endpoints/{endpoint.id}"):
+    here = f"/settings/endpoints/{endpoint.id}"
+    for page, words in (("/settings/budgets", "of $5.00 a day"), (here, "of $5.00 this day")):
         text = bob.get(page).text
-        assert "of $5.00 this day" in text_of(bob.get(page))
+        assert words in text_of(bob.get(page))
         assert "/budget" not in re.findall(r'action="([^"]*)"', text)
         assert "hooks.example.org" not in text
     for path, fields in (
@@ -184,7 +189,7 @@ def test_nobody_reaches_the_budgets_of_another_organisation(ann, cid, endpoint, 
     assert cid.post(here, **fields).status_code == 404
     assert cid.post(f"{here}/delete").status_code == 404
     cid.post("/settings/budgets/delete")
-    assert "of $7.00" not in text_of(cid.get("/settings"))
+    assert "of $7.00" not in text_of(cid.get("/settings/budgets"))
     assert len(limits(management, ann)) == 2
 
 
@@ -196,9 +201,10 @@ def test_owners_see_where_alerts_went(ann, bob, management, control):
         budget_alerts.make_alert(db, budget, span, 7, clock.now())
         (delivery,) = budget_alerts.list_due(db, clock.now(), 10)
         budget_alerts.note_failed(db, delivery, "it responded with 500", clock.now())
-    page = text_of(ann.get("/settings"))
-    assert "organisation: 100% of $7.00 a day mail ann@example.org" in page
+    page = text_of(ann.get("/settings/budgets"))
+    assert "organisation: 100 % of $7.00 a day mail ann@example.org" in page
     assert "it responded with 500; tried again at" in page
-    assert "Taximeter reported 100% of the budget of the organisation" in page
-    assert "ann@example.org mail" not in text_of(bob.get("/settings"))
-    assert "responded with 500" not in bob.get("/settings").text
+    activity = text_of(ann.get("/settings/security"))
+    assert "Taximeter reported 100% of the budget of the organisation" in activity
+    assert "ann@example.org mail" not in text_of(bob.get("/settings/budgets"))
+    assert "responded with 500" not in bob.get("/settings/budgets").text

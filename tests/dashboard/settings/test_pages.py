@@ -5,6 +5,7 @@ import logging
 import os
 import pwd
 import re
+from decimal import Decimal
 
 import pytest
 from starlette.routing import Route
@@ -12,7 +13,7 @@ from starlette.testclient import TestClient
 
 from dashboard import notices
 from dashboard.mail.mailer import MailError
-from dashboard.settings import members as member_settings
+from dashboard.settings import members as member_settings, view
 from manage.server import make_app
 from runtime import clock
 from store.control import activity_log
@@ -26,6 +27,14 @@ from tests.dashboard.people import BASE_URL, COOKIE, HERE
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
 
+PARTS = tuple(part.address for part in view.PARTS)
+FORMS = (
+    "/settings/new-endpoint",
+    "/settings/budgets/organization",
+    "/settings/data/retention",
+    "/settings/people/invite",
+    "/settings/people/new-key",
+)
 RAW_KEY = re.compile(r"sk_[A-Za-z0-9_-]{43}")
 
 
@@ -97,7 +106,7 @@ def test_owners_see_who_signed_in_and_what_the_operator_did(ann, management, con
     SignIn(control).sign_in(ann.email, Origin(method="github", client="192.0.2.7"))
     SignIn(control).make_link(control.find_user(ann.email))
     management.create_key(management.find_caller(ann.email, is_operator=True), "ci")
-    page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", ann.get("/settings").text))
+    page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", ann.get("/settings/security").text))
     assert "signed in (github) from 192.0.2.7" in page
     operator = f"the operator ({pwd.getpwuid(os.getuid()).pw_name})"
     assert f"{operator} made a sign-in link for {ann.email}" in page
@@ -111,28 +120,28 @@ def test_an_endpoint_is_created_changed_and_deleted(ann, control, management):
     answer = ann.post("/settings/endpoints", name="Café #1", streaming="buffered")
     assert (answer.status_code, answer.headers["location"]) == (
         303,
-        "/settings?done=endpoint-created#endpoints",
+        "/settings/endpoints?done=endpoint-created",
     )
-    page = ann.get("/settings?done=endpoint-created").text
+    page = ann.get("/settings/endpoints?done=endpoint-created").text
     assert "The endpoint was created" in page
     assert f'data-copy="{BASE_URL}/proxy/cafe-1"' in page
-    assert "Streaming buffered" in page
+    assert ">buffered<" in page
     (endpoint,) = management.list_endpoints(caller(management, ann)).items
 
     here = f"/settings/endpoints/{endpoint.id}"
     assert 'value="Café #1"' in ann.get(here).text
     answer = ann.post(here, name="Café", streaming="service", metadata_only="1")
-    assert answer.headers["location"] == "/settings?done=endpoint-changed#endpoints"
+    assert answer.headers["location"] == "/settings/endpoints?done=endpoint-changed"
     (changed,) = management.list_endpoints(caller(management, ann)).items
     assert (changed.name, changed.slug, changed.streaming) == ("Café", "cafe-1", None)
     assert changed.metadata_only
-    assert "metadata only" in ann.get("/settings").text
+    assert "metadata only" in ann.get("/settings/endpoints").text
     assert "checked" in ann.get(here).text
 
     assert "stays reserved" in ann.get(f"{here}/delete").text
     assert management.list_endpoints(caller(management, ann)).items, "asking deletes nothing"
     answer = ann.post(f"{here}/delete")
-    assert answer.headers["location"] == "/settings?done=endpoint-deleted#endpoints"
+    assert answer.headers["location"] == "/settings/endpoints?done=endpoint-deleted"
     assert not management.list_endpoints(caller(management, ann)).items
     assert actions(control, ann.organization_id) == [
         "endpoint.delete",
@@ -233,14 +242,14 @@ def test_deleting_twice_is_told_on_the_page(ann, control):
 def test_a_long_list_has_pages(ann, control):
     for number in range(103):
         create_endpoint(control, ann.organization_id, f"team {number}", f"team-{number}")
-    first = ann.get("/settings").text
-    assert first.count("<article") == 100
-    more = re.search(r'href="(/settings\?endpoints=[^#"]+)#endpoints"', first)
+    first = ann.get("/settings/endpoints").text
+    assert first.count(">Copy URL<") == 100
+    more = re.search(r'href="(/settings/endpoints\?endpoints=[^"]+)"', first)
     assert more is not None
     second = ann.get(html.unescape(more[1])).text
-    assert second.count("<article") == 3
+    assert second.count(">Copy URL<") == 3
     assert "Older endpoints" not in second
-    assert 'rel="prev" href="/settings#endpoints"' in second
+    assert 'rel="prev" href="/settings/endpoints"' in second
     assert "Newer endpoints" not in first
 
 
@@ -249,13 +258,13 @@ def test_keys_have_pages_in_both_directions(ann):
         ann.make_key(f"key {number}")
 
     def names(page):
-        return re.findall(r">(key \d+)\n", page)
+        return re.findall(r">(key \d+) <code", page)
 
     def link(page, rel):
-        found = re.search(rf'rel="{rel}" href="(/settings[^"]*)#keys"', page)
+        found = re.search(rf'rel="{rel}" href="(/settings/people[^"]*)"', page)
         return None if found is None else html.unescape(found[1])
 
-    pages = [ann.get("/settings").text]
+    pages = [ann.get("/settings/people").text]
     while address := link(pages[-1], "next"):
         pages.append(ann.get(address).text)
     assert [len(names(page)) for page in pages] == [100, 100, 5]
@@ -268,15 +277,17 @@ def test_keys_have_pages_in_both_directions(ann):
 
 @pytest.mark.parametrize("query", ["endpoints=nonsense", "keys=%00", "endpoints=" + "x" * 5000])
 def test_a_made_up_cursor_is_refused(ann, query):
-    assert ann.get(f"/settings?{query}").status_code == 400
-    assert ann.post(f"/settings/endpoints?{query}", name="").status_code == 400
+    part = "people" if "keys" in query else "endpoints"
+    assert ann.get(f"/settings/{part}?{query}").status_code == 400
 
 
 # -- keys -----------------------------------------------------------------------------------------
 
 
 def form_id(person):
-    found = re.search(r'name="form_id" value="([^"]+)"', person.get("/settings").text)
+    found = re.search(
+        r'name="form_id" value="([^"]+)"', person.get("/settings/people/new-key").text
+    )
     assert found is not None
     return found[1]
 
@@ -295,7 +306,7 @@ def test_a_key_is_shown_once_and_is_nowhere_else(ann, settings, app, caplog, cap
     assert (
         TestClient(app, base_url=BASE_URL).get("/api/api-keys", headers=bearer).status_code == 200
     )
-    page = ann.get("/settings").text
+    page = ann.get("/settings/people").text
     assert raw not in page
     assert f"{raw[:8]}..." in page
     files = [path for path in settings.data_dir.rglob("*") if path.is_file()]
@@ -343,7 +354,7 @@ def test_a_key_is_deleted_after_asking(ann, app, control):
     key, raw = ann.make_key("old laptop")
     assert "Delete the key old laptop?" in ann.get(f"/settings/keys/{key.id}/delete").text
     answer = ann.post(f"/settings/keys/{key.id}/delete")
-    assert answer.headers["location"] == "/settings?done=key-deleted#keys"
+    assert answer.headers["location"] == "/settings/people?done=key-deleted"
     bearer = {"authorization": f"Bearer {raw}"}
     assert (
         TestClient(app, base_url=BASE_URL).get("/api/api-keys", headers=bearer).status_code == 401
@@ -356,9 +367,9 @@ def test_a_key_beyond_the_first_page_can_be_deleted(ann):
     oldest, _ = ann.make_key("ancient")
     for number in range(100):
         ann.make_key(f"key {number}")
-    page = ann.get("/settings").text
+    page = ann.get("/settings/people").text
     assert "ancient" not in page
-    more = re.search(r'href="(/settings\?keys=[^#"]+)#keys"', page)
+    more = re.search(r'href="(/settings/people\?keys=[^"]+)"', page)
     assert more is not None
     assert "ancient" in ann.get(html.unescape(more[1])).text
     assert ann.get(f"/settings/keys/{oldest.id}/delete").status_code == 200
@@ -369,21 +380,21 @@ def test_a_key_beyond_the_first_page_can_be_deleted(ann):
 
 def test_an_invitation_goes_to_its_address_alone_and_its_link_joins(ann, app, mailbox, control):
     answer = ann.post("/settings/invitations", email="Dora@Example.org")
-    assert answer.headers["location"] == "/settings?done=invitation-sent#members"
+    assert answer.headers["location"] == "/settings/people?done=invitation-sent"
     ((to, _subject, _text),) = mailbox.mails
     assert to == "dora@example.org"
     (link,) = mailbox.links
     token = link.partition("=")[2]
     assert token not in answer.text
-    assert token not in ann.get("/settings").text
-    assert "dora@example.org" in ann.get("/settings").text
+    assert token not in ann.get("/settings/people").text
+    assert "dora@example.org" in ann.get("/settings/people").text
 
     dora = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     assert dora.post("/sign-in/link", data={"token": token}, headers=HERE).status_code == 303
-    page = dora.get("/settings").text
+    page = dora.get("/settings/people").text
     assert "ann@example.org" in page
     assert "Only owners can invite" in page
-    assert "Send again" not in ann.get("/settings").text, "nobody is invited any more"
+    assert "Send again" not in ann.get("/settings/people").text, "nobody is invited any more"
     assert actions(control, ann.organization_id)[:2] == ["member.join", "user.create"]
 
 
@@ -391,7 +402,7 @@ def test_sending_again_mails_another_link(ann, mailbox, management):
     ann.post("/settings/invitations", email="dora@example.org")
     (invitation,) = management.list_invitations(caller(management, ann))
     answer = ann.post(f"/settings/invitations/{invitation.id}/send")
-    assert answer.headers["location"] == "/settings?done=invitation-sent#members"
+    assert answer.headers["location"] == "/settings/people?done=invitation-sent"
     assert len(set(mailbox.links)) == 2
 
 
@@ -399,7 +410,7 @@ def test_what_was_taken_back_joins_nobody(ann, app, mailbox, management):
     ann.post("/settings/invitations", email="dora@example.org")
     (invitation,) = management.list_invitations(caller(management, ann))
     answer = ann.post(f"/settings/invitations/{invitation.id}/take-back")
-    assert answer.headers["location"] == "/settings?done=invitation-taken-back#members"
+    assert answer.headers["location"] == "/settings/people?done=invitation-taken-back"
     token = mailbox.links[0].partition("=")[2]
     dora = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     assert dora.post("/sign-in/link", data={"token": token}, headers=HERE).status_code == 410
@@ -409,26 +420,26 @@ def test_what_was_taken_back_joins_nobody(ann, app, mailbox, management):
 
 def test_without_mail_the_invitation_waits_and_the_page_says_so(ann, mailbox, management):
     mailbox.can_send = False
-    assert "sends no mail" in ann.get("/settings").text
+    assert "sends no mail" in ann.get("/settings/people/invite").text
     answer = ann.post("/settings/invitations", email="dora@example.org")
-    assert answer.headers["location"] == "/settings?done=invitation-waits#members"
+    assert answer.headers["location"] == "/settings/people?done=invitation-waits"
     assert not mailbox.mails
     assert len(management.list_invitations(caller(management, ann))) == 1
-    assert "Send again" not in ann.get("/settings").text
+    assert "Send again" not in ann.get("/settings/people").text
 
 
 def test_on_the_operators_machine_the_link_goes_to_the_terminal(ann, mailbox):
     mailbox.prints = True
-    assert "terminal" in ann.get("/settings").text
+    assert "terminal" in ann.get("/settings/people/invite").text
     answer = ann.post("/settings/invitations", email="dora@example.org")
-    assert answer.headers["location"] == "/settings?done=invitation-printed#members"
+    assert answer.headers["location"] == "/settings/people?done=invitation-printed"
 
 
 def test_a_mail_that_fails_leaves_the_invitation(ann, mailbox, management):
     mailbox.is_broken = True
     answer = ann.post("/settings/invitations", email="dora@example.org")
-    assert answer.headers["location"] == "/settings?done=invitation-not-sent#members"
-    assert "could not be sent" in ann.get("/settings?done=invitation-not-sent").text
+    assert answer.headers["location"] == "/settings/people?done=invitation-not-sent"
+    assert "could not be sent" in ann.get("/settings/people?done=invitation-not-sent").text
     assert len(management.list_invitations(caller(management, ann))) == 1
 
 
@@ -476,15 +487,15 @@ def test_removing_a_member_ends_sessions_and_keys_at_once(ann, bob, app, control
     _, raw = bob.make_key()
     bearer = {"authorization": f"Bearer {raw}"}
     script = TestClient(app, base_url=BASE_URL)
-    assert bob.get("/settings").status_code == 200
+    assert bob.get("/settings/people").status_code == 200
     assert script.get("/api/api-keys", headers=bearer).status_code == 200
     page = ann.get(f"/settings/members/{bob.user_id}/remove").text
     assert "Remove bob@example.org from" in page
     answer = ann.post(f"/settings/members/{bob.user_id}/remove")
-    assert answer.headers["location"] == "/settings?done=member-removed#members"
-    assert bob.get("/settings").headers["location"].startswith("/sign-in")
+    assert answer.headers["location"] == "/settings/people?done=member-removed"
+    assert bob.get("/settings/people").headers["location"].startswith("/sign-in")
     assert script.get("/api/api-keys", headers=bearer).status_code == 401
-    assert "bob@example.org" not in ann.get("/settings").text.partition("Activity log")[0]
+    assert "bob@example.org" not in ann.get("/settings/people").text
     assert actions(control, ann.organization_id)[0] == "member.remove"
 
 
@@ -496,7 +507,7 @@ def test_who_leaves_is_signed_out(ann, bob):
 
 
 def test_the_only_owner_stays(ann, bob):
-    page = ann.get("/settings").text
+    page = ann.get("/settings/people").text
     assert "the only owner" in page
     assert f"/settings/members/{ann.user_id}/remove" not in page
     answer = ann.post(f"/settings/members/{ann.user_id}/remove")
@@ -505,13 +516,13 @@ def test_the_only_owner_stays(ann, bob):
 
 
 def test_who_is_no_owner_sees_the_members_and_may_change_nothing(ann, bob, management):
-    page = bob.get("/settings").text
+    page = bob.get("/settings/people").text
     assert "ann@example.org" in page
     for words in ("/settings/invitations", "What happened", f"{ann.user_id}/remove"):
         assert words not in page
     assert bob.post("/settings/invitations", email="dora@example.org").status_code == 403
     invitation = management.invite(caller(management, ann), "dora@example.org")
-    assert "dora@example.org" not in bob.get("/settings").text
+    assert "dora@example.org" not in bob.get("/settings/people").text
     for verb in ("send", "take-back"):
         assert bob.post(f"/settings/invitations/{invitation.id}/{verb}").status_code == 403
     assert bob.get(f"/settings/members/{ann.user_id}/remove").status_code == 403
@@ -530,13 +541,13 @@ def test_the_local_user_has_no_address_and_settings_like_everybody(app, control,
     assert session is not None
     browser = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     browser.cookies.set(COOKIE, session.token)
-    page = browser.get("/settings").text
+    page = browser.get("/settings/people").text
     assert "local user" in page
     assert "None" not in page
     answer = browser.post("/settings/invitations", data={"email": "dora@example.org"}, headers=HERE)
     assert answer.status_code == 303
     (invitation,) = management.list_invitations_for("dora@example.org")
-    assert "by local user" in browser.get("/settings").text
+    assert "by local user" in browser.get("/settings/people").text
     for verb in ("join", "decline"):
         path = f"/invitations/{invitation.id}/{verb}"
         assert browser.post(path, headers=HERE).status_code == 404
@@ -554,10 +565,10 @@ def test_the_signed_out_come_back_after_signing_in(app, path):
 def test_somebody_in_two_organisations_goes_from_one_to_the_other(ann, cid, management):
     invitation = management.invite(caller(management, cid), "ann@example.org")
     ann.post(f"/invitations/{invitation.id}/join")
-    assert "cid@example.org" in ann.get("/settings").text
+    assert "cid@example.org" in ann.get("/settings/people").text
     answer = ann.post("/settings/organization", organization_id=ann.organization_id)
-    assert answer.headers["location"] == "/settings?done=organization-switched"
-    page = ann.get("/settings").text
+    assert answer.headers["location"] == "/settings/people?done=organization-switched"
+    page = ann.get("/settings/people").text
     assert "cid@example.org</th>" not in page
     assert f'value="{cid.organization_id}"' in page, "the way back"
 
@@ -565,20 +576,20 @@ def test_somebody_in_two_organisations_goes_from_one_to_the_other(ann, cid, mana
 def test_nobody_goes_where_they_are_no_member(ann, cid):
     for id_ in (cid.organization_id, "", "x" * 500):
         assert ann.post("/settings/organization", organization_id=id_).status_code == 404
-    assert "cid@example.org" not in ann.get("/settings").text
+    assert "cid@example.org" not in ann.get("/settings/people").text
 
 
 def test_sessions_are_counted(ann, control):
-    assert "only in this browser" in ann.get("/settings").text
+    assert "only in this browser" in ann.get("/settings/security").text
     SignIn(control).use_link(SignIn(control).make_link(ann.user_id))
-    page = ann.get("/settings").text
+    page = ann.get("/settings/security").text
     assert "in 2 browsers" in page
     assert 'action="/sign-out/everywhere"' in page
 
 
 def test_owners_see_what_happened(ann, management):
     ann.post("/settings/endpoints", name="<b>team</b>", slug="team")
-    page = ann.get("/settings").text.partition("Activity log")[2]
+    page = ann.get("/settings/security").text.partition(">Activity<")[2]
     assert "created the endpoint team" in page
     assert "ann@example.org" in page
 
@@ -601,7 +612,7 @@ def test_nobody_touches_what_belongs_to_another_organisation(ann, cid, control, 
         assert ann.post(path, name="mine", streaming="live").status_code == status, path
     for verb in ("send", "take-back"):
         assert ann.post(f"/settings/invitations/{invitation.id}/{verb}").status_code == 404
-    everything = ann.get("/settings").text + ann.get("/").text
+    everything = "".join(ann.get(path).text for path in ("/", *PARTS))
     for word in ("Cid", "cids", "dora", cid.user_id, cid.organization_id):
         assert word not in everything
     assert management.get_endpoint(caller(management, cid), "cids") == endpoint
@@ -626,7 +637,7 @@ def test_markup_in_names_is_shown_harmless(ann, app, control, management):
             ann.get(path).text
             for path in (
                 "/",
-                "/settings",
+                *PARTS,
                 f"/settings/endpoints/{endpoint.id}",
                 f"/settings/endpoints/{endpoint.id}/delete",
                 f"/settings/keys/{key.id}/delete",
@@ -671,25 +682,57 @@ def test_every_form_is_one_and_comes_from_somebody_signed_in(
 
 
 @pytest.mark.parametrize(
-    ("path", "section"),
+    ("path", "part"),
     [
-        ("endpoints", "endpoints"),
-        ("budgets", "budgets"),
-        ("keys", "keys"),
-        ("invitations", "members"),
-        ("members", "members"),
-        ("organization", "organizations"),
+        ("keys", "people"),
+        ("invitations", "people"),
+        ("members", "people"),
+        ("organization", "people"),
+        ("retention", "data"),
     ],
 )
-def test_the_address_of_a_form_can_be_opened(ann, path, section):
-    assert ann.get(f"/settings/{path}").headers["location"] == f"/settings#{section}"
-    assert f'id="{section}"' in ann.get("/settings").text
+def test_the_address_of_a_form_can_be_opened(ann, path, part):
+    assert ann.get(f"/settings/{path}").headers["location"] == f"/settings/{part}"
     assert ann.get("/settings/nothing").status_code == 404
+
+
+def test_the_settings_begin_with_the_endpoints(ann):
+    assert ann.get("/settings").headers["location"] == "/settings/endpoints"
+    response = ann.get("/settings?done=organization-switched")
+    assert response.headers["location"] == "/settings/endpoints?done=organization-switched"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_parts_stand_beside_the_open_one(ann, bob, part):
+    for person in (ann, bob):
+        page = Page(person.get(part).text)
+        links = [each for each in page.find("a") if each.is_within("nav")]
+        side = [each for each in links if each.attributes["href"] in PARTS]
+        assert [each.attributes["href"] for each in side] == list(PARTS)
+        (here,) = [each for each in side if "aria-current" in each.attributes]
+        assert (here.attributes["href"], here.attributes["aria-current"]) == (part, "page")
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_a_form_has_a_page_of_its_own(ann, bob, path):
+    page = Page(ann.get(path).text)
+    assert [each for each in page.find("form") if each.is_within("main")]
+    allowed = path in ("/settings/new-endpoint", "/settings/people/new-key")
+    assert bob.get(path).status_code == (200 if allowed else 403)
+
+
+def test_the_list_of_endpoints_has_calls_and_cost_of_the_week(ann, control):
+    endpoint = create_endpoint(control, ann.organization_id, "team")
+    assert "$0.00" in ann.get("/settings/endpoints").text
+    at = clock.format_ms(clock.now())
+    ann.record({"proxy_endpoint_id": endpoint.id, "cost_cents": Decimal("12.4"), "created_at": at})
+    page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", ann.get("/settings/endpoints").text))
+    assert " 1 $0.12 full text live " in page
 
 
 @pytest.mark.parametrize("code", sorted(notices._NOTICES))
 def test_every_notice_is_announced(ann, code):
-    page = ann.browser.get("/settings", params={"done": code}).text
+    page = ann.browser.get("/settings/endpoints", params={"done": code}).text
     assert re.search(
         rf'role="status">{re.escape(notices._NOTICES[code].text)}<', html.unescape(page)
     )
@@ -709,7 +752,7 @@ def test_every_page_says_what_is_what_to_who_cannot_see_it(ann, control, managem
             ann.get(path)
             for path in (
                 "/",
-                "/settings?done=invited",
+                *PARTS,
                 f"/settings/endpoints/{endpoint.id}",
                 f"/settings/endpoints/{endpoint.id}/delete",
                 f"/settings/keys/{key.id}/delete",
@@ -729,4 +772,4 @@ def test_every_page_says_what_is_what_to_who_cannot_see_it(ann, control, managem
             for name in ("aria-describedby", "aria-labelledby", "for"):
                 assert set(each.attributes.get(name, "").split()) <= ids, each.attributes
             if each.tag in ("button", "a", "summary") and "hidden" not in each.attributes:
-                assert each.text, each
+                assert each.text or each.attributes.get("aria-label"), each

@@ -30,13 +30,15 @@ def words(response):
 def test_an_owner_sets_a_rule_and_sees_what_it_will_remove(ann, rule_of):
     with TraceDatabase(ann.path) as traces:
         traces.insert([make_entry(request_body=b"{}"), make_entry()])
-    assert "so everything is kept" in words(ann.get("/settings"))
+    assert "so everything is kept" in words(ann.get("/settings/data"))
     answer = ann.post("/settings/retention", text_days="30", entry_days="", max_bytes="20 gb")
-    assert answer.headers["location"] == "/settings?done=retention-set#retention"
+    assert answer.headers["location"] == "/settings/data?done=retention-set"
     assert rule_of(ann) == Rule(text_days=30, max_bytes=20 * 10**9)
-    page = words(ann.get("/settings"))
-    assert "it removes 0 calls and the texts of 1 more" in page
-    assert 'value="20GB"' in ann.get("/settings").text
+    page = words(ann.get("/settings/data"))
+    assert "The next run removes 0 calls and the texts of 1 more" in page
+    assert "Texts 30 days texts of 1 call" in page
+    assert "Database up to 20GB" in page
+    assert 'value="20GB"' in ann.get("/settings/data/retention").text
     ann.post("/settings/retention", text_days="", entry_days="", max_bytes="")
     assert rule_of(ann) == Rule()
 
@@ -45,7 +47,7 @@ def test_rules_can_be_set_while_the_traces_cannot_be_read(ann, rule_of):
     ann.path.parent.mkdir(parents=True, exist_ok=True)
     ann.path.write_bytes(b"no database" * 1_000)
     assert ann.post("/settings/retention", text_days="30").status_code == 303
-    assert "The database cannot be read now." in words(ann.get("/settings"))
+    assert "The database cannot be read now." in words(ann.get("/settings/data"))
     assert rule_of(ann) == Rule(text_days=30)
 
 
@@ -83,7 +85,7 @@ def test_an_endpoint_has_a_form_of_its_own(ann, control, rule_of):
 def test_members_neither_see_nor_set_it(ann, bob, cid, control, rule_of):
     endpoint = create_endpoint(control, ann.organization_id, "clinic")
     path = f"/settings/endpoints/{endpoint.id}"
-    assert "/settings/retention" not in bob.get("/settings").text
+    assert "/settings/retention" not in bob.get("/settings/data").text
     assert f"{path}/retention" not in bob.get(path).text
     assert bob.post("/settings/retention", text_days="1").status_code == 403
     assert bob.post(f"{path}/retention", text_days="1").status_code == 403
@@ -101,8 +103,9 @@ def test_runs_and_erasures_are_told_in_words(ann, control):
         audit.write_for_service(db, ann.organization_id, retention.APPLIED, "x", details)
         details = {"what": "session", "calls": "12"}
         audit.write_for_service(db, ann.organization_id, erasures.ENDED, "x", details)
-    page = words(ann.get("/settings"))
+    page = words(ann.get("/settings/data"))
     assert "1 call and the texts of 12,300 more, 1.2 GB" in page
+    page = words(ann.get("/settings/security"))
     assert "applied the retention rules: 1 call, the texts of 12,300 more, 1.2 GB" in page
     assert "finished erasing by session: 12 calls" in page
     assert "changed the retention of the organisation" in page

@@ -58,7 +58,7 @@ def test_the_button_signs_in_as_the_local_user_again_and_again(site, client):
         answer = open_demo(site, client)
         assert (answer.status_code, answer.headers["location"]) == (303, "/sessions")
         assert site.is_signed_in()
-    assert "signed in (demo) from" in " ".join(site.client.get("/settings").text.split())
+    assert "signed in (demo) from" in " ".join(site.client.get("/settings/security").text.split())
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ async def test_people_sign_in_and_change_things_at_home(cluster):
     cluster.transport.apps.clear()
     assert (await cluster.home.get("/overview")).headers["location"].startswith("/sign-in")
     assert (await cluster.home.get("/overview.json")).status_code == 401
-    page = await cluster.get(ann, "/settings")
+    page = await cluster.get(ann, "/settings/budgets")
     assert page.status_code == 200
     assert "what was spent cannot be read now" in page.text  # and not that it is nothing
     assert (await cluster.get(ann, "/api/proxy-endpoints", **ann.bearer)).status_code == 200
