@@ -5,6 +5,7 @@ from typing import Any
 from metering.entry import UsageSource
 from metering.request_facts import RequestFacts
 from metering.tool_uses import read_said_text, read_tool_uses
+from metering.upstream_changes import list_changes
 from metering.usage import Usage
 from wire.content import read_content
 from wire.json_reading import clean_text
@@ -38,6 +39,7 @@ def make_response_fields(usage: Usage, body: bytes) -> dict[str, Any]:
         "stop_reason": usage.stop_reason,
         "container_id": usage.container_id,
         "container_unnamed": usage.container_unnamed,
+        "changed_by_upstream": ",".join(list_changes(usage.envelope)) or None,
         "refusal_category": usage.refusal_category,
         "thinking_tokens": usage.thinking_tokens,
         "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage.tokens.are_known else None,

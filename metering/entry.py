@@ -160,6 +160,7 @@ class UsageLogEntry:
     container_id: str | None = None
     free_containers: bool | None = None
     container_unnamed: bool | None = None
+    changed_by_upstream: str | None = None
     attributed_user: str | None = None
     project: str | None = None
     tags: str | None = None

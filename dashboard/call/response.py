@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field, replace
 
-from conversations.upstream_changes import describe_changes
 from dashboard.call.blocks.joining import join_results
 from dashboard.call.blocks.reading import read_content
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, short
 from dashboard.call.conversation import MAX_CHARS
 from dashboard.call.excerpts import EMPTY, Allowance, Excerpt
+from metering.upstream_changes import describe_changes
 from wire import content
 from wire.block import find_calls
 from wire.chat_completions import read_chat

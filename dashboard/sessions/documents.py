@@ -79,6 +79,13 @@ class SessionTurn(ResponseModel):
         Sequence[UsedTool], Field(description="What its response used, in order.")
     ] = ()
     said_text: Annotated[str | None, Field(description="First words of its response.")] = None
+    changed_by_upstream: Annotated[
+        str | None,
+        Field(
+            description="What upstream changed in the request, separated by commas: cleared, summed_up,"
+            " dropped_thinking. null where it says nothing of the kind."
+        ),
+    ] = None
 
 
 class OpenedSession(_SessionSums):

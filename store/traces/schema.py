@@ -774,3 +774,9 @@ def m005_attribution(db: Database) -> None:
     db.execute(
         "alter table call_counters add column attributes_left_out integer not null default 0"
     )
+
+
+@migrations()
+def m010_changed_by_upstream(db: Database) -> None:
+    """Tell calls whose request upstream has changed before the model was given it."""
+    add_to_usage(db, {"changed_by_upstream": "text"})

@@ -92,6 +92,30 @@ def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader, address)
     reader.see("toolu_edit")
 
 
+SUMMED_UP = Answer(
+    content=[text("On it goes.")],
+    passes=[
+        {"type": "compaction", "input_tokens": 9_000, "output_tokens": 400},
+        {"type": "message", "input_tokens": 900, "output_tokens": 40},
+    ],
+)
+
+
+def test_a_request_that_upstream_has_changed_says_so(reader, site, address):
+    site.upstream.choose = lambda _request: SUMMED_UP.script(streamed=True)
+    session = uuid4().hex
+    body = {"model": "claude-opus-5-5", "stream": True, "messages": FIRST}
+    headers = ("X-Claude-Code-Session-Id", session)
+    assert site.call(json.dumps(body).encode(), "default", headers).status == 200
+    reader.open(f"/traces/usage/{site.find_newest_call()}")
+    reader.see("Changed by upstream: it summed up the history.")
+    reader.see("The request is shown as the client sent it.")
+    reader.open(f"/sessions/{session}.json")
+    assert '"changed_by_upstream":"summed_up"' in reader.text.replace(" ", "")
+    reader.open(address)
+    assert "Changed by upstream" not in reader.text
+
+
 def test_a_part_that_could_not_be_loaded_is_loaded_when_it_is_unfolded_again(reader, address):
     reader.open(address)
     reader.run(

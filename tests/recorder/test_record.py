@@ -307,6 +307,7 @@ def test_an_entry_of_which_nothing_more_is_known_has_no_more_fields():
         "user_profile_id",
         "container_id",
         "container_unnamed",
+        "changed_by_upstream",
     ):
         assert getattr(entry, name) is None, name
     assert entry.cache_write_1h_tokens == 0
@@ -416,6 +417,37 @@ def test_a_customer_pays_where_the_request_asks_for_it(status_code, billing):
 )
 def test_an_entry_has_the_container_that_its_code_ran_in(body, response):
     assert make(body, response).container_id == "container_1"
+
+
+EDITS = {"applied_edits": [{"type": "clear_thinking_20251015", "cleared_thinking_turns": 1}]}
+DROPPED = [{"type": "thinking_dropped", "path": "messages.1.content.0"}]
+
+
+@pytest.mark.parametrize(
+    ("body", "response"),
+    [
+        (
+            START
+            + event(
+                "message_delta",
+                delta={"stop_reason": "end_turn", "input_transformations": DROPPED},
+                usage={},
+                context_management=EDITS,
+            )
+            + STOP,
+            STREAM,
+        ),
+        (
+            json.dumps({"context_management": EDITS, "input_transformations": DROPPED}).encode(),
+            DOCUMENT,
+        ),
+    ],
+)
+def test_an_entry_says_what_upstream_has_changed_in_the_request(body, response):
+    changed = make(body, response).changed_by_upstream
+    assert changed == "cleared,dropped_thinking"
+    head = {"metadata_only": True}
+    assert make(body, response, request=None, head=head).changed_by_upstream == changed
 
 
 _CODE = {"type": "server_tool_use", "name": "bash_code_execution"}

@@ -29,6 +29,7 @@ _TURN = (
     " error_type, stop_reason, usage_source, message_count, title_text, request_class, prompt_id,"
     f" duration_ms, ttfb_ms, cost_cents, estimated_cents, {', '.join(NAMES)}, p.previous_id, p.failed_tools"
 )
+_CHANGED = "changed_by_upstream"  # which a database lacks that no newer recorder has opened yet
 _OF_SESSION = f"u.id in ({unnamed_sessions.CALLS})"
 
 
@@ -86,7 +87,8 @@ class Turn:
     """One call of a session. ``new_messages`` is how many messages its request has more than that of
     the call that it continues, or, where that is not known, of the last turn of the same agent and model
     that did not fail: None for the first one. ``failed_tools`` are the names of tools of which a new result
-    is an error. ``cents`` are the costs by component (``metering/components.py``)."""
+    is an error. ``changed_by_upstream`` is the column of that name. ``cents`` are the costs by component
+    (``metering/components.py``)."""
 
     id: int
     entry_id: str
@@ -113,6 +115,7 @@ class Turn:
     cents: dict[str, float]
     previous_id: int | None
     failed_tools: str | None
+    changed_by_upstream: str | None
     cache_break: CacheBreak | None
 
     @property
@@ -188,8 +191,9 @@ class SessionReader:
 
     def list_turns(self, session_id: str, limit: int = MAX_TURNS) -> list[Turn]:
         """Return the last turns of a session, oldest first."""
+        changed = _CHANGED if _CHANGED in list_columns(self._connection, "usage") else "null"
         rows = self._db.execute(
-            f"select {_TURN} from usage as u left join predecessors as p on p.usage_id = u.id"  # noqa: S608 - our own text
+            f"select {_TURN}, {changed} as {_CHANGED} from usage as u left join predecessors as p on p.usage_id = u.id"  # noqa: S608 - our own text
             f" where {_OF_SESSION} order by created_at desc, u.id desc limit :limit",
             unnamed_sessions.bind(session_id) | {"limit": limit},
         ).fetchall()[::-1]

@@ -105,7 +105,7 @@ def test_a_bad_limit_or_cursor_is_refused(ann, query):
 def test_a_session_has_its_agents_and_turns(ann):
     ann.record(
         call(1, message_count=1),
-        call(2, agent_id="sub", cost_cents=Decimal("0.5")),
+        call(2, agent_id="sub", cost_cents=Decimal("0.5"), changed_by_upstream="cleared,summed_up"),
         call(3, outcome="upstream_error", status_code=529, cost_cents=0, cost_items=()),
         call(4, "other"),
     )
@@ -119,9 +119,11 @@ def test_a_session_has_its_agents_and_turns(ann):
     assert [turn["outcome"] for turn in turns] == ["complete", "complete", "upstream_error"]
     assert [turn["id"] for turn in turns] == [1, 2, 3]
     assert turns[1]["agent_id"] == "sub"
+    assert [turn["changed_by_upstream"] for turn in turns] == [None, "cleared,summed_up", None]
     assert turns[0].keys() == {
         "id", "entry_id", "agent_id", "created_at", "model", "cost_cents", "outcome",
         "tools", "said_text",
+        "changed_by_upstream",
     }  # fmt: skip
 
 

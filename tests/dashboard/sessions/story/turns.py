@@ -63,6 +63,7 @@ def make_turn(number: int, minute: float | None = None, **fields: object) -> Tur
         "cents": {"cache_read": 0.5, "output": 0.5},
         "previous_id": None,
         "failed_tools": None,
+        "changed_by_upstream": None,
         "cache_break": None,
     }
     return Turn(**{**values, **fields})  # type: ignore[arg-type]

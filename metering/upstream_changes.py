@@ -1,21 +1,43 @@
 """The changes that upstream says it has made to a request before the model was given it."""
 
+from typing import Literal
+
 from metering.usage import MAX_PASSES
 from wire.block import COMPACTION
 from wire.envelope import Envelope
 from wire.json_reading import as_count
 
+# Parts of the history were left out, it was replaced by a summary, or blocks of thinking were left out.
+type Change = Literal["cleared", "summed_up", "dropped_thinking"]
+
+
+def list_changes(said: Envelope) -> list[Change]:
+    """Return what upstream has changed, nothing where the response says nothing of it."""
+    changes: list[Change] = []
+    if said.edits:
+        changes.append("cleared")
+    if any(each.text("type") == COMPACTION for each in said.usage.list_passes(MAX_PASSES)[:-1]):
+        changes.append("summed_up")
+    if said.dropped_thinking:
+        changes.append("dropped_thinking")
+    return changes
+
 
 def describe_changes(said: Envelope) -> str:
     """Return in one sentence what upstream has changed, empty where the response says nothing of it."""
-    changes = []
-    if said.edits:
-        changes.append(_describe_edits(said))
-    if any(each.text("type") == COMPACTION for each in said.usage.list_passes(MAX_PASSES)[:-1]):
-        changes.append("summed up the history")
-    if dropped := said.dropped_thinking:
-        changes.append(f"dropped {_count(dropped, 'block of thinking', 'blocks of thinking')}")
+    changes = [_describe(each, said) for each in list_changes(said)]
     return f"Changed by upstream: it {' and '.join(changes)}." if changes else ""
+
+
+def _describe(change: Change, said: Envelope) -> str:
+    match change:
+        case "cleared":
+            return _describe_edits(said)
+        case "summed_up":
+            return "summed up the history"
+        case "dropped_thinking":
+            count = said.dropped_thinking
+            return f"dropped {_count(count, 'block of thinking', 'blocks of thinking')}"
 
 
 def _describe_edits(said: Envelope) -> str:
