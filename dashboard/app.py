@@ -73,7 +73,7 @@ class CallPages:
         self._savings = SavingsPages(settings, visitors, connections)
         self._share = SharePages(settings, visitors, connections, forwarding)
         self._search = SearchPages(settings, visitors, connections)
-        self._sessions = SessionPages(settings, visitors, connections)
+        self._sessions = SessionPages(settings, visitors, connections, forwarding)
         self._traces = Traces(settings, visitors, connections, self._queries, forwarding)
         self._site = site = Site(
             settings=settings,

@@ -7,12 +7,15 @@ from typing import Any
 
 from dashboard.cache_breaks import sum_extra_cost
 from dashboard.sessions.agents import make_tree
+from dashboard.sessions.story.story import tell_story
 from dashboard.sessions.strip import DRAWING, make_strip
 from dashboard.sessions.turns import TurnLine, make_lines
+from dashboard.sessions.view import View
 from store.traces.calls.cache_breaks import BrokenCall
 from store.traces.sessions.deeds import Deeds
 from store.traces.sessions.session_reader import Agent, Session, SessionReader, Turn
 
+MOST_TURNS = 5_000  # of a story
 NO_SESSION = "There is no such session, or retention has removed its calls."
 
 
@@ -48,6 +51,17 @@ def find_reader(connection: sqlite3.Connection | None) -> SessionReader | None:
     """Return the reader of sessions, None while nothing has been recorded that it could read."""
     reader = None if connection is None else SessionReader(connection)
     return reader if reader is not None and reader.is_ready else None
+
+
+def open_view(reader: SessionReader | None, session_id: str, page: int) -> View | None:
+    """Return a page of the story of a session, or None. Raises sqlite3.Error."""
+    session = None if reader is None else reader.find(session_id)
+    if reader is None or session is None:
+        return None
+    turns = reader.list_turns(session_id, MOST_TURNS)
+    deeds = reader.read_deeds(turns)
+    story = tell_story(turns, deeds, max(session.calls - len(turns), 0))
+    return View(session=session, story=story, page=min(page, max(len(story.pages), 1)))
 
 
 def open_session(reader: SessionReader | None, session_id: str) -> Opened | None:

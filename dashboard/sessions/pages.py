@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,27 +14,32 @@ from starlette.routing import BaseRoute
 
 from dashboard import json_pages, rendering
 from dashboard.addresses import session_address
-from dashboard.call.fact import calls_address
 from dashboard.call_route import CallRoute
-from dashboard.list_arguments import format_cursor, parse_cursor, parse_limit
+from dashboard.kept_connections import KeptConnections
+from dashboard.list_arguments import format_cursor, parse_cursor, parse_limit, parse_number
+from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.documents import ListedSession, OpenedSession, SessionList
 from dashboard.sessions.opened import (
     NO_SESSION,
-    Opened,
     find_reader,
     open_session,
+    open_view,
 )
+from dashboard.sessions.view import View
 from dashboard.trace_work import TracePages
+from dashboard.visitors import Visitors
 from runtime import clock
 from runtime.errors import InvalidInputError
+from runtime.settings import Settings
 from store.control.people import Caller
-from store.traces.sessions import unnamed_sessions
 from store.traces.sessions.session_reader import Session, SessionReader
 
 PAGE_LIMIT = 50
 COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost
 JSON = ".json"
+MAX_PAGES = 10_000
+MAX_ID = 10**18 - 1
 
 type Place = tuple[str, str]  # ``ended_at`` and ``session_id`` of a session
 
@@ -51,11 +55,23 @@ class Listed:
 class SessionPages(TracePages):
     """The pages of sessions of the caller's organisation."""
 
+    def __init__(
+        self,
+        settings: Settings,
+        visitors: Visitors,
+        connections: KeptConnections,
+        forwarding: PageForwarding,
+    ) -> None:
+        super().__init__(settings, visitors, connections)
+        self._base_url = settings.base_url
+        self._forwarding = forwarding
+
     def routes(self) -> list[BaseRoute]:
         return [
             CallRoute("/sessions", self.list_page),
             CallRoute("/sessions.json", self.list_json),
             # An id is text of the client's, which may hold slashes.
+            CallRoute("/sessions/{session_id:path}/turns/{usage_id:int}", self.turn_part),
             CallRoute("/sessions/{session_id:path}", self.session_page),
         ]
 
@@ -97,15 +113,27 @@ class SessionPages(TracePages):
         """Serve a session as a page, or in JSON where its id is followed by ``.json``."""
         caller = await self._visitors.require_caller(request)
         name = request.path_params["session_id"]
+        page = parse_number(request.query_params, "page", 1, MAX_PAGES, "a number from 1 on")
 
         def respond(reader: SessionReader | None) -> Response:
-            if (found := open_session(reader, name)) is not None:
-                return _render_session(caller, found)
+            if (view := open_view(reader, name, page)) is not None:
+                return self._render(caller, view, "session.html")
             if name.endswith(JSON) and (found := open_session(reader, name.removesuffix(JSON))):
                 return json_pages.respond(OpenedSession.make(found))
             raise HTTPException(404, NO_SESSION)
 
         return await self._respond(caller, respond)
+
+    async def turn_part(self, request: Request) -> Response:
+        """Serve what a turn said and did, to be put below its line."""
+        caller = await self._visitors.require_caller(request)
+        usage_id = min(request.path_params["usage_id"], MAX_ID)
+        return self._forwarding.respond(request, caller, "turn", {"usage_id": usage_id})
+
+    def _render(self, caller: Caller, view: View, template: str) -> Response:
+        return rendering.render(
+            template, visitor=caller, headers=PRIVATE, view=view, base_url=self._base_url
+        )
 
     async def _respond(
         self, caller: Caller, respond: Callable[[SessionReader | None], Response]
@@ -115,29 +143,6 @@ class SessionPages(TracePages):
 
         Raises sqlite3.Error, and HTTPException where too many requests wait."""
         return await self._work.run(caller, lambda connection: respond(find_reader(connection)))
-
-
-def _render_session(caller: Caller, opened: Opened) -> Response:
-    session_id = opened.session.session_id
-    address = session_address(session_id)
-    return rendering.render(
-        "session.html",
-        visitor=caller,
-        headers=PRIVATE,
-        calls_address=_list_address(session_id),
-        address=address,
-        json_address=f"{address}{JSON}",
-        **opened.as_context(),
-    )
-
-
-def _list_address(session_id: str) -> str:
-    """Return the address of the calls of a session as a table."""
-    first_id = unnamed_sessions.parse_first_id(session_id)
-    if first_id is None:
-        return calls_address("session_id", session_id)
-    through = {"table": "unnamed_calls", "column": "first_id", "value": str(first_id)}
-    return calls_address("_through", orjson.dumps(through).decode())
 
 
 def _list(

@@ -4,6 +4,8 @@
 //   <div id="live" data-session="…" data-flights="1" data-noun="call">   what to follow; all but the id may lack
 //   [data-live-list="newest"] or ="oldest"   a list: its rows are told apart by data-key, or their id
 //   [data-live-part]                         what is replaced as a whole, such as figures
+//   [data-live-tree]                         a list whose rows may hold lists (in <details> or not): each row has a data-key,
+//                                            new ones go where they belong, and what is open stays open
 //   data-reload with the id                  the page is another one as soon as there is a call
 //
 // Nothing moves under the reader: rows go in by themselves only where the list begins (or, oldest first,
@@ -20,7 +22,7 @@
   const noun = place.dataset.noun || "call";
   const isNewestFirst = list?.dataset.liveList !== "oldest";
   let source = null;
-  let after = Math.max(0, ...[...(list?.children ?? [])].map((row) => Number(/^(?:turn-)?(\d+)$/.exec(row.dataset.key || row.id)?.[1] ?? 0)));
+  let after = Math.max(Number(place.dataset.after || 0), ...[...(list?.children ?? [])].map((row) => Number(/^(\d+)$/.exec(row.dataset.key || row.id)?.[1] ?? 0)));
   let fetched = null, isFetching = false, isStale = false, nextFetch = 0;
 
   // -- the switch, the bar, the calls in flight ------------------------------------------------
@@ -108,12 +110,68 @@
     }
   };
 
+  // -- a tree of lists ---------------------------------------------------------------------------
+  const listIn = (row) => row.querySelector(":scope > ol, :scope > details > ol");
+  const headIn = (row) => row.querySelector(":scope > header, :scope > details > summary");
+  // What a script has put behind a row has no key, and goes with it.
+  const removeRow = (row) => {
+    while (row.nextElementSibling && !keyOf(row.nextElementSibling)) row.nextElementSibling.remove();
+    row.remove();
+  };
+  const updateRow = (row, theirs) => {
+    const [own, their] = [row, theirs].map(listIn);
+    if (own && their) {
+      const [head, newer] = [row, theirs].map(headIn);
+      if (head && newer) {
+        if (head.textContent !== newer.textContent) head.replaceChildren(...document.importNode(newer, true).childNodes);
+        Object.assign(head.dataset, newer.dataset);
+      }
+      return mergeTree(own, their);
+    }
+    if (row.textContent === theirs.textContent && row.id === theirs.id) return 0;
+    row.before(document.importNode(theirs, true));
+    removeRow(row);
+    return 0;
+  };
+  // Makes a list like theirs, and returns how many rows are new.
+  const mergeTree = (own, theirs) => {
+    const known = new Map([...own.children].filter(keyOf).map((row) => [keyOf(row), row]));
+    let added = 0, place = null;
+    for (const their of theirs.children) {
+      const row = known.get(keyOf(their));
+      known.delete(keyOf(their));
+      if (row) {
+        added += updateRow(row, their);
+        place = [...own.children].find((each) => keyOf(each) === keyOf(their));
+        continue;
+      }
+      const fresh = document.importNode(their, true);
+      fresh.classList.add("is-new");
+      while (place?.nextElementSibling && !keyOf(place.nextElementSibling)) place = place.nextElementSibling;
+      if (place) place.after(fresh);
+      else own.prepend(fresh);
+      place = fresh;
+      added += 1;
+    }
+    known.forEach(removeRow);
+    return added;
+  };
+  const mergeTrees = (page) => {
+    const [own, theirs] = [document, page].map((each) => each.querySelector("[data-live-tree]"));
+    const added = own && theirs ? mergeTree(own, theirs) : 0;
+    if (added) said.textContent = `New ${noun}s shown`;
+  };
+
   const show = (page) => {
     if ("reload" in place.dataset) {
       if (!page.querySelector("[data-reload]")) location.reload(); // else it would reload again and again
       return;
     }
-    keepPlace(() => replaceParts(page));
+    keepPlace(() => {
+      replaceParts(page);
+      mergeTrees(page);
+    });
+    document.dispatchEvent(new CustomEvent("live:changed"));
     const count = list ? findNew(page).filter(keyOf).length : 0;
     fetched = count ? page : null;
     bar.hidden = true;

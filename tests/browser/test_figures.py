@@ -5,7 +5,15 @@ import re
 
 import pytest
 
-from metering.formats import format_bytes, format_cents, format_count, format_tokens
+from dashboard.sessions.story.money import format_some_cost
+from metering.formats import (
+    format_bytes,
+    format_call_cost,
+    format_cents,
+    format_count,
+    format_short_tokens,
+    format_tokens,
+)
 from tests.browser.example_calls import HAIKU, PHRASE, SESSION, TASK
 from tests.browser.facts import BREAK_COSTS, Facts, read_figures, read_rows
 
@@ -100,21 +108,25 @@ def test_sessions(rosa, facts, example):
 
 def test_session(rosa, facts, example):
     rosa.open(f"/sessions/{SESSION}")
-    figures = read_figures(rosa)
+    figures = dict(rosa.run(
+        "return [...document.querySelectorAll('.rail dl > div')].map((each) =>"
+        " [each.querySelector('dt').textContent, each.querySelector('dd').textContent])"
+    ))  # fmt: skip
     sums = facts.sum_calls("session_id = ?", SESSION)
-    assert figures["Cost"] == format_cents(sums["cents"])
-    assert figures["Calls"] == f"{sums['calls']} {sums['errors']} failed"
-    assert figures["Tokens out"] == format_tokens(sums["output"])
+    lede = rosa.run("return document.querySelector('.lede').textContent")
+    assert lede.startswith(f"{format_some_cost(sums['cents'])} for ")
+    assert figures["Tokens out"] == format_short_tokens(sums["output"])
     turns = facts.rows(
-        "select id, cost_cents as cents from usage where session_id = ? order by created_at, id",
+        "select id, cost_cents as cents from usage where session_id = ?"
+        " and outcome in ('complete', 'client_disconnected') order by created_at, id",
         SESSION,
     )
     lines = rosa.run(
-        "return [...document.querySelectorAll('.turn')].map((each) =>"
-        " [each.id, squeeze(each.querySelector('.cost').textContent)])"
+        "return [...document.querySelectorAll('.line[data-call]')].map((each) =>"
+        " [Number(each.dataset.call), squeeze(each.querySelector('.cost').textContent)])"
     )
-    assert lines == [[f"turn-{each['id']}", format_cents(each["cents"])] for each in turns]
-    assert rosa.run("return document.querySelectorAll('[data-broken]').length") == 3
+    assert sorted(lines) == sorted([each["id"], format_call_cost(each["cents"])] for each in turns)
+    assert rosa.run("return document.querySelectorAll('.event[id^=break]').length") == 3
     words = rosa.text
     for name, what in (
         ("lost-tool", "“mcp__maps__route” was removed"),
@@ -126,12 +138,11 @@ def test_session(rosa, facts, example):
             if each["id"] == example.ids[name]
         ]
         assert what in words
-        assert f"{format_cents(cost)} more than reading them" in words
+        assert f"{format_some_cost(cost)} more than reading them" in words
     for planted in (
-        "Bash failed",
-        "error 529",
-        "compacted to 1 message",
-        "50 min 00 s without a call",
+        "529 overloaded_error from upstream",
+        "Compacted from",
+        "50 min pause",
     ):
         assert planted in words
 

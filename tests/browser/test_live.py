@@ -9,7 +9,7 @@ from tests.browser.site import Site
 from tests.live.messages import Answer, text
 from tests.upstream import Script, SeenRequest
 
-ROWS = "return [...document.querySelectorAll('[data-live-list] > [data-key], .turns > .turn')].map((row) => row.dataset.key || row.id)"
+ROWS = "return [...document.querySelectorAll('[data-live-list] > [data-key], .story .line[data-key]')].map((row) => row.dataset.key || row.id)"
 BAR = "return document.querySelector('.live-bar:not([hidden])')?.textContent ?? ''"
 TOP = "return document.querySelectorAll('[data-live-list] > *')[arguments[0]].getBoundingClientRect().top"
 MARKUP = "<b onclick=alert(1)>bold</b>"

@@ -12,8 +12,9 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
+from dashboard.sessions.story.money import format_some_cost
 from manage.cli.main import cli
-from metering.formats import format_cents, format_count
+from metering.formats import format_count
 from runtime import clock
 from tests import ROOT
 from tests.browser.example import Example
@@ -25,7 +26,8 @@ from tests.browser.visitor import Role, Visitor
 
 MAX_STEPS = 3
 QUESTIONS: dict[str, Callable[["Walk"], None]] = {}
-_HERE = "return document.activeElement.closest('.turn')?.textContent ?? ''"
+_SHOWN = "return getComputedStyle(document.querySelector('.here .mark.bad, .here .glyph.fail'), '::before').content"
+_HERE = "return document.querySelector('.here').textContent"
 
 
 class Walk:
@@ -116,23 +118,20 @@ def _see_costliest_session(walk: Walk) -> None:
     )
     assert costs[0]["session_id"] == SESSION
     walk.open_costliest_session()
-    figures = read_figures(walk.visitor)
-    assert figures["Cost"].startswith(format_cents(costs[0]["cents"]))
+    lede = walk.visitor.run("return document.querySelector('.lede').textContent")
+    assert lede.startswith(f"{format_some_cost(costs[0]['cents'])} for ")
     more = sum(each["cents"] for each in walk.facts.rows(BREAK_COSTS, SESSION))
-    assert figures["Cache breaks"] == f"3 {format_cents(more)} more than reading"
+    assert f"three cache breaks {format_some_cost(more)}" in lede
 
 
 @answers("Its most expensive turn, and what was new in it")
 def _see_costliest_turn(walk: Walk) -> None:
     walk.open_costliest_session()
     costliest = walk.facts.row(
-        "select id, created_at, cost_cents from usage where session_id = ?"
-        " order by cost_cents desc limit 1",
+        "select id from usage where session_id = ? order by cost_cents desc limit 1",
         SESSION,
     )
-    at, cents = costliest["created_at"][11:19], format_cents(costliest["cost_cents"])
-    walk.click(f"Turn {at}: {cents}", "link")
-    walk.follow_first(f"#turn-{costliest['id']} a")
+    walk.follow_first(f".line[data-call='{costliest['id']}'] a.open")
     assert walk.visitor.path == f"/traces/usage/{costliest['id']}"
     walk.visitor.see("New in this call" if costliest["id"] != walk.example.ids["first"] else TASK)
 
@@ -140,17 +139,17 @@ def _see_costliest_turn(walk: Walk) -> None:
 @answers("Subagents against the main agent")
 def _see_agents(walk: Walk) -> None:
     walk.open_costliest_session()
-    shown = {each["Agent"]: each for each in read_rows(walk.visitor, "Agents")}
+    shown = walk.visitor.run(
+        "return [...document.querySelectorAll('.rail ul a')].map((each) => squeeze(each.textContent))"
+    )
     agents = walk.facts.rows(
         "select agent_id, count(*) as calls, sum(cost_cents) as cents from usage"
         " where session_id = ? group by 1",
         SESSION,
     )
     assert len(agents) == len(shown) == 3
-    for agent in agents:
-        name = f"Subagent {agent['agent_id']}" if agent["agent_id"] else "Main agent"
-        assert shown[name]["Calls"] == str(agent["calls"])
-        assert shown[name]["Cost"] == format_cents(agent["cents"])
+    costs = sorted(format_some_cost(agent["cents"]) for agent in agents)
+    assert sorted(line.partition("$")[1] + line.partition("$")[2] for line in shown) == costs
 
 
 @answers("Which turn broke the cache, what changed, and what it cost")
@@ -162,13 +161,13 @@ def _see_break(walk: Walk) -> None:
     line = walk.visitor.run(_HERE)
     assert "“mcp__maps__route” was removed" in line
     words = f"{format_count(first['tokens'])} tokens were written again: "
-    assert f"{words}{format_cents(first['cents'])} more than reading them" in line
+    assert f"{words}{format_some_cost(first['cents'])} more than reading them" in line
 
 
 @answers("What changed between two requests")
 def _see_changes(walk: Walk) -> None:
     walk.open_costliest_session()
-    walk.follow_first(f"#turn-{walk.example.ids['edited']} a")
+    walk.follow_first(f".line[data-call='{walk.example.ids['edited']}'] a.open")
     walk.follow("Compare with the previous call")
     changed = walk.visitor.run(
         "return [...document.querySelectorAll('del, ins')].map((each) => each.textContent)"
@@ -180,10 +179,10 @@ def _see_changes(walk: Walk) -> None:
 def _see_failure(walk: Walk) -> None:
     walk.open_costliest_session()
     walk.press("n")
-    assert "error 529" in walk.visitor.run(_HERE)
+    assert "✕" in walk.visitor.run(_SHOWN)
     with walk.visitor.page_change():
         walk.press("\ue007")
-    assert walk.visitor.path == walk.example.call("overloaded")
+    assert walk.visitor.path.startswith("/traces/usage/")
 
 
 @answers("Why calls failed, when, and how near the limits we are")
@@ -249,7 +248,7 @@ def _see_phrase(walk: Walk) -> None:
 def _see_context(walk: Walk) -> None:
     walk.open_costliest_session()
     call = walk.example.ids["lost-tool"]
-    walk.follow_first(f"#turn-{call} a")
+    walk.follow_first(f".line[data-call='{call}'] a.open")
     walk.follow("What fills the prompt")
     size = walk.facts.value("select request_body_length from usage where id = ?", call)
     shown = [

@@ -1,38 +1,52 @@
-"""The keys of a session's page: they stop where something is, and say where nothing more is."""
+"""The keys of a session's page: they go through what is folded, and say where nothing more is."""
 
 from tests.browser.example_calls import SESSION
 
-_HERE = "return document.activeElement.closest('.turn')?.textContent ?? ''"
-_SAID = "return document.querySelector('[role=status].no-further').textContent"
-_FAILED = "return document.querySelectorAll('.turn[data-failed]').length"
+_HERE = "return document.querySelector('.here')?.textContent ?? ''"
+_SAID = "return document.getElementById('said').textContent"
+_FAILED = "return document.querySelectorAll('.line.failed, .event.bad').length"
+_SEEN = "return document.querySelector('.here').getClientRects().length > 0"
 
 
-def test_n_stops_at_calls_and_tools_that_failed_and_says_when_there_is_no_further_one(
-    rosa, example
-):
+def test_n_goes_round_all_that_failed_and_opens_what_it_is_in(rosa, example):
     rosa.open(f"/sessions/{SESSION}")
+    count = rosa.run(_FAILED)
     stops = []
-    for _ in range(rosa.run(_FAILED)):
+    for _ in range(count):
         rosa.press("n")
         stops.append(rosa.run(_HERE))
+        assert rosa.run(_SEEN)
         assert rosa.run(_SAID) == ""
-    assert all("error" in stop or "failed" in stop for stop in stops), stops
-    assert any("Bash failed" in stop and "error" not in stop for stop in stops)
+    assert len(set(stops)) == count
     rosa.press("n")
-    assert rosa.run(_SAID) == "No further failed turn"
-    assert rosa.run(_HERE) == stops[-1], "the focus stays where it was"
-    rosa.press("k")
-    assert rosa.run(_SAID) == ""
-    assert rosa.run(_HERE) != stops[-1]
+    assert rosa.run(_HERE) == stops[0], "after the last one comes the first"
 
 
 def test_the_other_keys_say_where_a_session_begins_and_ends(rosa, example):
     rosa.open(f"/sessions/{example.unnamed}")
     rosa.press("b")
-    assert rosa.run(_SAID) == "No further cache break"
-    rosa.press("k")
+    assert rosa.run(_SAID) == "No cache break"
+    rosa.press("j")
     rosa.press("k")
     assert rosa.run(_SAID) == "No earlier turn"
-    for _ in range(rosa.run("return document.querySelectorAll('.turn').length")):
+    for _ in range(rosa.run("return document.querySelectorAll('.line[data-turn]').length")):
         rosa.press("j")
     assert rosa.run(_SAID) == "No further turn"
+
+
+def test_o_unfolds_a_turn_where_it_stands(rosa, example):
+    rosa.open(f"/sessions/{SESSION}")
+    while not rosa.run("return document.querySelector('.here')?.matches('.line[data-call]')"):
+        rosa.press("j")
+    rosa.press("o")
+    rosa.see("Open call")
+    rosa.press("o")
+    assert rosa.run("return document.querySelectorAll('.turn-body').length") == 0
+
+
+def test_unfold_all_opens_every_fold_and_subagent(rosa, example):
+    rosa.open(f"/sessions/{SESSION}")
+    rosa.click("Unfold all", "button")
+    assert rosa.run("return document.querySelectorAll('.story details:not([open])').length") == 0
+    rosa.click("Fold all", "button")
+    assert rosa.run("return document.querySelectorAll('.story details[open]').length") == 0

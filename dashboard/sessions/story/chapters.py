@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import ClassVar
 
 from dashboard.sessions.story.events import Event, make_events
 from dashboard.sessions.story.lines import (
@@ -31,6 +32,8 @@ class Fold:
     lines: tuple[Line, ...]
     counts: str
     names: str
+
+    shape: ClassVar = "fold"
 
     @property
     def verb(self) -> str:
@@ -77,6 +80,8 @@ class Thread:
     steps: tuple[Step, ...]
     depth: int
     given_tokens: int | None
+
+    shape: ClassVar = "thread"
 
     @property
     def turns(self) -> list[Step]:

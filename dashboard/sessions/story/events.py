@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from dashboard.cache_breaks import describe_cause
 from dashboard.formats import outcome_label
@@ -42,6 +42,8 @@ class Event:
     price: str = ""
     link: str = ""
     number: int | None = None
+
+    shape: ClassVar = "event"
 
     @property
     def words(self) -> str:
@@ -129,7 +131,7 @@ def _find_failure(step: Step, after: Sequence[Step]) -> Event | None:
         kind="fail",
         step=step,
         runs=(Run(name, is_bold=True), Run(f"{source}{_tell_retry(step, after)} {billed}")),
-        price=format_call_cost(turn.cost_cents),
+        price=format_some_cost(turn.cost_cents),
         link="Open",
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
+from typing import ClassVar, Literal
 
 from dashboard.formats import outcome_mark
 from dashboard.sessions.story.steps import Step
@@ -14,7 +14,7 @@ from store.traces.calls.tool_uses import StoredUse
 DEAR = 4  # times the median of a session's turns makes a cost bold
 FILE, FOLDER, SEARCHES = "Read", "LS", frozenset({"Grep", "Glob"})
 SUBAGENT_TOOLS = frozenset({"Task", "Agent"})
-_SIDE_CALL = "Beside"
+_SIDE_CALL = "Side call"
 
 type LineKind = Literal["tool", "says", "answer", "side"]
 
@@ -29,6 +29,8 @@ class Line:
     problem: str
     remark: str
     is_dear: bool
+
+    shape: ClassVar = "line"
 
     @property
     def is_failed(self) -> bool:

@@ -3,9 +3,10 @@
 Places along the map are in per cent of its width, heights in pixels from above.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from dashboard.drawing import find_cut
 from dashboard.sessions.story.chapters import Thread
 from dashboard.sessions.story.money import format_some_cost
 from dashboard.sessions.story.steps import Step, sum_cents
@@ -16,8 +17,7 @@ from metering.formats import format_short_tokens
 MAX_BARS = 240
 TOP, GROUND = 16.0, 78.0
 _SMALLEST = 0.8  # pixels of what cost something
-_HEADROOM = 1.1  # the scale ends a tenth above the percentile
-_PERCENTILE = 0.97
+_VALUE_ROOM = 3.5  # per cent of the width that a value takes
 _GAP = 0.08  # of a bar's place, on each side
 
 
@@ -82,6 +82,14 @@ class Mark:
     is_left: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The value of a bar that is cut off, above it."""
+
+    x: float
+    words: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
     """The drawing. ``turns`` is how many it has, ``first`` the number of the first of them."""
@@ -89,6 +97,7 @@ class Map:
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
     stretches: tuple[Stretch, ...]
+    values: tuple[Value, ...]
     turns: int
     first: int
 
@@ -99,32 +108,31 @@ def make_map(story: Story, labels: dict[int, str]) -> Map:
     size = -(-len(steps) // MAX_BARS) or 1
     groups = [tuple(steps[start : start + size]) for start in range(0, len(steps), size)]
     costs = [sum_cents(group) for group in groups]
-    most = find_scale(costs)
+    most = find_cut(costs)
     width = 100 / (len(groups) or 1)
+    compacted = {event.step.id for event in story.events if event.kind == "compact"}
     place = {step.id: place for place, step in enumerate(steps)}
     bars = tuple(
-        _make_bar(group, index * width, width, most, labels) for index, group in enumerate(groups)
+        _make_bar(group, index * width, width, most, labels, compacted)
+        for index, group in enumerate(groups)
     )
     return Map(
         bars=bars,
         marks=_mark_prompts(story, place, width / size),
         stretches=tuple(_stretch(each, place, width / size) for each in story.threads),
+        values=_list_values(bars),
         turns=len(steps),
         first=steps[0].number or 1 if steps else 1,
     )
 
 
-def find_scale(costs: Sequence[float]) -> float:
-    """Return the cost at the upper end of the scale: a tenth above the 97th percentile, or the most."""
-    if not costs:
-        return 0.0
-    ordered = sorted(costs)
-    percentile = ordered[min(int(_PERCENTILE * len(ordered)), len(ordered) - 1)]
-    return min(_HEADROOM * percentile, ordered[-1]) or ordered[-1]
-
-
 def _make_bar(
-    group: tuple[Step, ...], x: float, width: float, most: float, labels: dict[int, str]
+    group: tuple[Step, ...],
+    x: float,
+    width: float,
+    most: float,
+    labels: dict[int, str],
+    compacted: Collection[int],
 ) -> Bar:
     cents = sum_cents(group)
     is_cut = cents > most
@@ -137,7 +145,7 @@ def _make_bar(
         value=format_some_cost(cents) if is_cut else "",
         has_failure=any(step.failures for step in group),
         has_break=any(step.turn.cache_break is not None for step in group),
-        has_compaction=any(step.is_compaction for step in group),
+        has_compaction=any(step.id in compacted for step in group),
     )
 
 
@@ -171,6 +179,16 @@ def _mark_prompts(story: Story, place: dict[int, int], width: float) -> tuple[Ma
         x = place[first.id] * width
         marks.append(Mark(chapter.number, x, is_left=x > 97))
     return tuple(_thin(marks))
+
+
+def _list_values(bars: Sequence[Bar]) -> tuple[Value, ...]:
+    """Return the values of bars that are cut off, without those for which there is no room."""
+    values: list[Value] = []
+    for bar in bars:
+        x = min(max(bar.middle, _VALUE_ROOM / 2), 100 - _VALUE_ROOM / 2)
+        if bar.value and (not values or x - values[-1].x >= _VALUE_ROOM):
+            values.append(Value(x, bar.value))
+    return tuple(values)
 
 
 def _thin(marks: Sequence[Mark]) -> list[Mark]:

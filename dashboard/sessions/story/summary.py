@@ -74,7 +74,7 @@ def list_paid_for(steps: Sequence[Step]) -> list[PaidFor]:
 
 
 def list_agents(story: Story) -> list[AgentSum]:
-    """Return the sums of the main agent, and of each subagent with its own subagents."""
+    """Return the sums of the main agent and of each subagent, without its own subagents."""
     threads = story.threads
     main = [step for step in story.turns if step.agent_id is None]
     own = AgentSum(
@@ -84,7 +84,12 @@ def list_agents(story: Story) -> list[AgentSum]:
         cents=sum_cents(step for step in story.steps if step.agent_id is None),
     )
     subagents = [
-        AgentSum(thread=place, name=each.kind, turns=len(each.turns), cents=each.cents)
+        AgentSum(
+            thread=place,
+            name=each.kind,
+            turns=sum(step.agent_id == each.agent_id for step in each.turns),
+            cents=sum_cents(step for step in each.steps if step.agent_id == each.agent_id),
+        )
         for place, each in enumerate(threads, 1)
     ]
     return [own, *subagents] if main else subagents

@@ -9,6 +9,7 @@ import pytest
 
 from store.traces.paths import trace_path
 from tests.conversations.sessions import assistant, conversation, request, text, user
+from tests.dashboard.pages import words_of
 from tests.recorder.conversations import Recording
 from tests.recorder.test_threads import Client, nothing_read, turn
 
@@ -54,13 +55,13 @@ def test_a_break_is_in_the_list_the_session_and_the_page_of_the_call(ann, cid, r
     assert found["extra_cost_cents"] == pytest.approx(found["tokens"] * (3.75 - 0.30) / 10_000)
     assert found["extra_cost_cents"] <= cents
     page = ann.get("/sessions/s1").text
-    assert page.count("data-broken") == 1
-    assert page.count('class="broken"') == 1
+    assert page.count('id="break-3"') == 1
+    assert page.count('<path class="break"') == 1, "the mark in the map"
     said = "message 1: “British” became “&lt;b&gt;American&lt;/b&gt;”."
     cost = f"{found['tokens']:,} tokens were written again: $"
     for text_ in (page, ann.get("/traces/usage/3").text):
         assert said in text_
-        assert cost in text_
+        assert cost in words_of(text_)
     assert "Measured by billed tokens" in ann.get("/traces/usage/3").text
     assert "Measured by billed tokens" not in ann.get("/traces/usage/2").text
     assert cid.get("/sessions/s1.json").status_code == 404
@@ -80,7 +81,7 @@ def test_calls_without_a_session_id_that_continue_one_another_are_a_session(ann,
     ((cents,),) = read(recording, "select sum(cost_cents) from usage where id <= 3")
     assert opened["cost_cents"] == pytest.approx(cents)
     page = ann.get("/sessions/unnamed-1").text
-    assert "An unnamed session" in page
+    assert "The client sends no session id" in page
     (table,) = set(re.findall(r'href="(/traces/usage\?_through=[^"]+)"', page))
     assert "unnamed_calls" in table
     call = ann.get("/traces/usage/2").text
@@ -128,17 +129,16 @@ def test_the_overview_counts_an_unnamed_session_by_its_name(ann, cid, recording)
     assert "unnamed-1" not in cid.get(f"/overview?{span}&by=session").text
 
 
-def test_the_tools_that_failed_are_named_at_the_turn_that_sent_their_results(ann, recording):
+def test_a_tool_that_failed_is_marked_at_the_turn_that_used_it(ann, recording):
     messages = [user(text(LOG)), USED, FAILED]
     recording.send(request(*messages[:1]))
     recording.send(request(*messages))
     recording.send(request(*messages, assistant(text("I see.")), user(text("Go on."))))
     page = ann.get("/sessions/s1").text
-    lines = re.findall(r'<li id="turn-\d+".*?</li>', page, re.S)
-    assert ["Bash failed" in line for line in lines] == [False, True, False]
-    assert ["data-failed" in line for line in lines] == [False, True, False]
-    assert page.count('class="failed"') == 1, "the mark in the strip"
-    assert "failed call or tool" in page
+    lines = re.findall(r'<li class="line.*?</li>', page, re.S)
+    assert ["data-failed" in line for line in lines] == [True, False, False]
+    assert page.count('<path class="fail"') == 1, "the mark in the map"
+    assert "One tool failed." in page
 
 
 def test_a_compaction_is_marked_as_one_and_not_as_a_break(ann, recording):
@@ -147,9 +147,9 @@ def test_a_compaction_is_marked_as_one_and_not_as_a_break(ann, recording):
     summary = "This session is being continued from a previous conversation. It was on ships."
     recording.send(request(user(text(summary))))
     page = ann.get("/sessions/s1").text
-    assert "compacted to 1 message" in page
-    assert page.count('class="compacted"') == 1
-    assert "data-broken" not in page
+    assert "Compacted from" in page
+    assert page.count('id="compact-3"') == 1
+    assert 'id="break-' not in page
     assert ann.get("/sessions/s1.json").json()["cache_breaks"] == []
 
 

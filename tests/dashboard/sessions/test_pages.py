@@ -8,10 +8,11 @@ from decimal import Decimal
 
 import pytest
 
+from dashboard.sessions import opened
+from dashboard.sessions.story import story
 from metering.tool_results import ToolResult
 from metering.tool_uses import ToolUse
 from runtime import clock
-from store.traces.sessions.session_reader import SessionReader
 from tests.dashboard.pages import words_of
 
 HOUR = "2026-03-01T10:"
@@ -24,8 +25,14 @@ def call(minute, session="a", **changes):
 
 def lines(page):
     """The turns of a page as text."""
-    found = re.findall(r'<li id="turn-\d+".*?</li>', page.text, re.S)
+    found = re.findall(r'<li class="line.*?</li>', page.text, re.S)
     return [words_of(line) for line in found]
+
+
+def events(page):
+    """The lines between the turns of a page as text."""
+    found = re.findall(r'<li class="event.*?</li>', page.text, re.S)
+    return [words_of(event) for event in found]
 
 
 def test_before_the_first_session_the_list_says_what_to_do(ann):
@@ -156,45 +163,73 @@ def test_a_session_says_what_was_asked_and_done(ann):
         assert db.execute("select prompts from sessions").fetchone() == (2,)
 
 
-def test_a_turn_says_what_it_added(ann):
+def test_a_session_is_told_by_its_prompts(ann):
     ann.record(
-        call(1, message_count=1, title_text="Mend the test", cache_creation_input_tokens=1997),
-        call(2, message_count=3, title_text="Mend the test", cache_creation_input_tokens=0),
-        call(3, message_count=5, outcome="upstream_error", status_code=529, title_text="Now this"),
-        call(4, message_count=5, title_text="Now this", cache_creation_input_tokens=0),
-        call(10, message_count=1, title_text="Go on", cache_creation_input_tokens=0),
-        call(11, message_count=1, agent_id="sub", cache_creation_input_tokens=0),
+        call(1, message_count=1, title_text="Mend the test", said_text="I look at it."),
+        call(2, message_count=3, title_text="Mend the test", said_text="Mended."),
+        call(3, message_count=5, outcome="upstream_error", status_code=529, title_text="Now this",
+             error_type="overloaded_error", cost_cents=0, cost_items=()),
+        call(4, message_count=5, title_text="Now this", said_text="Done."),
+        call(10, agent_id="sub", title_text="Find all callers", said_text="Two."),
+    )  # fmt: skip
+    page = ann.get("/sessions/a")
+    first, second, again, sub = lines(page)
+    assert (first.split()[:2], first.split()[3:]) == (
+        ["1", "10:01:00"],
+        ["I", "look", "at", "it.", "1.0", "s", "$0.013"],
     )
-    page = ann.get("/sessions/a")
-    first, second, failed, again, compacted, sub = lines(page)
-    assert "Mend the test 1 message, 1,997 tokens written to cache" in first
-    assert "+2 messages" in second
-    assert "Mend the test" not in second
-    assert "error 529" in failed
-    assert "+2 messages" in again, "a call that failed is not what the next one goes on from"
-    assert "Go on compacted to 1 message" in compacted
-    assert "1 message, subagent" in sub
-    assert "6 min 00 s without a call" in page.text
-    assert page.text.count("data-failed") == 1
+    assert "Says" in page.text
+    assert second.split()[2] == "Answer"
+    assert "Done." in again
+    assert sub.split()[0] == "4"
+    failure, pause = events(page)
+    assert failure.startswith(
+        "529 overloaded_error from upstream; the client waited 59.0 s and sent turn 3"
+    )
+    assert pause == "6 min pause"
+    assert page.text.count('class="prompt"') == 2
+    assert "Find all callers" in page.text
+    assert (
+        "$0.050 for 2 prompts in 4 turns. Of it, a subagent $0.013. One call failed."
+        in words_of(page.text)
+    )
 
 
-@pytest.mark.parametrize(
-    "title", [{"request_class": "auxiliary"}, {"request_model": "claude-haiku-4-5"}]
-)
-def test_the_first_turn_after_a_request_for_a_title_is_not_without_new_messages(ann, title):
-    ann.record(call(1, message_count=1) | title, call(2, message_count=1), call(3, message_count=3))
-    _, first, second = lines(ann.get("/sessions/a"))
-    assert "no new messages" not in first
-    assert "1 message" in first
-    assert "+2 messages" in second
+def test_where_no_text_is_kept_a_line_has_tokens(ann):
+    ann.record(call(1, output_tokens=318))
+    assert "Answer 318 tokens of output" in lines(ann.get("/sessions/a"))[0]
 
 
-def test_a_long_session_lists_its_last_turns(ann, monkeypatch):
+def test_of_a_very_long_session_the_last_turns_are_told(ann, monkeypatch):
     ann.record(*(call(minute) for minute in range(8)))
-    monkeypatch.setattr(SessionReader.list_turns, "__defaults__", (3,))
+    monkeypatch.setattr(opened, "MOST_TURNS", 3)
     page = ann.get("/sessions/a")
-    assert "Only the last 3 turns are listed" in page.text
+    assert "The first 5 calls are not told here" in page.text
     assert [line.split()[0] for line in lines(page)] == ["6", "7", "8"]
+
+
+def test_a_long_story_has_parts_and_the_map_has_all(ann, monkeypatch):
+    monkeypatch.setattr(story, "PAGE_TURNS", 2)
+    ann.record(*(call(minute, prompt_id=f"p{minute // 2}") for minute in range(6)))
+    first, last = ann.get("/sessions/a"), ann.get("/sessions/a?page=3")
+    assert [line.split()[0] for line in lines(first)] == ["1", "2"]
+    assert [line.split()[0] for line in lines(last)] == ["5", "6"]
+    for page in (first, last):
+        assert page.text.count("data-n=") == 6
+    assert 'href="/sessions/a?page=3#t5"' in first.text
+    assert 'href="#t5"' in last.text
+    assert ann.get("/sessions/a?page=9").text == last.text
+    assert ann.get("/sessions/a?page=x").status_code == 400
+
+
+def test_a_turn_unfolds_where_it_stands(ann, cid):
+    ann.record(call(1))
+    part = ann.get("/sessions/a/turns/1")
+    assert part.status_code == 200
+    assert "<html" not in part.text
+    assert 'href="/traces/usage/1"' in part.text
+    assert ann.get("/sessions/a/turns/2").status_code == 404
+    assert cid.get("/sessions/a/turns/1").status_code == 404
 
 
 @pytest.mark.parametrize("name", ["a b/c?d", "<b>x</b>", "é.json", "\u202eabc"])
@@ -202,10 +237,10 @@ def test_any_id_has_a_page(ann, name):
     ann.record(call(1, name))
     page = ann.get("/sessions")
     (address,) = re.findall(r'href="(/sessions/[^"]+)"', page.text)
-    opened = ann.get(address)
-    assert opened.status_code == 200
-    assert "<b>x</b>" not in opened.text
-    assert "\u202e" not in opened.text
+    told = ann.get(address)
+    assert told.status_code == 200
+    assert "<b>x</b>" not in told.text
+    assert "\u202e" not in told.text
     assert ann.get(f"{address}.json").json()["session_id"] == name
 
 

@@ -1,0 +1,285 @@
+"""A session as its page shows it: the story with addresses, sums and words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import orjson
+
+from dashboard.addresses import call_address, session_address
+from dashboard.call.fact import calls_address
+from dashboard.sessions.story.chapters import Chapter, Fold, Item, Thread
+from dashboard.sessions.story.events import Event, Run
+from dashboard.sessions.story.lines import Line
+from dashboard.sessions.story.map import Map, make_map
+from dashboard.sessions.story.money import format_some_cost
+from dashboard.sessions.story.steps import Step
+from dashboard.sessions.story.story import Story
+from dashboard.sessions.story.summary import (
+    AgentSum,
+    PaidFor,
+    list_agents,
+    list_paid_for,
+    make_lede,
+)
+from runtime import clock
+from store.traces.sessions import unnamed_sessions
+from store.traces.sessions.session_reader import Session
+
+MOST_AGENTS, MOST_PROMPTS = 12, 20  # beside the story
+_PART_WORDS = {"read": "reads", "write": "writes", "input": "input", "output": "output"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jump:
+    """A link to the first of some lines. ``key`` goes to the next, empty for none."""
+
+    kind: str
+    count: int
+    words: str
+    address: str
+    key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """One page of the story of a session. ``page`` counts from 1 on."""
+
+    session: Session
+    story: Story
+    page: int
+
+    part_words = _PART_WORDS
+
+    @cached_property
+    def address(self) -> str:
+        """Return the address of the session."""
+        return session_address(self.session.session_id)
+
+    @cached_property
+    def sql_address(self) -> str:
+        """Return the address of the calls as rows."""
+        return list_address(self.session.session_id)
+
+    @property
+    def pages(self) -> int:
+        """Return how many pages the story has."""
+        return len(self.story.pages)
+
+    @property
+    def chapters(self) -> Sequence[Chapter]:
+        """Return what this page tells."""
+        return self.story.pages[self.page - 1] if self.story.pages else ()
+
+    @cached_property
+    def map(self) -> Map:
+        """Return the map of all turns."""
+        labels = {line.step.id: line.label for line in _list_lines(self.story.chapters)}
+        for event in self.story.events:
+            if event.number is not None:
+                labels[event.step.id] = "Compaction"
+        return make_map(self.story, labels)
+
+    @cached_property
+    def lede(self) -> list[Run]:
+        """Return the first sentences."""
+        return make_lede(self.session, self.story)
+
+    @cached_property
+    def paid_for(self) -> list[PaidFor]:
+        """Return what the parts of the tokens cost."""
+        return list_paid_for(self.story.steps)
+
+    @cached_property
+    def _agents(self) -> list[AgentSum]:
+        return list_agents(self.story)
+
+    @property
+    def agents(self) -> list[AgentSum]:
+        """Return the first agents."""
+        return self._agents[:MOST_AGENTS]
+
+    @property
+    def more_agents(self) -> int:
+        """Return how many agents are not among the first."""
+        return max(len(self._agents) - MOST_AGENTS, 0)
+
+    @property
+    def main_chapters(self) -> list[Chapter]:
+        """Return the prompts that are listed beside the story: of many the most expensive, in their order."""
+        dearest = sorted(self.story.chapters, key=lambda each: -each.cents)[:MOST_PROMPTS]
+        return sorted(dearest, key=lambda each: each.number)
+
+    @property
+    def prompts_heading(self) -> str:
+        """Return the heading of that list."""
+        count = len(self.story.chapters)
+        return "Prompts" if count <= MOST_PROMPTS else f"{MOST_PROMPTS} of {count} prompts"
+
+    @property
+    def waited_ms(self) -> float:
+        """Return how long the calls took together."""
+        return sum(step.turn.duration_ms or 0 for step in self.story.steps)
+
+    @property
+    def last_id(self) -> int:
+        """Return the highest row id."""
+        return max((step.id for step in self.story.steps), default=0)
+
+    @property
+    def facts(self) -> list[str]:
+        """Return the client and its models, the most expensive first."""
+        cents: dict[str, float] = {}
+        for step in self.story.steps:
+            if step.turn.model:
+                cents[step.turn.model] = cents.get(step.turn.model, 0.0) + step.cents
+        models = sorted(cents, key=lambda model: -cents[model])
+        return [
+            words
+            for words in (self.session.client or "", ", ".join(map(self.shorten, models)))
+            if words
+        ]
+
+    @property
+    def when(self) -> str:
+        """Return from when to when, in UTC."""
+        started = clock.parse_instant(self.session.started_at)
+        return format_span(started, clock.parse_instant(self.session.ended_at))
+
+    @property
+    def jumps(self) -> list[Jump]:
+        """Return links to the first failure, break, compaction and subagent, of those that there are."""
+        lines = _list_lines(self.story.chapters)
+        failed = [line.step for line in lines if line.is_failed]
+        events, threads = self.story.events, self.story.threads
+        failures = sum(step.failures + step.is_failed for step in self.story.steps)
+        jumps = []
+        if failures:
+            events_failed = [event for event in events if event.kind == "fail"]
+            jumps.append(Jump(
+                kind="fail", count=failures, words="failed", key="n",
+                address=self.turn_address(failed[0]) if failed
+                else self.event_place(events_failed[0]),
+            ))  # fmt: skip
+        for kind, noun, key in (("break", "cache break", "b"), ("compact", "compaction", "")):
+            found = [event for event in events if event.kind == kind]
+            if found:
+                words = noun if len(found) == 1 else f"{noun}s"
+                jumps.append(
+                    Jump(
+                        kind=kind,
+                        count=len(found),
+                        words=words,
+                        key=key,
+                        address=self.event_place(found[0]),
+                    )
+                )
+        if threads:
+            words = "subagent" if len(threads) == 1 else "subagents"
+            place = self._find_place(threads[0].steps[0], "agent-1")
+            jumps.append(Jump(kind="thread", count=len(threads), words=words, address=place))
+        return jumps
+
+    @cached_property
+    def _threads(self) -> dict[str, int]:
+        return {thread.agent_id: n for n, thread in enumerate(self.story.threads, 1)}
+
+    @cached_property
+    def _page_of(self) -> dict[int, int]:
+        return {
+            step.id: number
+            for number, chapters in enumerate(self.story.pages, 1)
+            for chapter in chapters
+            for step in chapter.steps
+        }
+
+    def find_thread(self, agent_id: str) -> int:
+        """Return the number of a subagent, from 1 on."""
+        return self._threads[agent_id]
+
+    def call_address(self, step: Step) -> str:
+        """Return the address of a call."""
+        return call_address(step.id)
+
+    def event_address(self, event: Event) -> str:
+        """Return the address of what an event is about."""
+        return call_address(event.step.id)
+
+    def event_place(self, event: Event) -> str:
+        """Return the address of the line of an event."""
+        return self._find_place(event.step, f"{event.kind}-{event.step.id}")
+
+    def turn_address(self, step: Step) -> str:
+        """Return the address of the line of a turn."""
+        if step.is_compaction:
+            return self._find_place(step, f"compact-{step.id}")
+        return self._find_place(step, f"t{step.number}")
+
+    def chapter_address(self, chapter: Chapter) -> str:
+        """Return the address of a prompt."""
+        return self._find_place(chapter.steps[0], f"p{chapter.number}")
+
+    def agent_address(self, agent: AgentSum) -> str:
+        """Return the address of what an agent did."""
+        if not agent.thread:
+            return self.chapter_address(self.story.chapters[0])
+        thread = self.story.threads[agent.thread - 1]
+        return self._find_place(thread.steps[0], f"agent-{agent.thread}")
+
+    def page_address(self, number: int) -> str:
+        """Return the address of a page of the story."""
+        return self.address if number == 1 else f"{self.address}?page={number}"
+
+    def rows_address(self, ending: str) -> str:
+        """Return the address of a download of the calls as rows."""
+        path, _, query = self.sql_address.partition("?")
+        stream = "&_stream=1" if ending == "csv" else ""
+        return f"{path}.{ending}?{query}{stream}"
+
+    def cost(self, cents: float | None) -> str:
+        """Return what some calls cost."""
+        return format_some_cost(cents)
+
+    @staticmethod
+    def shorten(model: str) -> str:
+        """Return a model without the name of its family and its date."""
+        name, _, day = model.removeprefix("claude-").rpartition("-")
+        return name if name and len(day) == 8 and day.isdigit() else model.removeprefix("claude-")
+
+    def _find_place(self, step: Step, anchor: str) -> str:
+        number = self._page_of.get(step.id, self.page)
+        return f"#{anchor}" if number == self.page else f"{self.page_address(number)}#{anchor}"
+
+
+def list_address(session_id: str) -> str:
+    """Return the address of the calls of a session as a table."""
+    first_id = unnamed_sessions.parse_first_id(session_id)
+    if first_id is None:
+        return calls_address("session_id", session_id)
+    through = {"table": "unnamed_calls", "column": "first_id", "value": str(first_id)}
+    return calls_address("_through", orjson.dumps(through).decode())
+
+
+def format_span(started: datetime, ended: datetime) -> str:
+    """Return from when to when: ``Mon 23 Nov, 14:02 to 15:19 UTC``, with years where they are another."""
+    day = "%a %-d %b" if started.year == clock.now().year else "%a %-d %b %Y"
+    if started.date() == ended.date():
+        return f"{started:{day}}, {started:%H:%M} to {ended:%H:%M} UTC"
+    return f"{started:{day}}, {started:%H:%M} to {ended:{day}}, {ended:%H:%M} UTC"
+
+
+def _list_lines(chapters: Sequence[Chapter]) -> list[Line]:
+    return [line for chapter in chapters for line in _find_lines(chapter.items)]
+
+
+def _find_lines(items: Sequence[Item]) -> list[Line]:
+    lines: list[Line] = []
+    for item in items:
+        if isinstance(item, Line):
+            lines.append(item)
+        elif isinstance(item, Fold):
+            lines += item.lines
+        elif isinstance(item, Thread):
+            lines += _find_lines(item.items)
+    return lines
