@@ -57,7 +57,7 @@ def pages(count: int) -> Mapping[str, str]:
         "overview by session, 30 days": "/overview?span=30d&by=session",
         "newest traces": "/traces/usage",
         "sessions": "/sessions",
-        "one trace": f"/traces/usage/{count // 2}",
+        "one trace": f"/calls/{count // 2}",
         "savings of 90 days": "/savings?span=90d",
     }
 
@@ -102,7 +102,7 @@ def make_page(
 
 def measure_long_session(large: Visitor, last_id: int, rounds: int) -> Iterator[Figure]:
     """Time the pages of a long session and of its last call."""
-    address = f"/traces/usage/{last_id}"
+    address = f"/calls/{last_id}"
     compared = f"/traces/usage/{last_id - 1}/compare/{last_id}"
     for name, path, target in (
         ("session", f"/sessions/{SESSION}", SESSION_TARGET_MS),

@@ -31,8 +31,18 @@ def sign_in_address(next_path: str, provider: str | None = None) -> str:
     return address if here == HOME else f"{address}?next={quote(here, safe='/')}"
 
 
-def call_address(usage_id: int) -> str:
-    """Return the address of the page of a call."""
+def call_address(usage_id: int, tab: str = "") -> str:
+    """Return the address of the page of a call, or of one of its tabs."""
+    return f"/calls/{usage_id}/{tab}" if tab else f"/calls/{usage_id}"
+
+
+def entry_address(entry_id: str) -> str:
+    """Return the address of the page of a call by the id of its entry."""
+    return f"/calls/{quote(entry_id.encode('utf-8', 'replace'), safe='')}"
+
+
+def row_address(usage_id: int) -> str:
+    """Return the address of the row of a call, below which are its bodies and its other pages."""
     return f"/traces/usage/{usage_id}"
 
 

@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 from dashboard import rendering
 from dashboard.budgets.deliveries import BudgetDeliveries
 from dashboard.budgets.webhook_client import WebhookClient
+from dashboard.calls.call_pages import CallTabPages
 from dashboard.context.pages import ContextPages
 from dashboard.export.pages import SharePages
 from dashboard.help.pages import HelpPages
@@ -63,6 +64,7 @@ class CallPages:
         sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
         self._queries = QueryProxy(Path(sockets) if sockets else None, settings.query_processes)
         forwarding = PageForwarding(settings, visitors, self._queries)
+        self._call_tabs = CallTabPages(settings, visitors, connections, forwarding)
         self._context = ContextPages(visitors, forwarding)
         self._home = HomePages(settings, visitors, connections)
         self._overview = OverviewPages(settings, visitors, connections)
@@ -98,6 +100,7 @@ class CallPages:
             *self._search.routes(),
             *self._added,
             *self._sessions.routes(),
+            *self._call_tabs.routes(),
             *self._traces.routes(),
             Route("/favicon.ico", _serve_icon),
             Mount("/static", StaticFiles(directory=HERE / "static")),

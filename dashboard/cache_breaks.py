@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from conversations.savings.breaks import EXPIRED, HOUR_S
+from conversations.savings.kinds import CACHE_BREAK, IDLE_GAP, LONG_GAP
 from metering.formats import format_cents, format_count
 from runtime.safe_text import reveal
 from store.traces.calls.cache_breaks import BrokenCall, CacheBreak
@@ -18,13 +20,15 @@ _FOUND_BY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """The break of a call, with the row id of the call before, None where that is gone."""
+    """The break of a call, with the row id of the call before, None where that is gone. ``advice`` is what
+    would have avoided it."""
 
     found: CacheBreak
     previous_id: int | None
     cause: str
     cost: str
     search: str
+    advice: str
 
 
 def open_break(call: Call) -> Broken | None:
@@ -38,7 +42,14 @@ def open_break(call: Call) -> Broken | None:
         cause=describe_cause(found),
         cost=describe_cost(found, call.entry.tokens.cache_creation_input_tokens),
         search=_FOUND_BY.get(found.found_by, ""),
+        advice=_advise(found),
     )
+
+
+def _advise(found: CacheBreak) -> str:
+    if found.cause == EXPIRED:
+        return (IDLE_GAP if found.gap_ms <= 1000 * HOUR_S else LONG_GAP).remedy
+    return CACHE_BREAK.remedies.get(found.cause, CACHE_BREAK.remedy)
 
 
 def describe_cause(found: CacheBreak) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
+from dashboard.addresses import call_address, row_address
 from dashboard.drawing import bar_width
 from dashboard.moments import format_moment
 from metering.formats import (
@@ -132,6 +133,8 @@ FILTERS = {
     "bar_width": bar_width,
 }
 GLOBALS = {
+    "call_address": call_address,
+    "row_address": row_address,
     "outcome_mark": outcome_mark,
     "token_counts": TokenCounts.from_row,
 }

@@ -12,22 +12,20 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from dashboard import rendering
-from dashboard.addresses import raw_path
-from dashboard.call.addresses import find_address
+from dashboard.addresses import call_address, entry_address, raw_path
+from dashboard.call.addresses import Address, find_address
 from dashboard.call.downloads import Downloads
 from dashboard.call_route import CallRoute
 from dashboard.compare.pages import ComparePages
@@ -45,9 +43,9 @@ from dashboard.queries.query_proxy import (
     RefusedError,
     StoppedError,
 )
+from dashboard.rendering import PRIVATE
 from dashboard.replay.pages import ReplayPages, find_address as find_replay
 from dashboard.visitors import Visitors
-from runtime import extensions
 from runtime.organization_locks import BusyError
 from runtime.settings import CLIENT_MARK_VARIABLE, Settings
 from store.control.people import Caller
@@ -133,25 +131,17 @@ class Traces:
         path = raw_path(request.scope)
         address = find_address(path)
         by_program = rendering.is_for_program(request)
-        if address is None or (address.side is None and by_program):
+        if address is None:
             return None
-        if address.side is not None and address.view is None:
+        if address.side is None:
+            return None if by_program else _lead_to_call(address)
+        if address.view is None:
             return await self._downloads.respond(
                 address.usage_id, address.side, caller, by_program=by_program
             )
         if self._nothing_recorded.applies_to(caller):
             return None
-        notices = []
-        if address.side is None:
-            notices = await run_in_threadpool(self._list_notices, caller, address.usage_id)
-        known = {"path": path, "notices": notices}
-        return self._forwarding.respond(request, caller, "call", known)
-
-    def _list_notices(self, caller: Caller, usage_id: int) -> list[dict[str, str]]:
-        found = extensions.call().call_notice(
-            data_dir=self._settings.data_dir, caller=caller, usage_id=usage_id
-        )
-        return list(map(asdict, found))
+        return self._forwarding.respond(request, caller, "call", {"path": path})
 
     async def _browse(self, request: Request, caller: Caller, receive: Receive, send: Send) -> None:
         if self._nothing_recorded.applies_to(caller):
@@ -213,6 +203,13 @@ class Traces:
             scheme=self._scheme,
             is_for_program=rendering.is_for_program(request),
         )
+
+
+def _lead_to_call(address: Address) -> Response:
+    """Return a redirect to the page of a call, which browsers follow with the fragment of the address."""
+    entry_id = address.entry_id
+    page = call_address(address.usage_id) if entry_id is None else entry_address(entry_id)
+    return RedirectResponse(page, 302, PRIVATE)
 
 
 def _refuse(status: int, message: str, retry_after_s: int) -> HTTPException:

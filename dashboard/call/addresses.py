@@ -7,7 +7,7 @@
 | `/request/front`, `/request/messages/1-50` | settings, system prompt and tools; some messages |
 | `…/block/3.0`, `…/json/3.0` | one block in full, and as the JSON it is |
 | `…/file/3.0` | the image or document in it |
-| each page of these, and `/part` | the same without the page around it, for ``trace.js`` |
+| each page of these, and `/part` | the same without the page around it, for ``parts.js`` |
 
 ``/traces/usage/<entry id>`` redirects to the page of that entry. A place is that of a message and of a
 block in it, counted from 0, and of blocks within; ``s`` stands for the system prompt.
@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from dashboard.addresses import CALL_ID, ENTRY_ID, call_address
+from dashboard.addresses import CALL_ID, ENTRY_ID, row_address
 from store.traces.calls.call_reader import Side
 
 _PLACE = r"(?:s\.)?[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}"
@@ -49,7 +49,7 @@ class Address:
 
 def body_address(usage_id: int, side: Side) -> str:
     """Return the address of a body of a call."""
-    return f"{call_address(usage_id)}/{side}"
+    return f"{row_address(usage_id)}/{side}"
 
 
 def find_address(path: str) -> Address | None:

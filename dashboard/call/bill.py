@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from dashboard.drawing import per_cent
 from metering import components
 from metering.entry import (
     COUNT_MISSING,
@@ -30,8 +31,10 @@ from runtime.safe_text import reveal
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One line item. ``multiplier`` is empty where it is 1 and where the item is not billed,
-    ``remark`` where there is nothing to say about it."""
+    ``remark`` where there is nothing to say about it. ``kind`` is what was paid for, as the style sheet
+    draws it; empty for what is not tokens."""
 
+    kind: str
     component: str
     quantity: str
     rate: str
@@ -40,8 +43,25 @@ class Line:
     remark: str
 
 
+class BarPart(NamedTuple):
+    """A kind of what was paid for, in the bar of a bill. ``x`` and ``width`` are in per cent."""
+
+    kind: str
+    x: str
+    width: str
+
+
 type Explanation = Literal["unpriced", "uncounted", "unknown", "free", "itemized"]
 
+# What a component is drawn as: the same four everywhere.
+_KINDS = {
+    "cache_read": "read",
+    "cache_write_5m": "write",
+    components.CACHE_WRITE_1H: "write",
+    components.INPUT.name: "input",
+    components.OUTPUT.name: "output",
+}
+_OTHER = "other"
 _REASONS: dict[UnbilledReason, str] = {
     "refused_before_output": "Not billed: the model declined before any output.",
     "declined_hop": "Not billed: the model declined before any output, and another one took over.",
@@ -86,6 +106,7 @@ class Bill:
     has_multipliers: bool
     unpriced_models: tuple[str, ...]
     price_versions: tuple[str, ...]
+    bar: tuple[BarPart, ...]
 
 
 def make_bill(entry: UsageLogEntry) -> Bill:
@@ -115,11 +136,29 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         has_multipliers=any(map(_format_multiplier, items)),
         unpriced_models=_list_texts(item.model for item in items if _has_no_price(item)),
         price_versions=_list_texts(item.price_version for item in items),
+        bar=_draw_bar(items),
     )
 
 
 def _has_container(entry: UsageLogEntry) -> bool:
     return entry.container_id is not None or bool(entry.container_unnamed)
+
+
+def _draw_bar(items: Iterable[CostItem]) -> tuple[BarPart, ...]:
+    """Return the shares of what was paid for, in the order of the style sheet's colours."""
+    sums = dict.fromkeys((*dict.fromkeys(_KINDS.values()), _OTHER), Decimal(0))
+    for item in items:
+        sums[_KINDS.get(item.component, _OTHER)] += item.cents or 0
+    total = float(sum(sums.values()))
+    if total <= 0:
+        return ()
+    parts, start = [], 0.0
+    for kind, cents in sums.items():
+        share = float(cents) / total
+        if share > 0:
+            parts.append(BarPart(kind, per_cent(start), per_cent(share)))
+        start += share
+    return tuple(parts)
 
 
 def _find_payer(entry: UsageLogEntry) -> str:
@@ -152,6 +191,7 @@ def _format_cents(cents: Decimal | None, digits: int) -> str:
 def _make_line(item: CostItem, digits: int) -> Line:
     unit = "1k" if item.component == components.WEB_SEARCH.name else "1M"
     return Line(
+        kind=_KINDS.get(item.component, ""),
         component=components.TITLES.get(item.component, item.component),
         quantity=UNKNOWN if item.note == COUNT_MISSING else format_count(item.quantity),
         rate=UNKNOWN if item.rate_usd is None else f"{format_dollars(item.rate_usd)} / {unit}",

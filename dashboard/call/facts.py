@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from dashboard.call import fact
 from dashboard.call.fact import Group
+from dashboard.call.failure import Failure, describe_shortly
 from dashboard.call.limits import list_hints, list_limits
 from dashboard.formats import Mark, outcome_mark
+from dashboard.what_was_done import Deed
 from metering.attribution import parse_tags
 from metering.entry import UsageLogEntry
 from metering.formats import (
@@ -18,7 +20,7 @@ from metering.formats import (
     format_cents,
     format_count,
     format_duration,
-    format_tokens,
+    format_short_tokens,
 )
 from metering.token_counts import OTHER_CLASSES, PROMPT_CLASSES, TokenClass, TokenCounts
 from runtime import clock
@@ -41,10 +43,16 @@ _OVERAGE = "subscription, as paid extra usage"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The top of the page. Every text is ready to be displayed, ``—`` for an unknown value.
-    ``title`` is empty where there are no words, and ``instant`` is the time as it is stored."""
+    """The head of the page. Every text is ready to be displayed, ``—`` for an unknown value.
 
-    title: str
+    ``verb`` and ``words`` are what the call did, with ``words`` to be quoted where they were said; for a
+    call of which that is not known, what was asked, or the model. ``instant`` is the time as it is stored."""
+
+    verb: str
+    words: str
+    is_quoted: bool
+    problem: str
+    problem_is_failure: bool
     model: str
     instant: str
     time: str
@@ -56,23 +64,48 @@ class Headline:
     cache_share: str
     output: str
 
+    @property
+    def title(self) -> str:
+        """Return what the call did, for the title of the page."""
+        return f"{self.verb} {self.words}".strip()
 
-def make_headline(entry: UsageLogEntry) -> Headline:
-    """Return what stands at the top of the page: title, model, time, and the main figures, rounded."""
+
+def make_headline(
+    entry: UsageLogEntry, deed: Deed | None = None, failure: Failure | None = None
+) -> Headline:
+    """Return what stands at the top of the page: deed, model, time, and the main figures, rounded."""
     tokens = entry.tokens
+    model = reveal(entry.model or entry.request_model or "Unknown model")
+    verb, words, is_quoted = _name(entry, deed, failure, model)
     return Headline(
-        title=reveal(entry.title_text or ""),
-        model=reveal(entry.model or entry.request_model or "Unknown model"),
+        verb=verb,
+        words=reveal(words),
+        is_quoted=is_quoted,
+        problem=reveal(deed.problem) if deed else "",
+        problem_is_failure=deed is not None and deed.is_failed,
+        model=model,
         instant=reveal(entry.created_at),
         time=clock.format_stored(reveal(entry.created_at)),
         mark=outcome_mark(entry.outcome, entry.status_code, entry.stop_reason),
         cost=format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
         duration=format_duration(entry.duration_ms),
         first_byte=format_duration(entry.ttfb_ms),
-        prompt=format_tokens(tokens.prompt),
+        prompt=format_short_tokens(tokens.prompt),
         cache_share=format_cache_share(tokens),
-        output=format_tokens(tokens.output_tokens),
+        output=format_short_tokens(tokens.output_tokens),
     )
+
+
+def _name(
+    entry: UsageLogEntry, deed: Deed | None, failure: Failure | None, model: str
+) -> tuple[str, str, bool]:
+    """Return verb and words of a call, and whether the words were said."""
+    if deed is not None:
+        words = deed.words
+        return deed.verb, words or deed.says, not words
+    if failure is not None:
+        return "Failed", describe_shortly(entry), False
+    return (entry.title_text, "", False) if entry.title_text else (model, "", False)
 
 
 def list_facts(call: Call) -> tuple[Group, ...]:
@@ -189,6 +222,17 @@ def list_facts(call: Call) -> tuple[Group, ...]:
         ),
         *list_limits(entry.rate_limits),
     )
+
+
+def part_facts(groups: Iterable[Group]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
+    """Return the groups without empty facts, and the labels of those."""
+    known, empty = [], []
+    for group in groups:
+        facts = tuple(each for each in group.facts if each.text != UNKNOWN)
+        empty += [each.label for each in group.facts if each.text == UNKNOWN]
+        if facts:
+            known.append(Group(title=group.title, facts=facts))
+    return tuple(known), tuple(empty)
 
 
 def _counts(tokens: TokenCounts, classes: Iterable[TokenClass]) -> Iterator[fact.Fact]:

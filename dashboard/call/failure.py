@@ -1,15 +1,17 @@
 """The first lines of the page of a call that failed: what happened, what to do, and when again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from dashboard.call.excerpts import Excerpt
-from dashboard.call.response import MessageResponse
+from dashboard.call.excerpts import EMPTY, Excerpt
+from dashboard.formats import outcome_label
 from metering.entry import Outcome, UsageLogEntry
-from metering.formats import format_duration
+from metering.formats import format_cents, format_duration
 from runtime import clock
 
 MAX_CHARS = 1_000  # of a message that stands there whole
+_HEADING_CHARS = 90  # of one that is part of the heading
+_FIRST_ERROR = 400  # of the status codes
 _LONGEST_WAIT_S = 30 * 24 * 3_600  # what a header says beyond it is no time to wait for
 _OUTCOMES: dict[Outcome, tuple[str, str]] = {
     "upstream_unreachable": (
@@ -45,8 +47,10 @@ _SERVER_FAULT = "The fault is the upstream's. The same request may succeed later
 class Failure:
     """The beginning of the page. ``kind`` is the type of the upstream's error; its ``message`` is None
     where it is too long to stand here. ``again`` is empty where the upstream does not say when to try
-    again."""
+    again. ``billed`` says what the call costs."""
 
+    heading: str
+    billed: str
     what: str = ""
     kind: str = ""
     message: Excerpt | None = None
@@ -54,27 +58,50 @@ class Failure:
     again: str
 
 
-def describe_failure(entry: UsageLogEntry, response: MessageResponse | None) -> Failure | None:
-    """Return what to say of a call that failed, None for any other."""
-    error = None if response is None else response.error
+def describe_failure(entry: UsageLogEntry, error: tuple[str, Excerpt] | None) -> Failure | None:
+    """Return what to say of a call that failed, None for any other.
+
+    ``error`` is the type and text of the upstream's error, as far as the response has one."""
     if entry.outcome != "upstream_error" and entry.outcome not in _OUTCOMES and error is None:
         return None
     what, remedy = _OUTCOMES.get(entry.outcome, ("", _find_remedy(entry)))
-    if error is None:
-        status = "an error" if entry.status_code is None else f"status {entry.status_code}"
-        return Failure(
-            what=what or f"The upstream responded with {status}.",
-            remedy=remedy,
-            again=_find_again(entry),
-        )
-    kind, message = error
+    kind, message = error or (entry.error_type or "", EMPTY)
+    status = "an error" if entry.status_code is None else f"status {entry.status_code}"
     is_short = not message.left_out and len(message.text) <= MAX_CHARS
     return Failure(
-        kind=kind,
-        message=message if is_short else None,
+        heading=_make_heading(entry, kind, message),
+        billed=_describe_bill(entry),
+        what="" if error else what or f"The upstream responded with {status}.",
+        kind=kind if error else "",
+        message=message if error and is_short else None,
         remedy=remedy,
         again=_find_again(entry),
     )
+
+
+def describe_shortly(entry: UsageLogEntry) -> str:
+    """Return why a call failed, in a line of a list: ``529 overloaded_error``."""
+    kind = entry.error_type or outcome_label(entry.outcome)
+    is_error = entry.status_code is not None and entry.status_code >= _FIRST_ERROR
+    return f"{entry.status_code} {kind}" if is_error else kind
+
+
+def _make_heading(entry: UsageLogEntry, kind: str, message: Excerpt) -> str:
+    """Return status and type, with when to try again, or else the message where it is short."""
+    words = describe_shortly(entry if entry.error_type else replace(entry, error_type=kind or None))
+    wait_s = _find_wait(entry)
+    if wait_s is not None:
+        return f"{words}: try again in {format_duration(wait_s * 1000)}"
+    is_short = message.text and not message.left_out and len(message.text) <= _HEADING_CHARS
+    return f"{words}: {message.text}" if is_short and "\n" not in message.text else words
+
+
+def _describe_bill(entry: UsageLogEntry) -> str:
+    if entry.cost_cents is None:
+        return "Upstream may have billed what it did: the response does not say."
+    if entry.cost_cents:
+        return f"Billed: {format_cents(entry.cost_cents)}."
+    return "Not billed."
 
 
 def _find_remedy(entry: UsageLogEntry) -> str:
@@ -90,10 +117,16 @@ def _find_remedy(entry: UsageLogEntry) -> str:
 
 def _find_again(entry: UsageLogEntry) -> str:
     """Return when the upstream wants to be asked again, by its ``retry-after``."""
-    wait_s = None if entry.rate_limits is None else entry.rate_limits.retry_after_s
-    if wait_s is None or not 0 < wait_s < _LONGEST_WAIT_S:
+    wait_s = _find_wait(entry)
+    if wait_s is None:
         return ""
     ended = clock.parse_instant(entry.created_at) + timedelta(milliseconds=entry.duration_ms or 0)
     at = clock.format_stored(clock.format_ms(ended + timedelta(seconds=wait_s)))
     wait = format_duration(wait_s * 1000)
     return f"The upstream wants a pause of {wait} (retry-after): try again from {at} on."
+
+
+def _find_wait(entry: UsageLogEntry) -> float | None:
+    """Return for how many seconds the upstream wants a pause, None where it does not say."""
+    wait_s = None if entry.rate_limits is None else entry.rate_limits.retry_after_s
+    return wait_s if wait_s is not None and 0 < wait_s < _LONGEST_WAIT_S else None

@@ -51,5 +51,5 @@ def refuse(caller: Caller, status: int, code: str, message: str, *, by_program: 
     if by_program:
         return rendering.problem_json(status, code, message, PRIVATE)
     return rendering.render(
-        "trace_problem.html", visitor=caller, status=status, headers=PRIVATE, message=message
+        "call_problem.html", visitor=caller, status=status, headers=PRIVATE, message=message
     )

@@ -1,26 +1,24 @@
-"""``/traces/usage/<id>`` and below, as a query process makes them.
+"""``/calls/<id>`` and what is below ``/traces/usage/<id>``, as a query process makes them.
 
-These are the page of one call, its bodies and their files.
+These are the page of one call with its tabs, its bodies and their files.
 """
 
 import logging
 import sqlite3
-from typing import cast
+from typing import Any, cast
 
 from starlette.responses import RedirectResponse, Response
 
 from dashboard import rendering
-from dashboard.addresses import call_address, session_address
-from dashboard.cache_breaks import open_break
+from dashboard.addresses import row_address
 from dashboard.call import facts
 from dashboard.call.addresses import Address, find_address
-from dashboard.call.bill import make_bill
 from dashboard.call.bodies import describe_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
-from dashboard.call.failure import describe_failure
+from dashboard.call.head import Head, open_head
 from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, refuse
 from dashboard.call.timing import draw_timing
-from dashboard.call.views import open_file, open_new, open_response, open_view
+from dashboard.call.views import open_file, open_view
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import FILE_HEADERS, PRIVATE
 from dashboard.replay.snippets import list_languages
@@ -32,15 +30,13 @@ logger = logging.getLogger(__name__)
 
 def render(page: PageRequest, reader: CallReader) -> Response:
     """Return the page, the body or the file that an address names. Never raises sqlite3.Error."""
-    address = cast(Address, find_address(page.arguments["path"]))
     try:
-        if address.entry_id is not None:
-            return _redirect(page, reader.find_id(address.entry_id))
+        if "call" in page.arguments:
+            return _render_tab(page, reader)
+        address = cast(Address, find_address(page.arguments["path"]))
         call = reader.find_call(address.usage_id)
         if call is None:
             return _refuse(page, 404, "not_found", NO_CALL)
-        if address.side is None:
-            return _render_call(page, call, reader)
         return _render_body(page, address, call, reader)
     except (sqlite3.Error, MissingPieceError):
         logger.exception("a call cannot be read")
@@ -51,15 +47,45 @@ def _refuse(page: PageRequest, status: int, code: str, message: str) -> Response
     return refuse(page.caller, status, code, message, by_program=page.is_for_program)
 
 
-def _redirect(page: PageRequest, usage_id: int | None) -> Response:
-    if usage_id is None:
+def _render_tab(page: PageRequest, reader: CallReader) -> Response:
+    """Return a tab of the page of a call, and to programs where they find its row."""
+    call = reader.find_call(page.arguments["call"])
+    if call is None:
         return _refuse(page, 404, "not_found", NO_CALL)
-    return RedirectResponse(call_address(usage_id), 302, PRIVATE)
+    if page.is_for_program:
+        return RedirectResponse(f"{row_address(call.id)}.json", 302, PRIVATE)
+    tab = page.arguments["tab"]
+    head = open_head(call, reader, is_plain=page.is_plain)
+    return rendering.render(
+        f"call_{tab}.html",
+        visitor=page.caller,
+        headers=PRIVATE,
+        is_plain=page.is_plain,
+        call=call,
+        tab=tab,
+        head=head,
+        notices=page.arguments["notices"],
+        **_OPEN[tab](page, call, head, reader),
+    )
 
 
-def _render_call(page: PageRequest, call: Call, reader: CallReader) -> Response:
-    entry = call.entry
-    request = describe_body(call, "request")
+def _open_conversation(
+    page: PageRequest, call: Call, head: Head, reader: CallReader
+) -> dict[str, Any]:
+    return {
+        "new": head.new,
+        "response": head.response,
+        "bodies": (describe_body(call, "request"), describe_body(call, "response")),
+    }
+
+
+def _open_cost(page: PageRequest, call: Call, head: Head, reader: CallReader) -> dict[str, Any]:
+    return {"timing": draw_timing(call.entry)}
+
+
+def _open_raw(page: PageRequest, call: Call, head: Head, reader: CallReader) -> dict[str, Any]:
+    """Return the bodies, and the programs that send the request again, one of which is chosen."""
+    entry, request = call.entry, describe_body(call, "request")
     data = None
     if call.request is not None and call.request.length <= MAX_PASTED_BYTES:
         data = reader.read_body(call.id, "request", MAX_PASTED_BYTES)
@@ -67,27 +93,27 @@ def _render_call(page: PageRequest, call: Call, reader: CallReader) -> Response:
     if call.request is not None and entry.product == "messages":
         given = page.endpoint_url(entry.slug), page.vendor, entry, data, request.file_name
         programs = [("curl", make_curl(*given)), *list_languages(*given)]
-    response = open_response(call, reader, is_plain=page.is_plain)
-    return rendering.render(
-        "trace.html",
-        visitor=page.caller,
-        headers=PRIVATE,
-        is_plain=page.is_plain,
-        call=call,
-        headline=facts.make_headline(entry),
-        groups=facts.list_facts(call),
-        bill=make_bill(entry),
-        timing=draw_timing(entry),
-        bodies=(request, describe_body(call, "response")),
-        new=open_new(call, reader, is_plain=page.is_plain),
-        response=response,
-        failure=describe_failure(entry, response.response),
-        programs=programs,
-        is_pasted=not any(request.file_name in program for _, program in programs),
-        session=call.session and session_address(call.session),
-        broken=open_break(call),
-        notices=page.arguments["notices"],
-    )
+    asked = page.arguments["language"].lower()
+    chosen = next((each for each in programs if each[0].lower() == asked), None)
+    return {
+        "bodies": (request, describe_body(call, "response")),
+        "programs": programs,
+        "chosen": chosen or (programs[0] if programs else None),
+        "is_pasted": not any(request.file_name in program for _, program in programs),
+    }
+
+
+def _open_details(page: PageRequest, call: Call, head: Head, reader: CallReader) -> dict[str, Any]:
+    groups, empty = facts.part_facts(facts.list_facts(call))
+    return {"groups": groups, "empty": empty}
+
+
+_OPEN = {
+    "conversation": _open_conversation,
+    "cost": _open_cost,
+    "raw": _open_raw,
+    "details": _open_details,
+}
 
 
 def _render_body(page: PageRequest, address: Address, call: Call, reader: CallReader) -> Response:

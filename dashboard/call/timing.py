@@ -1,4 +1,4 @@
-"""The times of a call as bars, one below the other: the proxy, the first byte, the stream.
+"""The times of a call as parts of one bar: the proxy, waiting for the first byte, the stream.
 
 The Content-Security-Policy forbids inline styles, so the drawing uses SVG attributes alone. The same is
 said in words beside it.
@@ -7,34 +7,36 @@ said in words beside it.
 from dataclasses import dataclass
 from typing import Literal
 
+from dashboard.drawing import per_cent
 from metering.entry import UsageLogEntry
 from metering.formats import format_duration
 
-WIDTH, ROW, BAR = 600, 26, 16
-_MIN_BAR = 1.5
+_LEAST = 0.004  # of the width: whatever there is is seen
 
 type Kind = Literal["proxy", "wait", "stream"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """One time of a call. ``left`` and ``width`` are in units of the drawing, ``top`` that of its row."""
+class Part:
+    """One time of a call. ``x`` and ``width`` are in per cent of the drawing."""
 
     kind: Kind
-    label: str
     words: str
-    left: float
-    width: float
-    top: int
+    x: str
+    width: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """The drawing, from the arrival of the request to the last byte of the response."""
 
-    bars: tuple[Bar, ...]
+    parts: tuple[Part, ...]
     total: str
-    height: int
+
+    @property
+    def words(self) -> str:
+        """Return what the drawing says, for those who do not see it."""
+        return ", ".join(part.words for part in self.parts)
 
 
 def draw_timing(entry: UsageLogEntry) -> Timing | None:
@@ -44,39 +46,30 @@ def draw_timing(entry: UsageLogEntry) -> Timing | None:
         return None
     overhead_ms = entry.proxy_overhead_ms
     total_ms = max(duration_ms, first_ms or 0, overhead_ms or 0, 0.001)
-    found: list[tuple[Kind, str, str, float, float]] = []
+    found: list[tuple[Kind, str, float, float]] = []
     if overhead_ms is not None:
-        share = f"{overhead_ms / total_ms:.1%} of the call"
-        words = f"{format_duration(overhead_ms)}, {share}"
-        found.append(("proxy", "Proxy overhead", words, 0, overhead_ms))
+        found.append(("proxy", f"proxy {format_duration(overhead_ms)}", 0, overhead_ms))
     if first_ms is None:
-        words = f"{format_duration(duration_ms)}, no byte of a response"
-        found.append(("wait", "Waiting for upstream", words, 0, duration_ms))
+        words = f"waiting {format_duration(duration_ms)}, no byte of a response"
+        found.append(("wait", words, overhead_ms or 0, duration_ms))
     else:
-        found.append(("wait", "Time to first byte", format_duration(first_ms), 0, first_ms))
+        words = f"waiting for the first byte {format_duration(first_ms)}"
+        found.append(("wait", words, overhead_ms or 0, first_ms))
         rest_ms = max(duration_ms - first_ms, 0)
-        words = format_duration(rest_ms)
+        words = f"{'streaming' if entry.streamed else 'rest of the response'} {format_duration(rest_ms)}"
         if entry.output_tokens_per_s is not None:
             words += f", {entry.output_tokens_per_s:,.1f} tokens per second"
-        label = "Streaming" if entry.streamed else "Rest of the response"
-        found.append(("stream", label, words, first_ms, rest_ms))
+        found.append(("stream", words, first_ms, rest_ms))
     return Timing(
-        bars=tuple(
-            _place(kind, label, words, start_ms / total_ms, time_ms / total_ms, number)
-            for number, (kind, label, words, start_ms, time_ms) in enumerate(found)
+        parts=tuple(
+            _place(kind, words, start_ms / total_ms, time_ms / total_ms)
+            for kind, words, start_ms, time_ms in found
         ),
         total=format_duration(duration_ms),
-        height=ROW * len(found),
     )
 
 
-def _place(kind: Kind, label: str, words: str, start: float, share: float, number: int) -> Bar:
-    width = max(round(share * WIDTH, 1), _MIN_BAR)
-    return Bar(
-        kind=kind,
-        label=label,
-        words=words,
-        left=round(min(start * WIDTH, WIDTH - width), 1),
-        width=width,
-        top=number * ROW + (ROW - BAR) // 2,
-    )
+def _place(kind: Kind, words: str, start: float, share: float) -> Part:
+    width = min(max(share, _LEAST), 1.0)
+    left = min(start, 1 - width)
+    return Part(kind=kind, words=words, x=per_cent(left), width=per_cent(min(width, 1 - left)))

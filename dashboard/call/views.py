@@ -75,7 +75,9 @@ def open_new(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
         return refusal
     given = request.messages
     sent = refusal.sent
-    if sent is not None:
+    if refusal.gap is not None:  # what it sent itself is all there is
+        latest = Latest(previous_id=call.predecessor_id)
+    elif sent is not None:
         latest = Latest(first=len(given) - sent + 1, previous_id=call.predecessor_id)
     else:
         latest = find_latest(call, given, reader)

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from dashboard.addresses import CALL_ID, ENTRY_ID, call_address, raw_path
+from dashboard.addresses import CALL_ID, ENTRY_ID, raw_path, row_address
 from dashboard.call.lookup import find_id
 from dashboard.kept_connections import KeptConnections
 from dashboard.page_forwarding import PageForwarding
@@ -95,4 +95,4 @@ def _read_ticked(request: Request) -> tuple[str, str]:
 
 def _redirect(reader: CallReader, one: str, other: str) -> Response:
     first, second = sorted(find_id(reader, each) for each in (one, other))
-    return RedirectResponse(f"{call_address(first)}/compare/{second}", 302, PRIVATE)
+    return RedirectResponse(f"{row_address(first)}/compare/{second}", 302, PRIVATE)

@@ -16,7 +16,7 @@ from dashboard.sessions.opened import Opened
 from dashboard.sessions.turns import TurnLine
 from runtime import clock
 
-_STYLES = ("taximeter.css", "session.css", "trace.css", "code.css", "session-file.css")
+_STYLES = ("taximeter.css", "session.css", "conversation.css", "code.css", "session-file.css")
 _STATIC = Path(rendering.__file__).parent / "static"
 
 

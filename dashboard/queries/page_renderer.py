@@ -40,7 +40,7 @@ _OF_CALLS: Mapping[PageName, _Render] = {
 
 def load_pages() -> None:
     """Load what nearly every page takes, for the forks of this process. They load the rest themselves."""
-    rendering.load_templates(("_", "base", "trace", "session_turn"))
+    rendering.load_templates(("_", "base", "call", "layout", "trace", "session_turn"))
     highlighting.load_lexers()
 
 

@@ -245,7 +245,7 @@
         const cost = document.createElement("b");
         cost.textContent = entry.cost;
         const call = document.createElement("a");
-        call.href = `/traces/usage/${entry.id}`;
+        call.href = `/calls/${entry.id}`;
         call.textContent = `Call ${entry.id}`;
         const compare = document.createElement("a");
         compare.href = `/traces/usage/${page.dataset.call}/compare/${entry.id}`;

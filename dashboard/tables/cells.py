@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from dashboard.addresses import session_address
+from dashboard.addresses import call_address, entry_address, session_address
 from dashboard.formats import finalize
 from dashboard.tables.lean_datasette import to_css_class
 from dashboard.tables.rows import Cell
@@ -93,7 +93,7 @@ def render_value(column: str, value: object, shown: object, *, are_calls: bool =
     name = column.lower()
     is_call = name == "usage_id" or (are_calls and name in _CALL_IDS)
     if isinstance(value, int) and is_call:
-        return _link(f"{CALLS}/{value}", str(value))
+        return _link(call_address(value), str(value))
     if isinstance(value, int | float):
         return _render_number(name, value)
     if isinstance(shown, Markup):  # a link of Datasette's own, or nothing
@@ -134,7 +134,7 @@ def _render_text(name: str, value: str, shown: str) -> Markup:
     if name.endswith("hour") and (found := _HOUR.fullmatch(value)):
         return _trusted(f'<time datetime="{value}:00Z">{found[1]} {found[2]}:00</time>')
     if name == "entry_id":
-        return _link(f"{CALLS}/{quote(value, safe='')}", value)
+        return _link(entry_address(value), value)
     if name == "session_id":
         return _link(session_address(value), value)
     if name in _SHARED:

@@ -96,7 +96,7 @@ def _print_hit(hit: SearchHit, base_url: str) -> None:
         f"  {terminal_line(hit.slug)}{title}{others}"
     )
     click.echo(f"  {_format_snippet(hit)}")
-    click.echo(f"  {base_url}/traces/usage/{hit.id}")
+    click.echo(f"  {base_url}/calls/{hit.id}")
 
 
 def _format_snippet(hit: SearchHit) -> str:

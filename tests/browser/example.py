@@ -53,7 +53,7 @@ class Example:
 
     def call(self, name: str) -> str:
         """Return the address of the page of a call."""
-        return f"/traces/usage/{self.ids[name]}"
+        return f"/calls/{self.ids[name]}"
 
     @property
     def unnamed(self) -> str:

@@ -52,7 +52,7 @@ PICTURES: Mapping[str, Picture] = {
     "home": Picture("/", 1600, "Most expensive sessions of the week"),
     "overview": Picture("/overview?span=7d&by=endpoint", 1680, "Cost by endpoint"),
     "session": Picture("/sessions/{session}", 1770, "The cache broke"),
-    "call": Picture("/traces/usage/{broken}", 1650, "New in this call"),
+    "call": Picture("/calls/{broken}", 1650, "New in this call"),
     "compare": Picture("/traces/usage/{before}/compare/{broken}", 1450, "Swap before and after"),
     "failed": Picture(f"{CALLS}?outcome__notin=complete", 760, "outcome is not complete"),
     "search": Picture("/search?q=local_day", 1150, "also in 6 later calls"),

@@ -70,7 +70,7 @@ def address(site: Site) -> str:
         }
         assert site.call(json.dumps(body).encode(), "default", session).status == 200
     assert site.count_calls() == calls + 2
-    return f"/traces/usage/{site.find_newest_call()}"
+    return f"/calls/{site.find_newest_call()}"
 
 
 def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader, address):

@@ -227,7 +227,7 @@ def test_markup_is_harmless_on_every_page(marked, owner):
 
 def test_markup_is_harmless_in_every_kind_of_call(marked, owner):
     for call_id in marked.call_ids[:4]:
-        owner.open(f"/traces/usage/{call_id}")
+        owner.open(f"/calls/{call_id}")
         assert_harmless(owner)
         owner.see(MARKS[0])
 

@@ -132,7 +132,7 @@ def _see_costliest_turn(walk: Walk) -> None:
         SESSION,
     )
     walk.follow_first(f".line[data-call='{costliest['id']}'] a.open")
-    assert walk.visitor.path == f"/traces/usage/{costliest['id']}"
+    assert walk.visitor.path == f"/calls/{costliest['id']}"
     walk.visitor.see("New in this call" if costliest["id"] != walk.example.ids["first"] else TASK)
 
 

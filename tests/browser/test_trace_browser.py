@@ -96,7 +96,7 @@ def test_no_page_breaks_the_policy(reader):
 def test_times_are_utc_wherever_the_reader_is(reader):
     reader.live_in("Asia/Kolkata")
     script = "return [...document.querySelectorAll('time')].map((t) => [t.dateTime, t.textContent, t.title])"
-    for path in ("/", "/traces/usage", "/traces/usage/1"):
+    for path in ("/", "/traces/usage", "/calls/1"):
         reader.open(path)
         reader.see("UTC")
         times = reader.run(script)

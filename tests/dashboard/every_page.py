@@ -52,8 +52,12 @@ def list_pages(call_ids: Sequence[int], session: str) -> Iterator[str]:
     )
     for call_id in call_ids:
         call = f"/traces/usage/{call_id}"
+        page = f"/calls/{call_id}"
         yield from (
-            call,
+            page,
+            f"{page}/cost",
+            f"{page}/raw",
+            f"{page}/details",
             f"{call}.json",
             f"{call}/context",
             f"{call}/request",

@@ -9,6 +9,11 @@ _VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "sou
 _CONTROLS = {"input", "select", "textarea"}
 
 
+def find_address(number: int | str, path: str = "") -> str:
+    """The address of a call, or of what is below its row."""
+    return f"/traces/usage/{number}{path}" if path else f"/calls/{number}"
+
+
 def words_of(markup: str) -> str:
     """The words of a part of a page, without its tags."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", markup)).split())

@@ -105,7 +105,7 @@ def test_our_own_pages_show_them_by_name(ann):
 
 
 def test_titles_show_them_by_name(ann):
-    for path in (*ann.pages[6:8], "/traces/usage/1", f"/traces/usage?slug={quote(EVIL)}"):
+    for path in (*ann.pages[6:8], "/calls/1", f"/traces/usage?slug={quote(EVIL)}"):
         title = re.search(r"<title>(.*?)</title>", ann.get(path).text, re.DOTALL)
         assert title is not None
         assert NAMED in html.unescape(title[1]), path
@@ -120,7 +120,7 @@ def test_tables_facets_and_queries_show_them_by_name(ann):
         f"/traces/usage?{FACETS}",
         f"/traces/usage?_col=model&_col=slug&client__contains={quote(EVIL)}",
         f"/traces/usage?_where=slug='{quote(EVIL)}'",
-        "/traces/usage/1",
+        "/calls/1",
         "/traces/usage/1/request/read",
         "/traces/usage/1/response/raw",
         "/traces/usage_log",

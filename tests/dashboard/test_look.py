@@ -53,7 +53,7 @@ OURS = [
     "/sign-in",
     "/settings/endpoints",
     "/settings/people",
-    "/traces/usage/1",
+    "/calls/1",
     "/traces/usage/2/request/read",
     "/help/costs",
 ]
@@ -118,7 +118,7 @@ def assert_whole(page):
         ("/", 200, {"/": "page"}),
         ("/overview", 200, {"/overview": "page"}),
         ("/traces/usage", 200, {"/traces/usage": "page"}),
-        ("/traces/usage/1", 200, {"/traces/usage": "true"}),
+        ("/calls/1", 200, {"/traces/usage": "true"}),
         ("/traces", 200, {"/traces": "page"}),
         ("/traces/usage_hourly", 200, {"/traces": "true"}),
         ("/traces/nowhere", 404, {"/traces": "true"}),
@@ -224,7 +224,7 @@ async def test_a_call_is_readable_at_a_glance(ann, ask):
     }
     assert page.find("time")[0].attributes["datetime"] == "2026-01-02T03:04:05.678Z"
     links = [each for each in page.find("a") if row["time"] in each.parents]
-    assert [each.attributes["href"] for each in links] == ["/traces/usage/1"]
+    assert [each.attributes["href"] for each in links] == ["/calls/1"]
 
 
 async def test_a_call_is_listed_with_what_was_asked_last(ann, ask):
@@ -397,7 +397,7 @@ async def test_the_answers_lead_to_their_calls(ann, ask):
     ann.record({"ttfb_ms": 10}, {"ttfb_ms": 20})
     page = await ask("/traces/slowest_first_bytes?days=9999")
     links = [each.attributes["href"] for each in page.find("a") if each.is_within("td")]
-    assert links == ["/traces/usage/2", "/traces/usage/1"]
+    assert links == ["/calls/2", "/calls/1"]
 
 
 async def test_questions_come_before_tables(ann, ask):

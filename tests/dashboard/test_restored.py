@@ -81,6 +81,6 @@ def test_a_restored_service_answers_every_page_as_before(
         for data_dir in (settings.data_dir, restored)
     )
     assert before == after
-    assert "British" in before["/traces/usage/1"]
-    assert "cache" in before["/traces/usage/3"]
+    assert "British" in before["/calls/1"]
+    assert "cache" in before["/calls/3"]
     assert len(before) == len(addresses) > 50

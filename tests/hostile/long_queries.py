@@ -37,7 +37,7 @@ OTHERS = {
     "sign-in": "/sign-in/link",
     "health": "/healthz",
     "API": "/api/proxy-endpoints",
-    "a call": "/traces/usage/500",
+    "a call": "/calls/500",
     "own query": "/traces.json?sql=select+model,count(*)+from+usage+group+by+1",
 }
 WANTED = {"API": 401, "sign-in": 410}  # without a key, and without a token

@@ -15,7 +15,7 @@ from tests.live.service import Endpoint, Service
 from tests.rawclient import request as make_request
 from tests.upstream import PATIENCE_S
 
-OTHERS = ("/", "/traces/usage/1", "/traces/usage", "/healthz")
+OTHERS = ("/", "/calls/1", "/traces/usage", "/healthz")
 # The process that makes the page is killed after 1.5 s, and then makes it as it is.
 MOST_S = 4 * PATIENCE_S
 

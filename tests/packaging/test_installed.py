@@ -152,6 +152,6 @@ def test_pages_come_with_all_that_they_load(visitor: httpx.Client, path: str) ->
 
 
 def test_the_call_has_its_page(visitor: httpx.Client) -> None:
-    page = visitor.get("/traces/usage/1")
+    page = visitor.get("/calls/1")
     assert page.status_code == 200
     assert MODEL in page.text

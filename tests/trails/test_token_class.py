@@ -81,7 +81,7 @@ def test_audio_is_counted_wherever_tokens_are(ann):
     session = ann.get("/sessions/s").text
     assert '<span class="swatch s4"></span> audio' in session
     assert 'class="s4"' in session
-    assert "Audio" in ann.get("/traces/usage/1").text
+    assert "Audio" in ann.get("/calls/1").text
     usage = ann.get("/api/usage", **ann.bearer).json()
     assert usage["totals"]["audio_tokens"] == 1_000_000
     (reported,) = UsageItem(**usage_item(audio_tokens=7)).to_reported(date(2026, 11, 20))

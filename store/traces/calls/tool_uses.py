@@ -10,8 +10,11 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Self
 
+import orjson
+
 from metering.tool_results import ToolResult, UseResult
 from metering.tool_uses import ToolUse
+from store.database import list_columns
 from store.traces.sessions import unnamed_sessions
 
 _COUNT_FAILED = "select count(*) from tool_uses where usage_id = ? and problem is not null"
@@ -97,6 +100,24 @@ def read_uses(connection: sqlite3.Connection, usage_id: int) -> list[StoredUse]:
         (usage_id,),
     )
     return [StoredUse(**dict(zip(_NAMES, row, strict=True))) for row in rows]
+
+
+def read_uses_of(
+    connection: sqlite3.Connection, usage_ids: Sequence[int]
+) -> dict[int, list[StoredUse]]:
+    """Return the uses of several calls by their row ids, each in order. Calls without any are left out.
+
+    There are none where no recorder has made the table yet."""
+    if not list_columns(connection, "tool_uses"):
+        return {}
+    found: dict[int, list[StoredUse]] = {}
+    for usage_id, *values in connection.execute(
+        f"select usage_id, {_COLUMNS} from tool_uses"  # noqa: S608 - our own text
+        " where usage_id in (select value from json_each(?)) order by usage_id, place",
+        (orjson.dumps(usage_ids).decode(),),
+    ):
+        found.setdefault(usage_id, []).append(StoredUse(**dict(zip(_NAMES, values, strict=True))))
+    return found
 
 
 def write_results(

@@ -28,8 +28,10 @@ async def test_a_chat_completion_has_a_page_with_its_question_and_its_response(
         request_body=json.dumps(REQUEST).encode(),
         response_body=response,
     )
-    page = await client.get("/traces/usage/1", headers=ann.cookie)
+    page = await client.get("/calls/1", headers=ann.cookie)
     assert page.status_code == 200
     assert "Why does it tick?" in page.text
-    assert "chat_completions" in page.text
-    assert "Send it again" not in page.text, "it would be sent as a message"
+    details = await client.get("/calls/1/details", headers=ann.cookie)
+    assert "chat_completions" in details.text
+    raw = await client.get("/calls/1/raw", headers=ann.cookie)
+    assert "Send it again" not in raw.text, "it would be sent as a message"

@@ -25,8 +25,8 @@ def make_error(kind, message):
 def read(person, **changes):
     """The page of a call that failed: what stands before its figures, and the rest, as words."""
     call_id = person.record(**(FAILED | changes))
-    page = person.get(f"/traces/usage/{call_id}").text
-    head, _, rest = page.partition("<main")[2].partition('<dl class="figures">')
+    page = person.get(f"/calls/{call_id}").text
+    head, _, rest = page.partition("<main")[2].partition('<nav class="tabs"')
     return words_of(head), words_of(rest)
 
 
@@ -38,7 +38,8 @@ def test_an_error_stands_on_the_page_once_with_what_to_do_and_when_to_try_again(
         response_body=make_error("rate_limit_error", "Slow down, Ann."),
         rate_limits=RateLimits(retry_after_s=20.0),
     )
-    assert "rate_limit_error : Slow down, Ann. A limit of the credential" in head
+    assert "429 rate_limit_error: try again in 20.0 s “ Slow down, Ann. ” A limit of" in head
+    assert "Not billed." in head
     assert "a pause of 20.0 s (retry-after): try again from 2026-03-01 10:00:21 UTC on." in head
     assert "Slow down" not in rest
     assert "An error, as said above." in rest
@@ -49,7 +50,7 @@ def test_a_long_message_stands_with_the_response(ann):
     head, rest = read(
         ann, status_code=400, response_body=make_error("invalid_request_error", message)
     )
-    assert "invalid_request_error : its message is below The same request will fail again" in head
+    assert "400 invalid_request_error The same request will fail again" in head
     assert "No. No." not in head
     assert rest.count(message.strip()) == 1
 
@@ -82,7 +83,7 @@ def test_a_failure_without_an_error_of_the_upstream_is_said_too(ann, outcome, wo
 @pytest.mark.parametrize("outcome", ["complete", "client_disconnected"])
 def test_what_is_no_failure_begins_as_ever(ann, outcome):
     call_id = ann.record(outcome=outcome)
-    assert 'class="problem' not in ann.get(f"/traces/usage/{call_id}").text
+    assert 'class="problem' not in ann.get(f"/calls/{call_id}").text
 
 
 def test_an_error_within_a_stream_stands_once_above_what_was_delivered(ann):
@@ -99,6 +100,6 @@ def test_an_error_within_a_stream_stands_once_above_what_was_delivered(ann):
     head, rest = read(
         ann, status_code=200, error_type="overloaded_error", response_body=body.encode()
     )
-    assert "overloaded_error : Too many. The upstream is overloaded." in head
+    assert "overloaded_error: Too many. The upstream is overloaded." in head
     assert "Too many." not in rest
     assert "Hm" in rest

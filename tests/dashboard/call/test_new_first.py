@@ -8,7 +8,7 @@ import re
 import pytest
 
 from dashboard.call.conversation import MAX_MESSAGES
-from tests.dashboard.pages import Page
+from tests.dashboard.pages import Page, find_address
 from tests.store.traffic import png
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
@@ -40,10 +40,10 @@ def ask(client, ann):
 def text_of(answer):
     """Return what is on a page, from its first part on; not what is in the command that repeats it."""
     seen = Page(answer.text).find("main")[0].text
-    return re.sub(r"curl http.*?Copy", "", seen.partition("Table row JSON")[2] or seen)
+    return seen.partition("Raw & send again Details")[2].partition("This call")[0] or seen
 
 
-async def test_what_is_new_comes_first_then_the_response_then_the_bill(ask, ann):
+async def test_what_is_new_comes_first_and_then_the_response(ask, ann):
     before, now = messages(3), messages(5)
     fields = {"system": "Be brief.", "tools": [{"name": "read"}, {"name": "write"}]}
     ann.record(
@@ -51,11 +51,10 @@ async def test_what_is_new_comes_first_then_the_response_then_the_bill(ask, ann)
         {"request_body": body_of(now, **fields), "response_body": ANSWER},
         session_id="s",
     )
-    page = await ask("/traces/usage/2")
+    page = await ask("/calls/2")
     seen = text_of(page)
-    order = ["New in this call", "System prompt, 2 tools, settings", "3 earlier messages"]
-    order += ["response of call 1", "Words of 4.", "Words of 5.", "Done, all of it.", "Total"]
-    order += ["Timing", "Change and send", "Refusal category"]
+    order = ["System prompt, 2 tools, settings", "3 earlier messages", "New in this call"]
+    order += ["the response of turn 1", "Words of 4.", "Words of 5.", "Done, all of it."]
     places = [seen.index(words) for words in order]
     assert places == sorted(places)
     assert "Words of 3." not in seen
@@ -69,7 +68,7 @@ async def test_what_is_new_comes_first_then_the_response_then_the_bill(ask, ann)
 
 async def test_of_the_first_call_of_a_conversation_all_messages_are_shown(ask, ann):
     ann.record(request_body=body_of(messages(3), system="Be brief."), session_id="s")
-    seen = text_of(await ask("/traces/usage/1"))
+    seen = text_of(await ask("/calls/1"))
     assert "New in this call" not in seen
     assert all(f"Words of {n}." in seen for n in (1, 2, 3))
     assert "Be brief." not in seen
@@ -79,7 +78,7 @@ async def test_a_long_conversation_comes_in_parts_that_lead_to_each_other(ask, a
     count = 2 * MAX_MESSAGES + 7
     ann.record(request_body=body_of(messages(count)))
     found: list[int] = []
-    address = "/traces/usage/1"
+    address = "/calls/1"
     while address:
         part = await ask(address)
         numbers = [int(n) for n in re.findall(r"Words of (\d+)\.", part.text)]
@@ -95,7 +94,7 @@ async def test_a_message_that_is_not_as_the_call_before_sent_it_is_named(ask, an
     before, now = messages(3), messages(5)
     now[2] = {"role": "user", "content": "Other words."}
     ann.record({"request_body": body_of(before)}, {"request_body": body_of(now)}, session_id="s")
-    assert "Message 3 is not as call 1 sent it." in text_of(await ask("/traces/usage/2"))
+    assert "Message 3 is not as call 1 sent it." in text_of(await ask("/calls/2"))
 
 
 async def test_a_failed_call_says_why_before_all_else(ask, ann):
@@ -106,22 +105,20 @@ async def test_a_failed_call_says_why_before_all_else(ask, ann):
         outcome="upstream_error",
         status_code=529,
     )
-    seen = Page((await ask("/traces/usage/1")).text).find("main")[0].text
+    seen = Page((await ask("/calls/1")).text).find("main")[0].text
     assert seen.index("overloaded_error: Overloaded <b>") < seen.index("Words of 1.")
 
 
 async def test_a_call_that_was_sent_again_has_nothing_new(ask, ann):
     ann.record(*[{"request_body": body_of(messages(3))}] * 2, session_id="s")
-    seen = text_of(await ask("/traces/usage/2"))
+    seen = text_of(await ask("/calls/2"))
     assert "No message is new" in seen
     assert "3 earlier messages" in seen
 
 
 async def test_new_leads_to_the_whole_prompt(ask, ann):
     ann.record(request_body=body_of(messages(3), system="Be brief.", max_tokens=77))
-    link = next(
-        a for a in Page((await ask("/traces/usage/1")).text).find("a") if "whole conv" in a.text
-    )
+    link = next(a for a in Page((await ask("/calls/1")).text).find("a") if "whole conv" in a.text)
     seen = text_of(await ask(link.attributes["href"]))
     assert all(words in seen for words in ("Be brief.", "77", "Words of 1.", "Words of 3."))
 
@@ -133,7 +130,7 @@ async def test_a_long_text_is_shown_in_part_and_in_full_when_it_is_opened(ask, a
     output = "".join(f"line {number}\n" for number in range(20_000))
     result = {"type": "tool_result", "tool_use_id": "t", "content": output}
     ann.record(request_body=body_of([{"role": "user", "content": [result]}]))
-    page = await ask("/traces/usage/1")
+    page = await ask("/calls/1")
     assert len(page.text) < 120_000
     assert f"Show all ({len(output) - 50_000:,} more characters)" in html.unescape(page.text)
     (address,) = re.findall(r'data-part="([^"]+/block/[^"]+)"', page.text)
@@ -162,7 +159,7 @@ async def test_an_image_comes_from_an_address_of_our_own_as_what_it_is(ask, ann,
         request_body=body_of([{"role": "user", "content": [image_of(data, "text/html")]}]),
         response_body=ANSWER,
     )
-    page = Page((await ask("/traces/usage/1")).text)
+    page = Page((await ask("/calls/1")).text)
     (picture,) = page.find("img")
     answer = await ask(picture.attributes["src"])
     assert picture.attributes["alt"].startswith("Image, ")
@@ -180,7 +177,7 @@ async def test_an_image_comes_from_an_address_of_our_own_as_what_it_is(ask, ann,
 async def test_what_is_no_image_of_a_known_type_is_a_download(ask, ann, data):
     document = image_of(data, "image/svg+xml") | {"type": "document", "title": "<b>T</b>"}
     ann.record(request_body=body_of([{"role": "user", "content": [image_of(data), document]}]))
-    page = Page((await ask("/traces/usage/1")).text)
+    page = Page((await ask("/calls/1")).text)
     assert not page.find("img")
     links = [a.attributes["href"] for a in page.find("a") if "/file/" in a.attributes["href"]]
     assert len(links) == 2
@@ -199,7 +196,7 @@ async def test_an_image_in_a_result_and_one_in_a_response_have_addresses_too(ask
     ann.record(
         request_body=body_of([{"role": "user", "content": [result]}]), response_body=response
     )
-    pictures = Page((await ask("/traces/usage/1")).text).find("img")
+    pictures = Page((await ask("/calls/1")).text).find("img")
     addresses = [each.attributes["src"] for each in pictures]
     assert addresses == [
         "/traces/usage/1/request/file/0.0.0",
@@ -212,7 +209,7 @@ async def test_an_image_in_a_result_and_one_in_a_response_have_addresses_too(ask
 async def test_an_image_from_elsewhere_is_never_loaded(ask, ann):
     image = {"type": "image", "source": {"type": "url", "url": "https://elsewhere.example/a.png"}}
     ann.record(request_body=body_of([{"role": "user", "content": [image, image]}]))
-    page = await ask("/traces/usage/1")
+    page = await ask("/calls/1")
     assert "https://elsewhere.example/a.png" in text_of(page)
     assert not Page(page.text).find("img")
 
@@ -237,9 +234,9 @@ async def test_another_organisation_sees_no_part_of_a_call(ask, ann, cid):
     ann.record(request_body=body_of(given, system="secret"), response_body=ANSWER)
     cid.record(request_body=b"{}", response_body=b"{}", session_id="other")
     for path in PARTS:
-        assert (await ask(f"/traces/usage/1{path}")).status_code == 200
-        answer = await ask(f"/traces/usage/2{path}", 404, cid.cookie)
+        assert (await ask(find_address(1, path))).status_code == 200
+        answer = await ask(find_address(2, path), 404, cid.cookie)
         assert "secret" not in answer.text
     for path in PARTS[1:]:
-        answer = await ask(f"/traces/usage/1{path}", 404 if "0" in path else 200, cid.cookie)
+        answer = await ask(find_address(1, path), 404 if "0" in path else 200, cid.cookie)
         assert "secret" not in answer.text

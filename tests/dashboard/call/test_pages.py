@@ -23,7 +23,7 @@ from runtime import clock
 from runtime.organization_locks import MAX_WAITING
 from store.control.people import Caller
 from store.traces.calls.call_reader import CHUNK_BYTES
-from tests.dashboard.pages import Page, words_of
+from tests.dashboard.pages import Page, find_address as address_of, words_of
 from tests.store.traffic import agent_requests, make_entry, make_item
 
 BASE_URL = "http://meter.example:8080"
@@ -89,9 +89,10 @@ def test_our_addresses_are_found(path, address):
 async def test_an_entry_id_leads_to_the_page_of_its_call(ask, ann):
     entry_id = clock.new_id()
     ann.record({}, {"entry_id": entry_id}, {})
-    answer = await ask(f"/traces/usage/{entry_id}")
-    assert (answer.status_code, answer.headers["location"]) == (302, "/traces/usage/2")
-    assert (await ask(f"/traces/usage/{clock.new_id()}")).status_code == 404
+    answer = await ask(f"/calls/{entry_id}")
+    assert answer.status_code == 200
+    assert "call 2" in words(answer)
+    assert (await ask(f"/calls/{clock.new_id()}")).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -138,17 +139,21 @@ async def test_the_page_shows_the_call(ask, ann):
         upstream_request_id="req_1",
         service_tier="standard",
     )
-    page = await ask("/traces/usage/1")
+    page = await ask("/calls/1")
     assert page.status_code == 200
     seen = words(page)
-    for text in ("claude-sonnet-4-5", "complete", "1.2 s", "req_1", "claude-cli/2.1.0", "$0.0125"):
+    for text in ("claude-sonnet-4-5", "complete", "1.2 s", "$0.0125", "From cache 50%"):
         assert text in seen
-    assert "50% from cache" in seen
     assert 'href="/sessions/s%201%2F%C3%A9"' in page.text
-    assert 'href="/traces/usage/1.json"' in page.text
-    assert "Agent —" in seen, "what is not known is a dash"
-    for text in ("You are brief.", "read_file", "What is in it?", "forty-two", "It is 42."):
+    for text in ("read_file", "What is in it?", "forty-two", "It is 42."):
         assert text in seen
+    assert 'href="/traces/usage/1.json"' in (await ask("/calls/1/raw")).text
+    details = words(await ask("/calls/1/details"))
+    for text in ("req_1", "claude-cli/2.1.0"):
+        assert text in details
+    shown, _, empty = details.partition("empty facts are not shown")
+    assert "Agent" not in shown.partition("Details Call")[2], "what is not known is counted"
+    assert "Agent, Parent agent" in empty
 
 
 async def test_a_call_is_named_by_what_was_asked_last(ask, ann):
@@ -158,11 +163,11 @@ async def test_a_call_is_named_by_what_was_asked_last(ask, ann):
         {"title_text": "a\u202eb"},
     )
     for number, heading, title in (
-        (1, "What is in it?", "What is in it? · claude-sonnet-4-5 · Taximeter"),
-        (2, "claude-sonnet-4-5", "claude-sonnet-4-5 · 2026-01-02 03:04:05 UTC · Taximeter"),
-        (3, "a⟨U+202E⟩b", "a⟨U+202E⟩b · claude-sonnet-4-5 · Taximeter"),
+        (1, "What is in it?", "What is in it? · Taximeter"),
+        (2, "claude-sonnet-4-5", "claude-sonnet-4-5 · Taximeter"),
+        (3, "a⟨U+202E⟩b", "a⟨U+202E⟩b · Taximeter"),
     ):
-        page = Page((await ask(f"/traces/usage/{number}")).text)
+        page = Page((await ask(f"/calls/{number}")).text)
         assert page.find("h1")[0].text == heading
         assert page.find("title")[0].text == title
         assert "claude-sonnet-4-5" in page.find("main")[0].text
@@ -204,7 +209,7 @@ async def test_what_else_is_known_of_a_call_is_said_in_words(ask, ann):
             retry_after_s=2.5,
         ),
     )
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1/details"))
     for text in (
         "Stop reason refusal",
         "Refusal category cyber",
@@ -243,19 +248,19 @@ async def test_what_else_is_known_of_a_call_is_said_in_words(ask, ann):
     [
         ({"billing": "api_key"}, "Billing by token (API key)"),
         ({"billing": "subscription", "overage": True}, "Billing subscription, as paid extra usage"),
-        ({}, "Billing —"),
+        ({}, "Inference region, Billing, "),
     ],
 )
 async def test_the_page_says_who_pays(ask, ann, fields, text):
     ann.record(fields)
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1/details"))
     assert text in seen
     assert "Rate limits" not in seen
 
 
 async def test_every_link_of_a_value_leads_to_its_calls(ask, ann):
     ann.record(session_id="a b&c=d", slug="x", model="m/1", client="c;d", error_type="e+f")
-    page = await ask("/traces/usage/1")
+    page = await ask("/calls/1/details")
     links = set(map(html.unescape, re.findall(r'href="(/traces/usage\?[^"]+)"', page.text)))
     assert len(links) > 6
     for link in links:
@@ -264,7 +269,7 @@ async def test_every_link_of_a_value_leads_to_its_calls(ask, ann):
 
 async def test_the_page_may_load_our_script_and_nothing_else(ask, ann):
     ann.record()
-    page = await ask("/traces/usage/1")
+    page = await ask("/calls/1")
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe-inline" not in policy
@@ -276,7 +281,7 @@ async def test_the_page_may_load_our_script_and_nothing_else(ask, ann):
 
 async def test_headings_go_down_one_step_at_a_time(ask, ann):
     ann.record(request_body=REQUEST, response_body=ANSWER)
-    for path in ("/traces/usage/1", "/traces/usage/1/request/read", "/traces/usage/1/response/raw"):
+    for path in ("/calls/1", "/traces/usage/1/request/read", "/traces/usage/1/response/raw"):
         levels = [int(level) for level in re.findall(r"<h(\d)", (await ask(path)).text)]
         assert levels[0] == 1
         assert levels.count(1) == 1
@@ -287,10 +292,10 @@ async def test_neighbours_of_the_same_session_and_agent_are_linked(ask, ann):
     for session, agent in (("a", None), ("b", None), ("a", "sub"), ("a", None), ("a", "sub")):
         ann.record(session_id=session, agent_id=agent)
     for number, around in ((1, {"next": 4}), (4, {"prev": 1}), (3, {"next": 5}), (2, {})):
-        page = re.sub(
-            r"<head>.*</head>", "", (await ask(f"/traces/usage/{number}")).text, flags=re.S
-        )
-        links = dict(re.findall(r'rel="(prev|next)" href="/traces/usage/(\d+)"', page))
+        page = re.sub(r"<head>.*</head>", "", (await ask(f"/calls/{number}")).text, flags=re.S)
+        links = {
+            rel: id_ for id_, rel in re.findall(r'href="/calls/(\d+)" rel="(prev|next)"', page)
+        }
         assert links == {rel: str(id_) for rel, id_ in around.items()}, number
 
 
@@ -300,12 +305,13 @@ async def test_the_page_of_an_empty_row_is_complete(ask, ann):
     )
     unknown |= dict.fromkeys(("cache_creation_input_tokens", "cache_read_input_tokens"))
     ann.record(**unknown, cost_items=(), usage_source="none", outcome="upstream_unreachable")
-    page = await ask("/traces/usage/1")
+    page = await ask("/calls/1")
     assert page.status_code == 200
     assert "unreachable" in words(page)
     assert "None" not in words(page)
-    assert "has no token counts" in words(page)
-    assert '<a href="/help/costs">' in page.text
+    cost = await ask("/calls/1/cost")
+    assert "has no token counts" in words(cost)
+    assert '<a href="/help/costs">' in cost.text
 
 
 # -- cost --------------------------------------------------------------------------------------------
@@ -326,7 +332,7 @@ async def test_the_line_items_add_up(ask, ann):
         ),
     )
     ann.record(cost_items=items, cost_cents=Decimal("2.4702"))
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1/cost"))
     for text in (
         "Pass 1: claude-sonnet-4-5 Uncached input 1,234 $3.00 / 1M $0.003702",
         "Web searches 2 $10.00 / 1k \N{MULTIPLICATION SIGN} 1.1 $0.02",
@@ -341,7 +347,7 @@ async def test_the_line_items_add_up(ask, ann):
 async def test_an_unpriced_call_says_what_to_do(ask, ann):
     item = make_item(model="claude-<new>", rate_usd=None, multiplier=None, cents=None)
     ann.record(cost_items=(item,), cost_cents=None, model="claude-<new>")
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1/cost"))
     assert "No price is known for claude-<new>" in seen
     assert "taximeter reprice" in seen
     assert "Total —" in seen
@@ -351,7 +357,7 @@ async def test_a_call_of_which_a_count_is_missing_says_so(ask, ann):
     unknown = {"quantity": 0, "rate_usd": None, "multiplier": None, "cents": None}
     item = make_item(note="count_missing", **unknown)
     ann.record(cost_items=(item, make_item(component="output")), cost_cents=None)
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1/cost"))
     assert "The response leaves out a token count" in seen
     assert "No price is known" not in seen
     assert "Uncached input The response leaves out this count. — — —" in seen
@@ -360,7 +366,7 @@ async def test_a_call_of_which_a_count_is_missing_says_so(ask, ann):
 
 async def test_a_call_that_was_free_says_why(ask, ann):
     ann.record(cost_items=(), cost_cents=Decimal(0))
-    assert "upstream does not bill this call" in words(await ask("/traces/usage/1"))
+    assert "upstream does not bill this call" in words(await ask("/calls/1/cost"))
 
 
 @pytest.mark.parametrize(
@@ -375,7 +381,7 @@ async def test_a_call_that_was_free_says_why(ask, ann):
 async def test_a_line_that_is_not_billed_says_why(ask, ann, reason, words_of_it):
     free = make_item(unbilled_reason=reason, multiplier=Decimal(0), cents=Decimal(0))
     ann.record(cost_items=(free, make_item(pass_index=1)), cost_cents=Decimal("1.25"))
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1/cost"))
     assert words_of_it in seen
     assert "\N{MULTIPLICATION SIGN} 0" not in seen
     assert seen.count("Not billed") == 1
@@ -383,7 +389,7 @@ async def test_a_line_that_is_not_billed_says_why(ask, ann, reason, words_of_it)
 
 async def test_a_line_that_is_a_sum_of_passes_says_what_that_means(ask, ann):
     ann.record(cost_items=(make_item(note="sum_of_passes"),), cost_cents=Decimal("1.25"))
-    assert "A sum of several passes" in words(await ask("/traces/usage/1"))
+    assert "A sum of several passes" in words(await ask("/calls/1/cost"))
 
 
 @pytest.mark.parametrize(
@@ -405,21 +411,22 @@ async def test_an_estimated_line_says_so_and_so_does_the_total(
         estimated_cents=Decimal("1.25"),
         usage_source="estimated",
     )
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1/cost"))
     assert seen.count(words_of_it) == 1
     assert "of which estimated $0.0125" in seen
-    assert "of which $0.0125 estimated" in seen, "at the top"
-    assert "its output is estimated by what was delivered" in seen
+    assert "of which estimated $0.0125 Tokens in" in seen, "beside it"
+    details = words(await ask("/calls/1/details"))
+    assert "its output is estimated by what was delivered" in details
 
 
 async def test_the_costs_of_a_bill_have_as_many_decimals_each(ask, ann):
     items = [make_item(cents=Decimal(cents)) for cents in ("0.03064", "0.063", "100")]
     estimate = {"estimated_cents": Decimal("0.063"), "usage_source": "estimated"}
     ann.record(cost_items=tuple(items), cost_cents=Decimal("100.09364"), **estimate)
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1/cost"))
     for cost in ("$0.0003064", "$0.0006300", "$1.0000000", "Total $1.0009364"):
         assert cost in seen
-    assert "of which $0.0006 estimated" in seen, "at the top it is rounded, as the cost is"
+    assert "of which estimated $0.0006 Tokens" in seen, "beside it is rounded, as the cost is"
 
 
 # -- bodies ------------------------------------------------------------------------------------------
@@ -428,9 +435,9 @@ async def test_the_costs_of_a_bill_have_as_many_decimals_each(ask, ann):
 async def test_what_is_folded_is_asked_for_when_it_is_opened(ask, ann):
     *_, before, request = agent_requests(8)
     ann.record({"request_body": before}, {"request_body": request}, session_id="s")
-    page = await ask("/traces/usage/2")
+    page = await ask("/calls/2")
     assert len(page.text) < 40_000
-    for view in ("request/front", "request/messages/1-13", "request/raw"):
+    for view in ("request/front", "request/messages/1-13"):
         address = f"/traces/usage/2/{view}"
         assert f'data-part="{address}/part"' in page.text
         assert f'href="{address}"' in page.text, "without scripts it is a link"
@@ -479,14 +486,14 @@ async def test_files_are_the_exact_bytes(ask, ann, body):
         assert answer.headers["content-security-policy"].startswith("sandbox")
         assert (await ask(f"/traces/usage/1/{side}/read")).status_code == 200
         assert (await ask(f"/traces/usage/1/{side}/raw/part")).status_code == 200
-    assert (await ask("/traces/usage/1")).status_code == 200
+    assert (await ask("/calls/1")).status_code == 200
 
 
 async def test_a_head_has_the_length_and_no_body(client, ann):
     ann.record(response_body=b"12345")
     answer = await client.head("/traces/usage/1/response", headers=ann.cookie)
     assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, "5", b"")
-    assert (await client.head("/traces/usage/1", headers=ann.cookie)).status_code == 200
+    assert (await client.head("/calls/1", headers=ann.cookie)).status_code == 200
 
 
 async def test_a_script_may_download_with_its_key(client, ann):
@@ -498,7 +505,7 @@ async def test_a_script_may_download_with_its_key(client, ann):
 async def test_a_script_is_told_in_json(client, ann):
     ann.record()
     for path in ("1/response", "2/response"):
-        answer = await client.get(f"/traces/usage/{path}", headers=ann.bearer)
+        answer = await client.get(f"/calls/{path}", headers=ann.bearer)
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 
@@ -576,7 +583,7 @@ async def test_no_more_downloads_begin_when_all_are_asked_for_at_the_same_moment
 
 async def test_bodies_that_were_not_kept_are_said_to_be_so(ask, ann):
     ann.record()
-    page = await ask("/traces/usage/1")
+    page = await ask("/calls/1")
     assert "No body was kept" in words(page)
     assert "Send it again" not in page.text
     for path in ("request", "response", "request/read", "response/raw/part"):
@@ -586,7 +593,7 @@ async def test_bodies_that_were_not_kept_are_said_to_be_so(ask, ann):
 
 async def test_bytes_that_are_no_text_are_dumped(ask, ann):
     ann.record(request_body=b"\x89PNG\r\n\x1a\n" + bytes(5000))
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1"))
     assert "00000000 89 50 4e 47 0d 0a 1a 0a" in seen
     assert ".PNG...." in seen
     assert "2,960 more bytes not shown here" in seen
@@ -626,7 +633,7 @@ async def test_hostile_text_is_harmless_everywhere(ask, ann, streamed):
         for part in ("", "/part")
     ]
     for path in ("", *views):
-        page = await ask(f"/traces/usage/1{path}")
+        page = await ask(address_of(1, path))
         assert page.status_code == 200
         assert not re.search(r"<script(?! src=\"/static/)|<img|<pre></pre>", page.text)
         assert not set(page.text) & set("\u202e\x1b\x00")
@@ -688,7 +695,7 @@ def test_hostile_headers_of_a_call_stay_one_argument():
 
 async def test_the_command_is_on_the_page(ask, ann):
     ann.record(request_body=REQUEST, slug="team-a", path_query="/v1/messages?beta=true", betas="x")
-    page = await ask("/traces/usage/1")
+    page = await ask("/calls/1/raw")
     assert f"curl '{BASE_URL}/proxy/team-a/v1/messages?beta=true'" in words(page)
     assert "anthropic-beta: x" in words(page)
     assert "data-copy=" in page.text
@@ -701,7 +708,7 @@ async def test_the_command_is_on_the_page(ask, ann):
 async def test_an_unknown_call_is_told_on_a_page(ask, ann, path):
     ann.record()
     for number in ("2", "0", "9" * 18):
-        answer = await ask(f"/traces/usage/{number}{path}")
+        answer = await ask(address_of(number, path))
         assert answer.status_code == 404
         assert "This call does not exist" in answer.text
 
@@ -712,7 +719,7 @@ async def test_other_organisations_calls_are_out_of_reach(client, ann, cid):
         cid.record(request_body=b"theirs", response_body=b"theirs", slug="theirs")
     for path in ("", "/request", "/response", "/request/read", "/request/raw/part"):
         for number in (1, 2, 3):
-            answer = await client.get(f"/traces/usage/{number}{path}", headers=ann.cookie)
+            answer = await client.get(address_of(number, path), headers=ann.cookie)
             assert "theirs" not in answer.text
             assert number == 1 or answer.status_code == 404
 
@@ -720,15 +727,15 @@ async def test_other_organisations_calls_are_out_of_reach(client, ann, cid):
 async def test_the_signed_out_are_asked_to_sign_in(client, ann):
     ann.record(request_body=REQUEST)
     for path in ("", "/request", "/request/read", "/request/raw/part"):
-        answer = await client.get(f"/traces/usage/1{path}")
+        answer = await client.get(address_of(1, path))
         assert answer.status_code == 303
-        assert answer.headers["location"] == f"/sign-in?next=/traces/usage/1{path}"
-        assert (await client.post(f"/traces/usage/1{path}", headers=ann.cookie)).status_code == 405
+        assert answer.headers["location"] == f"/sign-in?next={address_of(1, path)}"
+        assert (await client.post(address_of(1, path), headers=ann.cookie)).status_code == 405
 
 
 async def test_before_the_first_call_nothing_is_there(ask):
     for path in ("", "/request", "/request/read"):
-        answer = await ask(f"/traces/usage/1{path}")
+        answer = await ask(address_of(1, path))
         assert answer.status_code == 404
         assert "Nothing has been recorded yet" in answer.text
 
@@ -738,7 +745,7 @@ async def test_a_broken_database_is_told_without_its_path(ask, ann, settings, pa
     ann.record(request_body=REQUEST, response_body=ANSWER)
     for name in (ann.path, *ann.path.parent.glob("traces.db-*")):
         name.write_bytes(b"no database" * 1000)
-    answer = await ask(f"/traces/usage/1{path}")
+    answer = await ask(address_of(1, path))
     assert answer.status_code == 503
     assert str(settings.data_dir) not in answer.text
     assert "Traceback" not in answer.text
@@ -749,14 +756,14 @@ async def test_a_body_with_a_missing_piece_is_told(ask, ann):
     with closing(sqlite3.connect(ann.path)) as db, db:
         db.execute("delete from pieces")
     for path in ("", "/request", "/request/read"):
-        assert (await ask(f"/traces/usage/1{path}")).status_code == 503
+        assert (await ask(address_of(1, path))).status_code == 503
 
 
 async def test_however_many_pages_are_opened_few_files_stay_open(ask, ann):
     ann.record(request_body=REQUEST, response_body=b"x" * 2_000_000)
     for _ in range(rounds := 6):
         for path in ("", "/request", "/response", "/response/read", "/response/raw/part", "/no"):
-            await ask(f"/traces/usage/1{path}")
+            await ask(address_of(1, path))
     opened = [file.path for file in psutil.Process().open_files()]
     # The connection for the next page, and descriptors that SQLite has for the next ones to be opened:
     # to close them would drop the locks of that connection.
@@ -767,14 +774,14 @@ async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, query
     ann.record()
     ann.record()
     cid.record()
-    go_on = query_server.hold("/traces/usage/2")
+    go_on = query_server.hold("/calls/2")
     slow = [
-        asyncio.create_task(client.get("/traces/usage/2", headers=ann.cookie))
+        asyncio.create_task(client.get("/calls/2", headers=ann.cookie))
         for _ in range(MAX_WAITING + 1)
     ]
     (refused,), _ = await asyncio.wait(slow, return_when=asyncio.FIRST_COMPLETED)
     assert refused.result().status_code == 503
-    other = await client.get("/traces/usage/1", headers=cid.cookie)
+    other = await client.get("/calls/1", headers=cid.cookie)
     assert other.status_code == 200, "others do not wait"
     go_on()
     await asyncio.gather(*slow)
@@ -796,10 +803,10 @@ async def test_a_cost_that_somebody_else_covers_is_called_a_value(
     ask, ann, billing, overage, payer
 ):
     ann.record(cost_items=(make_item(),), billing=billing, overage=overage)
-    seen = words(await ask("/traces/usage/1"))
+    seen = words(await ask("/calls/1/cost"))
     assert ("its value by list prices, and no bill" in seen) is (payer is not None)
-    assert ("covered by a" in seen) is (payer is not None)
-    assert f"covered by {payer}" in seen or payer is None
+    assert ("Covered by a" in seen) is (payer is not None)
+    assert f"Covered by {payer}" in seen or payer is None
 
 
 async def test_a_bill_says_that_the_hours_of_a_container_are_not_in_it(ask, ann):
@@ -811,7 +818,8 @@ async def test_a_bill_says_that_the_hours_of_a_container_are_not_in_it(ask, ann)
         {},
     )
     said = "Its hours may be billed, and no response counts them: they are not in the cost."
-    pages = [words(await ask(f"/traces/usage/{number}")) for number in range(1, 6)]
+    pages = [words(await ask(f"/calls/{number}/cost")) for number in range(1, 6)]
     assert [said in page for page in pages] == [True, True, False, False, False]
+    pages = [words(await ask(f"/calls/{number}/details")) for number in range(1, 6)]
     unnamed = ["Container not named: the response was cut" in page for page in pages]
     assert unnamed == [False, True, False, True, False]

@@ -60,7 +60,7 @@ def record(ann):
 
 async def test_a_call_has_its_history_and_says_what_was_sent(ask, record):
     record()
-    seen = text_of(await ask("/traces/usage/2"))
+    seen = text_of(await ask("/calls/2"))
     assert "sent 2 of 4 messages" in seen
     assert "System prompt, 1 tool, settings" in seen
     assert "2 earlier messages" in seen
@@ -89,7 +89,7 @@ async def test_what_was_sent_is_shown_as_it_was(ask, record):
 )
 async def test_a_history_that_is_not_recorded_is_named(ask, record, first, words):
     record(**first)
-    seen = text_of(await ask("/traces/usage/2"))
+    seen = text_of(await ask("/calls/2"))
     assert words in seen
     assert "Words of the file." in seen
     assert "of 4 messages" not in seen
@@ -97,7 +97,7 @@ async def test_a_history_that_is_not_recorded_is_named(ask, record, first, words
 
 async def test_a_client_that_left_with_the_whole_answer_leaves_no_gap(ask, record):
     record(outcome="client_disconnected")
-    seen = text_of(await ask("/traces/usage/2"))
+    seen = text_of(await ask("/calls/2"))
     assert "sent 2 of 4 messages" in seen
     assert "of its thread" not in seen
 
@@ -129,6 +129,6 @@ async def test_a_page_says_what_upstream_has_changed_in_the_request(ask, ann):
     answer = ANSWER | {"context_management": {"applied_edits": edits}}
     ann.record({"request_body": encode(FIRST), "response_body": encode(answer)})
     ann.record({"request_body": encode(FIRST), "response_body": encode(ANSWER)})
-    seen = text_of(await ask("/traces/usage/1"))
+    seen = text_of(await ask("/calls/1"))
     assert "Changed by upstream: it cleared 3 tool calls. The request is shown as the" in seen
-    assert "Changed by upstream" not in text_of(await ask("/traces/usage/2"))
+    assert "Changed by upstream" not in text_of(await ask("/calls/2"))

@@ -362,10 +362,10 @@ def test_of_very_many_differences_the_first_are_shown(ann, monkeypatch):
 
 def test_the_page_of_a_call_leads_to_the_comparison(ann):
     ann.record({"session_id": "a"}, {"session_id": "a"})
-    page = ann.get("/traces/usage/2").text
+    page = ann.get("/calls/2").text
     assert 'href="/traces/usage/1/compare/2"' in page
     assert 'action="/traces/usage/2/compare"' in page
-    assert "Compare with the previous call" not in ann.get("/traces/usage/1").text
+    assert "Compare with the previous call" not in ann.get("/calls/1").text
 
 
 # -- addresses -----------------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ def test_nobody_sees_the_context_of_a_call_of_another_organisation(ann, cid):
 
 def test_the_page_of_a_call_leads_to_its_context(ann):
     ann.record(call(request(*conversation(1)), input=900))
-    assert 'href="/traces/usage/1/context"' in ann.get("/traces/usage/1").text
+    assert 'href="/traces/usage/1/context"' in ann.get("/calls/1").text
 
 
 def test_strangers_sign_in_first(ann, app):

@@ -87,10 +87,10 @@ def test_today_is_summed_and_the_newest_calls_lead_to_their_traces(ann, record):
     page = ann.get("/").text
     assert "$1.51" in page
     assert "yesterday $7.00" in page
-    assert '<a href="/traces/usage/3">' in page
+    assert '<a href="/calls/3">' in page
     assert "error 529" in page
     assert "claude-opus-4-5" in page
-    assert page.index("/traces/usage/3") < page.index("/traces/usage/2")
+    assert page.index("/calls/3") < page.index("/calls/2")
     assert 'href="/traces/usage"' in page
     assert f"export ANTHROPIC_BASE_URL={BASE_URL}/proxy/" not in page, "ann has no endpoint"
 
@@ -283,7 +283,7 @@ def test_the_latest_failures_are_listed_below_the_newest_calls(ann, record, monk
     failed = {"outcome": "upstream_error", "status_code": 529}
     record(ann.organization_id, failed, {"outcome": "client_disconnected"}, *[{}] * 11)
     failures = ann.get("/").text.partition("Latest failures")[2]
-    assert re.findall(r'href="/traces/usage/(\d+)"', failures) == ["1"]
+    assert re.findall(r'href="/calls/(\d+)"', failures) == ["1"]
     monkeypatch.setattr(overview, "FAILURES_AMONG", 12)
     assert "Latest failures" not in ann.get("/").text, "so few calls are looked at"
 

@@ -261,7 +261,7 @@ async def test_the_response_of_a_call_grows_until_it_has_a_page(app, ann, proxy)
         assert event.data["parts"] == [{"part": 0, "label": "Text", "at": 5, "text": "day."}]
         usage_id = ann.record(entry_id=entry_id)
         file.discard()
-        assert (await stream.next()).data == {"address": f"/traces/usage/{usage_id}"}
+        assert (await stream.next()).data == {"address": f"/calls/{usage_id}"}
         assert await stream.next() is None
 
 
@@ -289,6 +289,6 @@ async def test_a_call_that_has_ended_leads_to_its_page(browser, ann, proxy):
     file.discard()
     usage_id = ann.record(entry_id=entry_id)
     answer = await browser.get(f"/live/{entry_id}", headers=ann.cookie)
-    assert answer.headers["location"] == f"/traces/usage/{usage_id}"
+    assert answer.headers["location"] == f"/calls/{usage_id}"
     unknown = await browser.get("/live/..%2f..%2fnothing", headers=ann.cookie)
     assert unknown.status_code == 404

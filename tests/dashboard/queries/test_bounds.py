@@ -296,7 +296,7 @@ async def test_a_stream_of_many_rows_is_whole(client, ann):
 
 
 @pytest.mark.parametrize(
-    "path", ["usage", "usage/1", "usage_log.json", "usage.csv?_stream=1", "usage.jsonl"]
+    "path", ["usage", "usage/1/request", "usage_log.json", "usage.csv?_stream=1", "usage.jsonl"]
 )
 async def test_head_of_anything_has_no_body(client, ann, path):
     answer = await client.head(f"/traces/{path}", headers=ann.cookie)

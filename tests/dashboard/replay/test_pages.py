@@ -120,10 +120,12 @@ def test_markup_of_bodies_stays_text(ann):
 
 def test_the_page_of_a_call_leads_here(ann):
     record(ann)
-    page = ann.get("/traces/usage/1").text
+    page = ann.get("/calls/1/raw").text
     assert 'href="/traces/usage/1/replay"' in page
     for language in ("curl", "Python", "TypeScript"):
-        assert f"<summary>{language}</summary>" in page
+        assert f'href="/calls/1/raw?language={language}"' in page
+    assert "import anthropic" in ann.get("/calls/1/raw?language=Python").text
+    assert "curl " in ann.get("/calls/1/raw?language=none").text
 
 
 # -- tickets -----------------------------------------------------------------------------------------
@@ -242,7 +244,7 @@ def test_each_address_has_its_method(ann):
     for path in ("replay", "replay/ticket", "replay/entry"):
         response = ann.browser.post(f"/traces/usage/1/{path}", content=b"{}", headers=HERE | JSON)
         assert response.status_code == 405
-    assert ann.browser.post("/traces/usage/1", headers=HERE).status_code == 405
+    assert ann.browser.post("/calls/1", headers=HERE).status_code == 405
 
 
 @pytest.mark.parametrize(

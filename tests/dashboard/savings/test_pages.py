@@ -62,7 +62,7 @@ def test_findings_are_listed_in_order_of_dollars(ann):
     assert page.index("Cache breaks: <bdi>the tools changed") < page.index("never cached")
     assert page.index("never cached") < page.index("not counted as savings")
     assert KINDS["cache_break"].remedy in page
-    assert 'href="/traces/usage/1"' in page
+    assert 'href="/calls/1"' in page
     assert 'href="/sessions/s1/savings"' in page
 
 

@@ -83,7 +83,7 @@ def test_the_page_shows_what_was_found(ann):
     talk(ann)
     page = ann.get("/search?q=zebrafinch").text
     assert "<mark>zebrafinch</mark>" in page
-    assert 'href="/traces/usage/1"' in page
+    assert 'href="/calls/1"' in page
     assert "also in 3 later calls" in page
     assert 'href="/sessions/s"><bdi>Find the finch</bdi></a> <bdi>s</bdi>' in page
     assert find(ann, "zebrafinch")[0]["session_title"] == "Find the finch"
@@ -138,8 +138,8 @@ def test_ids_lead_straight_to_their_call_or_session(ann):
     with TraceDatabase(ann.path) as traces:
         (entry_id,) = traces.connection.execute("select entry_id from usage").fetchone()
     for text, location in (
-        (entry_id, "/traces/usage/1"),
-        ("req_011CSHoEeqs5C35K", "/traces/usage/1"),
+        (entry_id, "/calls/1"),
+        ("req_011CSHoEeqs5C35K", "/calls/1"),
         ("b3e0-4f", "/sessions/b3e0-4f"),
     ):
         answer = ann.browser.get("/search", params={"q": f" {text} "})
@@ -289,7 +289,7 @@ def test_calls_of_a_message_thread_have_what_those_before_them_sent_and_were_ans
 
 def test_every_page_has_the_search_box(ann):
     ann.record()
-    for path in ("/", "/sessions", "/settings/data", "/traces/usage", "/traces/usage/1", "/search"):
+    for path in ("/", "/sessions", "/settings/data", "/traces/usage", "/calls/1", "/search"):
         page = ann.get(path).text
         assert len(re.findall(r'<form class="find" method="get" action="/search"', page)) == 1, path
         assert '<label class="vh" for="search-box">' in page

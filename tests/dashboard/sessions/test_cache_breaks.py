@@ -59,11 +59,11 @@ def test_a_break_is_in_the_list_the_session_and_the_page_of_the_call(ann, cid, r
     assert page.count('<path class="break"') == 1, "the mark in the map"
     said = "message 1: “British” became “&lt;b&gt;American&lt;/b&gt;”."
     cost = f"{found['tokens']:,} tokens were written again: $"
-    for text_ in (page, ann.get("/traces/usage/3").text):
+    for text_ in (page, ann.get("/calls/3").text):
         assert said in text_
         assert cost in words_of(text_)
-    assert "Measured by billed tokens" in ann.get("/traces/usage/3").text
-    assert "Measured by billed tokens" not in ann.get("/traces/usage/2").text
+    assert "How this was measured" in ann.get("/calls/3").text
+    assert "How this was measured" not in ann.get("/calls/2").text
     assert cid.get("/sessions/s1.json").status_code == 404
     assert "British" not in cid.get("/sessions").text
 
@@ -84,11 +84,11 @@ def test_calls_without_a_session_id_that_continue_one_another_are_a_session(ann,
     assert "The client sends no session id" in page
     (table,) = set(re.findall(r'href="(/traces/usage\?_through=[^"]+)"', page))
     assert "unnamed_calls" in table
-    call = ann.get("/traces/usage/2").text
+    call = ann.get("/calls/2").text
     assert 'href="/sessions/unnamed-1"' in call
-    assert 'rel="prev" href="/traces/usage/1"' in call
-    assert 'rel="next" href="/traces/usage/3"' in call
-    assert 'href="/sessions/' not in ann.get("/traces/usage/4").text.partition("<main")[2]
+    assert 'href="/calls/1" rel="prev"' in call
+    assert 'href="/calls/3" rel="next"' in call
+    assert 'href="/sessions/' not in ann.get("/calls/4").text.partition("<main")[2]
     assert read(recording, "select session_id, session from usage_log order by id") == [
         (None, "unnamed-1"), (None, "unnamed-1"), (None, "unnamed-1"), (None, None)
     ]  # fmt: skip
@@ -161,7 +161,7 @@ def test_a_break_of_a_thread_is_said_by_whole_prompts(ann, recording):
     client.go_on(turn(3), settings=choice, answer=nothing_read("broken"))
     (found,) = ann.get("/sessions/s1.json").json()["cache_breaks"]
     assert (found["entry_id"], found["cause"]) == ("call-3", "messages")
-    page, call = ann.get("/sessions/s1").text, ann.get("/traces/usage/3").text
+    page, call = ann.get("/sessions/s1").text, ann.get("/calls/3").text
     for said in (found["detail"], page, call):
         assert "tool choice" in said
     assert "removed" not in found["detail"]

@@ -60,8 +60,8 @@ def test_what_is_shortened_has_its_stored_value_in_a_title(column, value, title)
 @pytest.mark.parametrize(
     ("column", "value", "address"),
     [
-        ("usage_id", 7, "/traces/usage/7"),
-        ("entry_id", UUID, f"/traces/usage/{UUID}"),
+        ("usage_id", 7, "/calls/7"),
+        ("entry_id", UUID, f"/calls/{UUID}"),
         ("session_id", "a/b c", "/sessions/a%2Fb%20c"),
         ("agent_id", "main&x=1", "/traces/usage?agent_id=main%26x%3D1"),
     ],
@@ -80,7 +80,7 @@ def test_an_identifier_links_to_its_calls(column, value, address):
     ],
 )
 def test_an_id_links_to_a_call_where_the_query_reads_calls(sql, is_linked):
-    assert ('href="/traces/usage/7"' in query_cells(["id"], ["7"], [7], sql)) == is_linked
+    assert ('href="/calls/7"' in query_cells(["id"], ["7"], [7], sql)) == is_linked
 
 
 def test_links_of_datasette_stay_with_their_characters_shown():

@@ -66,7 +66,7 @@ def cid(cid):
 
 async def test_each_organisation_sees_its_own_traces_at_the_same_address(client, ann, cid):
     for someone, marker, other in ((ann, OURS, THEIRS), (cid, THEIRS, OURS)):
-        for path in ("/traces/usage_log", "/traces/usage_log.json", "/traces/usage/1"):
+        for path in ("/traces/usage_log", "/traces/usage_log.json", "/calls/1"):
             answer = await client.get(path, headers=someone.cookie)
             assert answer.status_code == 200
             assert marker in answer.text

@@ -151,7 +151,7 @@ def test_while_the_pool_is_away_tables_and_calls_are_missing_and_they_come_back(
         assert answer.status == 503
         assert b"Queries cannot be run at the moment. Try again in a moment." in answer.body
         assert int(answer.head.header("retry-after") or 0) > 0
-        answer = victim.get(f"/traces/usage/{newest}", [("Accept", "text/html")])
+        answer = victim.get(f"/calls/{newest}", [("Accept", "text/html")])
         assert answer.status == 503
         assert b"Pages of calls cannot be made at the moment." in answer.body
         for path in ("/", "/settings", "/sessions", f"/traces/usage/{newest}/request"):

@@ -350,7 +350,7 @@ def test_what_was_said_is_found_with_its_call(run, traces):
     assert lines[0].startswith("call 1  2026-")
     assert lines[0].endswith("  assistant  default  Find the wombat")
     assert lines[1] == "  in the numbat nest"
-    assert lines[2] == "  http://127.0.0.1:8080/traces/usage/1"
+    assert lines[2] == "  http://127.0.0.1:8080/calls/1"
     assert "\x1b" not in run("search", "wombat").stdout
     found = json.loads(run("search", '"the wombat"', "--role", "user", "--json").stdout)
     assert [(each["id"], each["marks"]) for each in found["items"]] == [(1, [[9, 19]])]

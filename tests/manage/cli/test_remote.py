@@ -220,7 +220,7 @@ def test_a_remote_service_is_searched_as_a_local_one(service):
     assert result.stdout.splitlines() == [
         "call 7  2026-01-02 03:04:05  tool result  team  Find it, also in more than 1,000 later",
         "  a wombat found",
-        f"  {service.url}/traces/usage/7",
+        f"  {service.url}/calls/7",
         "There may be more; -n shows up to 100.",
     ]
 

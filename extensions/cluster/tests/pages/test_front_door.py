@@ -149,7 +149,7 @@ async def cluster(tmp_path, settings, control, query_server, monkeypatch):
 
 async def test_pages_and_figures_are_those_of_the_node_that_keeps_the_calls(cluster):
     ann = cluster.person("ann@example.org")
-    for path in ("/", "/overview", "/traces/usage", "/traces/usage/1", "/search?q=x", "/sessions"):
+    for path in ("/", "/overview", "/traces/usage", "/calls/1", "/search?q=x", "/sessions"):
         page = await cluster.get(ann, path)
         assert page.status_code == 200, (path, page.text)
         assert "ann@example.org" in page.text, path
@@ -174,7 +174,7 @@ async def test_nobody_sees_the_calls_of_another_organisation(cluster):
 async def test_the_copy_responds_where_the_first_node_does_not_and_says_so(cluster):
     ann = cluster.person("ann@example.org")
     del cluster.transport.apps[NODES["main"]]
-    for path in ("/", "/overview", "/traces/usage/1"):
+    for path in ("/", "/overview", "/calls/1"):
         page = await cluster.get(ann, path)
         assert page.status_code == 200
         assert visitors.COPY in page.text

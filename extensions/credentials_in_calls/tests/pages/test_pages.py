@@ -26,7 +26,7 @@ def test_owners_see_what_was_found_redacted(ann):
     assert "AKIAQ2…" in page
     assert "tool result" in page
     assert '<td class="num hide-s">2<' in page
-    assert 'href="/traces/usage/3"' in page
+    assert 'href="/calls/3"' in page
     assert ann.get("/secrets").headers["location"] == "/settings/security#credentials"
 
 
@@ -50,9 +50,9 @@ def test_members_and_strangers_do_not_see_it(ann, bob, cid, stranger):
 def test_the_page_of_a_call_tells_owners_alone(ann, bob):
     ann.record({}, {})
     find(ann, 1)
-    assert "A credential was found in what this call added." in ann.get("/traces/usage/1").text
-    assert "credential was found" not in ann.get("/traces/usage/2").text
-    assert "credential was found" not in bob.get("/traces/usage/1").text
+    assert "A credential was found in what this call added." in ann.get("/calls/1").text
+    assert "credential was found" not in ann.get("/calls/2").text
+    assert "credential was found" not in bob.get("/calls/1").text
 
 
 def test_members_cannot_query_what_was_found(ann, bob):

@@ -1,0 +1,95 @@
+"""The head and the rail of a call's page, which all its tabs have."""
+
+from dataclasses import dataclass
+
+from dashboard.addresses import call_address
+from dashboard.cache_breaks import Broken, open_break
+from dashboard.call.bill import Bill, make_bill
+from dashboard.call.facts import Headline, make_headline
+from dashboard.call.failure import Failure, describe_failure
+from dashboard.call.filling import Filling, read_filling
+from dashboard.call.retries import Retries, find_retries
+from dashboard.call.session_place import SessionPlace, find_place
+from dashboard.call.views import View, open_new, open_response
+from dashboard.what_was_done import Deed, describe_deed, find_root
+from metering.tool_uses import read_said_text, read_tool_uses
+from store.traces.calls.call_reader import Call, CallReader
+from store.traces.calls.tool_uses import StoredUse, read_uses_of
+from store.traces.sessions.session_places import list_targets
+from wire.block import list_blocks
+
+type Tab = tuple[str, str, str, str]  # name, words, figure, address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The head of all tabs. ``retries`` are those of a call that failed; ``uses`` those of its response."""
+
+    headline: Headline
+    uses: tuple[StoredUse, ...]
+    failure: Failure | None
+    retries: Retries | None
+    broken: Broken | None
+    bill: Bill
+    place: SessionPlace | None
+    filling: Filling | None
+    new: View
+    response: View
+    tabs: tuple[Tab, ...]
+
+
+def open_head(call: Call, reader: CallReader, *, is_plain: bool) -> Head:
+    """Return the head of a call. ``is_plain`` is that of ``Room``.
+
+    Raises sqlite3.Error, MissingPieceError."""
+    response = open_response(call, reader, is_plain=is_plain)
+    new = open_new(call, reader, is_plain=is_plain)
+    failure = describe_failure(
+        call.entry, None if response.response is None else response.response.error
+    )
+    uses, deed = _find_deed(call, response, reader)
+    headline = make_headline(call.entry, deed, failure)
+    return Head(
+        headline=headline,
+        uses=tuple(uses),
+        failure=failure,
+        retries=find_retries(call, reader) if failure else None,
+        broken=open_break(call),
+        bill=make_bill(call.entry),
+        place=find_place(call, reader),
+        filling=read_filling(call, reader, new.latest.first if new.latest else 1),
+        new=new,
+        response=response,
+        tabs=_list_tabs(call, headline),
+    )
+
+
+def _find_deed(
+    call: Call, response: View, reader: CallReader
+) -> tuple[list[StoredUse], Deed | None]:
+    """Return the uses of tools in a response, and what it did in words.
+
+    They are read from the response where the recorder has not noted them, as of older calls."""
+    uses = read_uses_of(reader.connection, [call.id]).get(call.id, [])
+    blocks = [] if response.response is None else list_blocks(response.response.content)
+    if not uses:
+        uses = [
+            StoredUse(
+                tool=use.tool, server=use.server, target=use.target, plus=use.plus, minus=use.minus
+            )
+            for use in read_tool_uses(blocks)
+        ]
+    targets = list_targets(reader.connection, call.session) if call.session and uses else []
+    root = find_root([*targets, *(use.target for use in uses)])
+    said = read_said_text(blocks)
+    return uses, describe_deed(uses, said, stop_reason=call.entry.stop_reason, root=root)
+
+
+def _list_tabs(call: Call, headline: Headline) -> tuple[Tab, ...]:
+    figures = [each for each in (headline.cost, headline.duration) if each != "—"]
+    return (
+        ("conversation", "Conversation", "", call_address(call.id)),
+        ("cost", "Cost & time", " · ".join(figures), call_address(call.id, "cost")),
+        ("raw", "Raw & send again", "", call_address(call.id, "raw")),
+        ("details", "Details", "", call_address(call.id, "details")),
+    )

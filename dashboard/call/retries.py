@@ -1,0 +1,55 @@
+"""The retries of a call that failed: how often the client sent it again, and how that ended."""
+
+from dataclasses import dataclass
+
+from metering.entry import UsageLogEntry
+from runtime import clock
+from store.traces.calls.call_reader import Call, CallReader
+from store.traces.sums.rollup import NO_ERROR
+
+MAX_RETRIES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """The calls that sent a failed one again. ``last_id`` is the last of them, after ``wait_ms`` from the
+    end of the failed one on. ``has_succeeded`` is of the last one."""
+
+    count: int
+    last_id: int
+    wait_ms: float
+    has_succeeded: bool
+
+
+def find_retries(call: Call, reader: CallReader) -> Retries | None:
+    """Return the retries of a call, None where it was not sent again. Raises sqlite3.Error."""
+    last, count = call, 0
+    while count < MAX_RETRIES and last.next_id is not None:
+        following = reader.find_call(last.next_id)
+        if following is None or not is_retry(call.entry, following.entry):
+            break
+        last, count = following, count + 1
+        if last.entry.outcome in NO_ERROR:
+            break
+    if not count:
+        return None
+    return Retries(
+        count=count,
+        last_id=last.id,
+        wait_ms=_measure_ms(call.entry, last.entry),
+        has_succeeded=last.entry.outcome in NO_ERROR,
+    )
+
+
+def is_retry(entry: UsageLogEntry, later: UsageLogEntry) -> bool:
+    """Return whether the next call of the same agent has the same request, as far as its row tells."""
+    return (later.message_count, later.title_text, later.request_model) == (
+        entry.message_count,
+        entry.title_text,
+        entry.request_model,
+    )
+
+
+def _measure_ms(failed: UsageLogEntry, later: UsageLogEntry) -> float:
+    between = clock.parse_instant(later.created_at) - clock.parse_instant(failed.created_at)
+    return max(between.total_seconds() * 1000 - (failed.duration_ms or 0.0), 0.0)

@@ -1,0 +1,119 @@
+"""The place of a call in its session: its number, the turns around it, and all turns as bars."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import NamedTuple
+
+from dashboard.addresses import session_address
+from dashboard.drawing import find_cut, per_cent
+from runtime.safe_text import reveal
+from store.traces.calls.call_reader import Call, CallReader
+from store.traces.sessions.session_places import Place, list_places
+from store.traces.sessions.session_reader import Session, SessionReader
+
+HEIGHT = 24
+MAX_BARS = 110
+_LEAST = 2  # pixels of what costs anything
+_GAP = 0.25  # of the place of a bar
+
+
+class Bar(NamedTuple):
+    """A bar of the drawing. What lies across is in per cent, the rest in pixels. ``kind`` is what of the
+    bill the style sheet draws it as: a turn that wrote the prompt again stands out."""
+
+    kind: str
+    x: str
+    width: str
+    y: int
+    height: int
+
+
+class Turn(NamedTuple):
+    """Another turn of the session. ``number`` is None where the session is too long to be counted."""
+
+    usage_id: int
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPlace:
+    """The session of a call, as its page tells it. ``mark`` is the place of the call under the bars."""
+
+    session: Session | None
+    address: str
+    title: str
+    number: int | None = None
+    count: int | None = None
+    previous: Turn | None = None
+    next: Turn | None = None
+    most_expensive: Turn | None = None
+    most_cents: float | None = None
+    bars: Sequence[Bar] = ()
+    mark: Bar | None = None
+
+
+def find_place(call: Call, reader: CallReader) -> SessionPlace | None:
+    """Return the place of a call, None where it is in no session. Raises sqlite3.Error."""
+    if call.session is None:
+        return None
+    sessions = SessionReader(reader.connection)
+    session = sessions.find(call.session) if sessions.is_ready else None
+    places = list_places(reader.connection, call.session)
+    return describe_place(call, session, places or [])
+
+
+def describe_place(call: Call, session: Session | None, places: Sequence[Place]) -> SessionPlace:
+    """Return the place of a call among all calls of its session, which are none where they are too many."""
+    numbers = {place.usage_id: number for number, place in enumerate(places, 1)}
+    number = numbers.get(call.id)
+    known = [place for place in places if place.cost_cents]
+    most_expensive = max(known, key=lambda place: place.cost_cents or 0.0, default=None)
+    return SessionPlace(
+        session=session,
+        address=session_address(call.session or ""),
+        title=reveal((session.title if session else None) or call.session or ""),
+        number=number,
+        count=len(places) if number else None,
+        previous=_turn(call.previous_id, numbers),
+        next=_turn(call.next_id, numbers),
+        most_expensive=_turn(most_expensive.usage_id, numbers) if most_expensive else None,
+        most_cents=most_expensive.cost_cents if most_expensive else None,
+        bars=draw_bars(places),
+        mark=None if number is None else _mark(number, len(places)),
+    )
+
+
+def draw_bars(places: Sequence[Place]) -> list[Bar]:
+    """Return a bar for each turn, or for several where there are many: what they cost on average."""
+    if not places:
+        return []
+    groups = list(batched(places, -(-len(places) // MAX_BARS)))
+    costs = [sum(place.cost_cents or 0.0 for place in group) / len(group) for group in groups]
+    most = find_cut(costs)
+    return [
+        Bar(
+            "write" if any(place.broke_cache for place in group) else "read",
+            per_cent(number / len(groups)),
+            per_cent((1 - _GAP) / len(groups)),
+            HEIGHT - height,
+            height,
+        )
+        for number, (group, cents) in enumerate(zip(groups, costs, strict=True))
+        if (height := _height(cents, most))
+    ]
+
+
+def _height(cents: float, most: float) -> int:
+    return max(_LEAST, round(min(cents / most, 1.0) * HEIGHT)) if cents > 0 else 0
+
+
+def _mark(number: int, count: int) -> Bar:
+    width = max(1 / count, 0.01)
+    return Bar(
+        "fill", per_cent(min((number - 1) / count, 1 - width)), per_cent(width), HEIGHT + 1, 2
+    )
+
+
+def _turn(usage_id: int | None, numbers: dict[int, int]) -> Turn | None:
+    return None if usage_id is None else Turn(usage_id, numbers.get(usage_id))

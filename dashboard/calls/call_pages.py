@@ -1,0 +1,87 @@
+"""``/calls/<id>`` and its tabs, as the web process sees them: query processes make them."""
+
+import re
+import sqlite3
+from dataclasses import asdict
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard import rendering
+from dashboard.addresses import CALL_ID, ENTRY_ID
+from dashboard.call.lookup import find_id
+from dashboard.call_route import CallRoute
+from dashboard.kept_connections import KeptConnections
+from dashboard.nothing_recorded import NothingRecorded
+from dashboard.page_forwarding import PageForwarding
+from dashboard.trace_work import TracePages
+from dashboard.visitors import Visitors
+from runtime import extensions
+from runtime.settings import Settings
+from store.control.people import Caller
+from store.traces.calls.call_reader import CallReader
+
+TABS = ("cost", "raw", "details")
+_FIRST_TAB = "conversation"
+_NAME = re.compile(rf"{CALL_ID}|{ENTRY_ID}")
+_MAX_LANGUAGE = 20
+
+
+class CallTabPages(TracePages):
+    """The pages of one call of the caller's organisation. A call is named by its id or that of its entry."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        visitors: Visitors,
+        connections: KeptConnections,
+        forwarding: PageForwarding,
+    ) -> None:
+        super().__init__(settings, visitors, connections)
+        self._data_dir = settings.data_dir
+        self._forwarding = forwarding
+        self._nothing_recorded = NothingRecorded(settings, visitors)
+
+    def routes(self) -> list[BaseRoute]:
+        return [
+            Route("/calls", self.list_page),
+            CallRoute("/calls/{name}", self.call_page),
+            CallRoute("/calls/{name}/{tab}", self.call_page),
+        ]
+
+    async def list_page(self, request: Request) -> Response:
+        """Lead to the table of calls."""
+        return rendering.redirect("/traces/usage")
+
+    async def call_page(self, request: Request) -> Response:
+        name, tab = request.path_params["name"], request.path_params.get("tab", _FIRST_TAB)
+        if not _NAME.fullmatch(name) or tab not in (_FIRST_TAB, *TABS):
+            raise HTTPException(404)
+        caller = await self._visitors.require_caller(request)
+        if self._nothing_recorded.applies_to(caller):
+            return await self._nothing_recorded.render(request, caller, "Calls", "calls", 404)
+        usage_id = await self._work.run(caller, lambda db: _find(db, name))
+        notices = await run_in_threadpool(self._list_notices, caller, usage_id)
+        known = {
+            "call": usage_id,
+            "tab": tab,
+            "language": request.query_params.get("language", "")[:_MAX_LANGUAGE],
+            "notices": notices,
+        }
+        return self._forwarding.respond(request, caller, "call", known)
+
+    def _list_notices(self, caller: Caller, usage_id: int) -> list[dict[str, str]]:
+        found = extensions.call().call_notice(
+            data_dir=self._data_dir, caller=caller, usage_id=usage_id
+        )
+        return list(map(asdict, found))
+
+
+def _find(db: sqlite3.Connection | None, name: str) -> int:
+    """Return the id of a call by its name, which may still be that of no call. Raises HTTPException."""
+    if db is None or name.isdigit():
+        return int(name) if name.isdigit() else 0
+    return find_id(CallReader(db), name)

@@ -1,0 +1,48 @@
+"""The calls of a session in the order of their arrival, read as narrowly as a drawing needs."""
+
+import sqlite3
+from typing import NamedTuple
+
+from store.database import list_columns
+from store.traces.sessions import unnamed_sessions
+
+MAX_PLACES = 2_000
+MAX_TARGETS = 200
+
+
+class Place(NamedTuple):
+    """A call in its session. ``cost_cents`` is None where it is not known."""
+
+    usage_id: int
+    cost_cents: float | None
+    broke_cache: bool
+
+
+def list_places(db: sqlite3.Connection, session_id: str) -> list[Place] | None:
+    """Return the calls of a session, the first one first, None where there are too many to be read.
+
+    Raises sqlite3.Error."""
+    rows = db.execute(
+        "select u.id, u.cost_cents, b.usage_id is not null from usage as u"  # noqa: S608 - our own text
+        " left join cache_breaks as b on b.usage_id = u.id"
+        f" where u.id in ({unnamed_sessions.CALLS}) order by u.created_at, u.id limit :most",
+        unnamed_sessions.bind(session_id) | {"most": MAX_PLACES + 1},
+    ).fetchall()
+    if len(rows) > MAX_PLACES:
+        return None
+    return [Place(usage_id, cents, bool(broke)) for usage_id, cents, broke in rows]
+
+
+def list_targets(db: sqlite3.Connection, session_id: str) -> list[str | None]:
+    """Return what the first calls of a session used tools upon, which tells where its project is.
+
+    There is nothing where no recorder has made the table yet. Raises sqlite3.Error."""
+    if not list_columns(db, "tool_uses"):
+        return []
+    rows = db.execute(
+        "select target from tool_uses where usage_id in"  # noqa: S608 - our own text
+        f" (select id from ({unnamed_sessions.CALLS}) order by id limit :most)"
+        " and target is not null limit :most",
+        unnamed_sessions.bind(session_id) | {"most": MAX_TARGETS},
+    )
+    return [target for (target,) in rows]

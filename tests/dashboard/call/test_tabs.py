@@ -1,0 +1,72 @@
+"""The tabs of a call, and the head that all of them have."""
+
+import json
+
+import pytest
+
+from tests.dashboard.pages import Page, words_of
+
+TOOL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q"}}
+RESPONSE = json.dumps({"content": [TOOL], "stop_reason": "tool_use"}).encode()
+FAILED = {"outcome": "upstream_error", "status_code": 529, "error_type": "overloaded_error"}
+
+
+def request(*texts):
+    messages = [{"role": "user", "content": text} for text in texts]
+    return json.dumps({"model": "m", "messages": messages}).encode()
+
+
+def head_of(page):
+    return words_of(page.partition("<main")[2].partition('<nav class="tabs"')[0])
+
+
+@pytest.mark.parametrize("tab", ["", "/cost", "/raw", "/details"])
+def test_each_tab_has_the_head_and_says_where_one_is(ann, tab):
+    ann.record({"response_body": RESPONSE}, {"response_body": RESPONSE}, session_id="s")
+    page = ann.get(f"/calls/2{tab}").text
+    assert "turn 2 of 2 Bash pytest -q" in head_of(page)
+    (here,) = [a for a in Page(page).find("a") if a.attributes.get("aria-current") == "page"]
+    assert here.attributes["href"] == f"/calls/2{tab}"
+
+
+@pytest.mark.parametrize("path", ["/calls/1/none", "/calls/one", "/calls/1/cost/x", "/calls/7"])
+def test_other_addresses_name_no_call(ann, path):
+    ann.record()
+    assert ann.get(path).status_code == 404
+
+
+def test_address_of_the_row_leads_browsers_to_the_page_and_programs_get_the_row(ann):
+    ann.record()
+    for name in ("1", ann.get("/traces/usage/1.json?_shape=array").json()[0]["entry_id"]):
+        found = ann.get(f"/traces/usage/{name}")
+        assert (found.status_code, found.headers["location"]) == (302, f"/calls/{name}")
+    found = ann.get("/calls/1", **ann.bearer)
+    assert (found.status_code, found.headers["location"]) == (302, "/traces/usage/1.json")
+
+
+def test_call_is_named_by_its_words_where_it_used_no_tool(ann):
+    said = {"content": [{"type": "text", "text": "It is <b>noon</b>."}], "stop_reason": "end_turn"}
+    ann.record(response_body=json.dumps(said).encode())
+    page = Page(ann.get("/calls/1").text)
+    assert page.find("h1")[0].text == "Answer “It is <b>noon</b>.”"
+
+
+def test_failed_call_says_how_it_was_sent_again(ann):
+    same = {"message_count": 1, "title_text": "Go on", "request_body": request("Go on")}
+    ann.record(same | FAILED, same | FAILED, same, session_id="s")
+    head = head_of(ann.get("/calls/1").text)
+    assert "The client sent it again 2 times: call 3" in head
+    assert "went through." in head
+    assert "The client sent it again: call 3" in head_of(ann.get("/calls/2").text)
+
+
+def test_other_request_after_a_failed_one_is_no_retry(ann):
+    ann.record({"message_count": 1, **FAILED}, {"message_count": 3}, session_id="s")
+    assert "sent it again" not in head_of(ann.get("/calls/1").text)
+
+
+def test_bill_has_a_bar_to_scale(ann):
+    ann.record()
+    bars = [e for e in Page(ann.get("/calls/1/cost").text).find("rect") if e.is_within("svg")]
+    shares = [float(e.attributes["width"][:-1]) for e in bars if e.parents[-1].has_class("share")]
+    assert sum(shares) == pytest.approx(100, abs=0.1)
