@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from dashboard import rendering
+from dashboard.annotations.pages import AnnotationPages
 from dashboard.budgets.deliveries import BudgetDeliveries
 from dashboard.budgets.webhook_client import WebhookClient
 from dashboard.calls.call_pages import CallTabPages
@@ -164,12 +165,14 @@ class Dashboard(CallPages):
         self._budgets = BudgetDeliveries(
             settings, pool, mailer, WebhookClient(settings.webhook_rule)
         )
+        self._annotations = AnnotationPages(settings, pool, visitors)
         self._help = HelpPages(visitors)
         self._settings = SettingsPages(self._site, pool, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer, is_demo=is_demo)
 
     def routes(self) -> list[BaseRoute]:
         return [
+            *self._annotations.routes(),
             *self._help.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),

@@ -15,6 +15,7 @@ from itertools import chain
 from types import FrameType
 
 from metering.entry import UsageLogEntry
+from recorder.annotations import AnnotationWork
 from recorder.background import BackgroundWork
 from recorder.budgets import BudgetWatch
 from recorder.calls_in_flight import CallsInFlight
@@ -98,7 +99,11 @@ class Recorder:
             for each in work:
                 each.begin(organization_id)
 
-        return [Imports(settings.data_dir, databases, clock_s, begin), *work]
+        return [
+            AnnotationWork(settings.data_dir, settings.control_path, databases, clock_s),
+            Imports(settings.data_dir, databases, clock_s, begin),
+            *work,
+        ]
 
     def stop(self, *_: int | FrameType | None) -> None:
         """Finish what waits, then end. Under a supervisor that includes what proxies still drain:

@@ -19,13 +19,16 @@ type Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context[Request: RequestModel]:
-    """A validated request. ``id`` is the one in the path, empty where the path has none."""
+    """A validated request. ``id`` is the one in the path, empty where the path has none.
+
+    ``names`` has all parts of the path that an operation names, also that one."""
 
     management: Management
     caller: Caller
     endpoint_url: Callable[[str], str]
     id: str
     request: Request
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

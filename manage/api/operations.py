@@ -4,6 +4,7 @@ from itertools import chain
 from typing import Any
 
 from manage.api import (
+    annotation_operations,
     budget_operations,
     call_operations,
     credential_operations,
@@ -28,6 +29,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *list_declared(call_operations),
     *list_declared(object_operations),
     *list_declared(search_operations),
+    *list_declared(annotation_operations),
     *list_declared(retention_operations),
     *chain(*extensions.call().operations()),
 )

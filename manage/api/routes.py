@@ -76,7 +76,7 @@ class ReceivedRequest:
 
     bearer: str | None
     caller: Caller | None
-    id: str
+    names: Mapping[str, str]
     query: Sequence[tuple[str, str]]
     content_type: str
     body: bytes | None
@@ -131,7 +131,7 @@ class Api:
             routes=[
                 Route("/openapi.json", self.serve_document),
                 *(
-                    OperationRoute(path, partial(self.serve, methods), methods)
+                    OperationRoute(_open_id(path), partial(self.serve, methods), methods)
                     for path, methods in paths.items()
                 ),
             ],
@@ -188,7 +188,7 @@ class Api:
             if len(credentials) == 1
             else None,
             caller=request.scope.get(key_authentication.STATED_CALLER),
-            id=request.path_params.get("id", ""),
+            names=request.path_params,
             query=request.query_params.multi_items(),
             content_type=headers.get("content-type", ""),
             body=await _read_body(request) if operation.takes_body else b"",
@@ -232,13 +232,19 @@ class Api:
                 management=management,
                 caller=caller,
                 endpoint_url=self._settings.endpoint_url,
-                id=received.id,
+                id=received.names.get("id", ""),
                 request=_validate(operation, received),
+                names=received.names,
             )
             with _refusing_without_database():
                 return _encode(operation, context)
         except ControlError as error:
             raise explain(operation, error) from error
+
+
+def _open_id(path: str) -> str:
+    """Return the pattern of a path. The id of a session is text of the client's, which may hold slashes."""
+    return path.replace("/{kind}/{id}", "/{kind}/{id:path}")
 
 
 def _encode(operation: Operation[Any, Any], context: Context[Any]) -> Encoded:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from store.control import (
+    annotation_orders,
     api_keys,
     budget_alerts,
     budgets,
@@ -23,6 +24,7 @@ from store.control.audit import Activity
 from store.control.records import Parsed, Table
 
 _NOUNS = (
+    annotation_orders,
     api_keys,
     budget_alerts,
     budgets,

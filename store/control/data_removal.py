@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from runtime import clock
-from store.control import endpoints, erasures, retention
+from store.control import annotation_orders, endpoints, erasures, retention
 from store.control.audited import audited, require_owner
 from store.control.database import ControlDatabase
 from store.control.erasures import Erasure
@@ -106,6 +106,7 @@ class DataRemoval:
         with audited(self._control, caller) as (db, note):
             user_id = None if caller.is_operator else caller.user_id
             erasure = erasures.order(db, caller.organization_id, user_id, criteria, self._now())
+            annotation_orders.forget_of(db, caller.organization_id, self._now())
             copies = find_copies(self._data_dir)
             if copies is not None:
                 copies.note_order(erasure, db)

@@ -26,6 +26,7 @@ from store.control import (
     key_authentication,
     people,
 )
+from store.control.annotation_management import AnnotationManagement
 from store.control.api_keys import ApiKey
 from store.control.audit import Details
 from store.control.audited import audited, require_owner
@@ -70,6 +71,7 @@ class Management:
         self._now = now
         self._max_endpoints = max_endpoints
         self.prices = prices
+        self.annotations = AnnotationManagement(control, data_dir)
         self.budgets = BudgetManagement(control, data_dir, now, webhook_rule)
         self.removal = DataRemoval(control, data_dir, now)
 

@@ -218,3 +218,19 @@ def m002_names_of_credentials(db: Database) -> None:
         name text not null,
         created_at text not null,
         primary key (organization_id, fingerprint)) without rowid""")
+
+
+@migrations()
+def m003_orders_of_labels_and_notes(db: Database) -> None:
+    """Order labels and notes, which the recorder writes. One that has a label is about that."""
+    db.execute("""create table annotation_orders (
+        id text primary key,
+        organization_id text not null references organizations(id),
+        kind text not null check (kind in ('session', 'call')),
+        subject text not null,              -- the id of a session, or of the entry of a call
+        label text,
+        text text,
+        is_removal integer not null,
+        by text,                            -- an address; null: the operator
+        ordered_at text not null)""")
+    db.execute("create index annotation_orders_of on annotation_orders (organization_id, id)")

@@ -8,6 +8,7 @@ invited them. The one secret of the service is that of fingerprints: a credentia
 from typing import Any
 
 from store.control import (
+    annotation_orders,
     api_keys,
     budgets,
     credential_names,
@@ -26,6 +27,7 @@ TABLES: tuple[Table[Any], ...] = (
     budgets.TABLE,
     invitations.TABLE,
     credential_names.TABLE,
+    annotation_orders.TABLE,
     retention.RULES,
     database.SECRETS,
 )

@@ -780,3 +780,29 @@ def m005_attribution(db: Database) -> None:
 def m010_changed_by_upstream(db: Database) -> None:
     """Tell calls whose request upstream has changed before the model was given it."""
     add_to_usage(db, {"changed_by_upstream": "text"})
+
+
+@migrations()
+def m006_labels_and_notes(db: Database) -> None:
+    """Let people label sessions and calls, and write a note about each.
+
+    Each row is about a session or about a call. ``annotations_done`` has the orders for them that this copy
+    of the calls has carried out, where there are several copies; where there is one, they are forgotten."""
+    for name, content in (("labels", "label"), ("notes", "text")):
+        db.execute(f"""
+            create table {name} (
+                id integer primary key,
+                session_id text,
+                usage_id integer references usage(id),
+                {content} text not null,
+                by text,                        -- an address; null: the operator
+                at text not null,
+                check ((session_id is null) <> (usage_id is null))
+            )
+        """)
+    db.execute("create unique index labels_session on labels (session_id, label)")
+    db.execute("create unique index labels_call on labels (usage_id, label)")
+    db.execute("create index labels_label on labels (label)")
+    db.execute("create unique index notes_session on notes (session_id)")
+    db.execute("create unique index notes_call on notes (usage_id)")
+    db.execute("create table annotations_done (order_id text primary key) without rowid")

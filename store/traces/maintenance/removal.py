@@ -35,6 +35,8 @@ _DETAILS = (
     "rate_limits",
     "predecessors",
     "cache_breaks",
+    "labels",
+    "notes",
     "tool_uses",
     "tags",
 )

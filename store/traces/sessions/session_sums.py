@@ -11,6 +11,7 @@ import orjson
 
 from metering import token_counts
 from metering.token_counts import PROMPT_CLASSES
+from store.traces import annotations
 from store.traces.savings import savings
 from store.traces.sessions import unnamed_sessions
 from store.traces.sums import booking_sql
@@ -121,6 +122,9 @@ def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> lis
     if left is not None:
         connection.execute("delete from sessions where session_id = ?", (left,))
         savings.remove_session(connection, left)
+        into = unnamed_sessions.find_session(connection, usage_id)
+        if into is not None:
+            annotations.move_to_session(connection, left, into)
     return joined
 
 
@@ -129,6 +133,7 @@ def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
     The caller holds the write lock."""
     for (session_id,) in connection.execute(_REMOVE, {"id": usage_id}).fetchall():
         savings.remove_session(connection, session_id)
+        annotations.remove_of_session(connection, session_id)
 
 
 def find_titled(connection: sqlite3.Connection, usage_id: int) -> set[str]:

@@ -227,7 +227,7 @@ def test_a_turn_unfolds_where_it_stands(ann, cid):
     part = ann.get("/sessions/a/turns/1")
     assert part.status_code == 200
     assert "<html" not in part.text
-    assert 'href="/traces/usage/1"' in part.text
+    assert 'href="/calls/1"' in part.text
     assert ann.get("/sessions/a/turns/2").status_code == 404
     assert cid.get("/sessions/a/turns/1").status_code == 404
 

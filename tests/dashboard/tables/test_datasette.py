@@ -604,6 +604,10 @@ async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
     tables = (await plain.client.get("/traces.json")).json()["tables"]
     assert {table["name"] for table in tables if not table["hidden"]} == {
         "cache_breaks",
+        "labels",
+        "notes",
+        "tags",
+        "tags_hourly",
         "limit_readings",
         "output_sizes",
         "rate_limits",

@@ -1,0 +1,1 @@
+"""Labels and notes of sessions and calls: what their forms send."""

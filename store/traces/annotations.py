@@ -1,0 +1,224 @@
+"""Labels and notes of sessions and calls: the tables ``labels`` and ``notes``.
+
+They go with their session or call when that is removed.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from store.annotation_rules import MAX_LABELS, Subject
+from store.database import list_columns
+
+_COLUMNS = {"session": "session_id", "call": "usage_id"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A label. ``by`` is the address of who gave it, None for the operator."""
+
+    label: str
+    by: str | None
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A note. ``by`` is the address of who wrote it last, None for the operator."""
+
+    text: str
+    by: str | None
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """The labels, in their order, and the note of a session or of a call."""
+
+    labels: Sequence[Label] = ()
+    note: Note | None = None
+
+
+NOTHING = Annotations()
+
+
+def read_of_session(connection: sqlite3.Connection, session_id: str) -> Annotations:
+    """Return the labels and the note of a session. Raises sqlite3.Error."""
+    return _read(connection, "session_id", session_id)
+
+
+def read_of_call(connection: sqlite3.Connection, usage_id: int) -> Annotations:
+    """Return the labels and the note of a call. Raises sqlite3.Error."""
+    return _read(connection, "usage_id", usage_id)
+
+
+def _read(connection: sqlite3.Connection, column: str, value: str | int) -> Annotations:
+    if not list_columns(connection, "notes"):  # the recorder makes and migrates it
+        return NOTHING
+    labels = connection.execute(
+        f"select label, by, at from labels where {column} = ? order by label",  # noqa: S608 - our name
+        (value,),
+    )
+    note = connection.execute(
+        f"select text, by, at from notes where {column} = ?",  # noqa: S608 - our name
+        (value,),
+    ).fetchone()
+    return Annotations(
+        labels=tuple(Label(label=label, by=by, at=at) for label, by, at in labels),
+        note=None if note is None else Note(text=note[0], by=note[1], at=note[2]),
+    )
+
+
+def list_labels_of_sessions(
+    connection: sqlite3.Connection, session_ids: Sequence[str]
+) -> Mapping[str, Sequence[str]]:
+    """Return the labels of those of these sessions that have some. Raises sqlite3.Error."""
+    return _list_labels(connection, "session_id", session_ids)
+
+
+def list_labels_of_calls(
+    connection: sqlite3.Connection, usage_ids: Sequence[int]
+) -> Mapping[int, Sequence[str]]:
+    """Return the labels of those of these calls that have some. Raises sqlite3.Error."""
+    return _list_labels(connection, "usage_id", usage_ids)
+
+
+def _list_labels[Key: (str, int)](
+    connection: sqlite3.Connection, column: str, keys: Sequence[Key]
+) -> Mapping[Key, Sequence[str]]:
+    if not keys or not list_columns(connection, "labels"):
+        return {}
+    found: defaultdict[Key, list[str]] = defaultdict(list)
+    rows = connection.execute(
+        f"select {column}, label from labels"  # noqa: S608 - our name
+        f" where {column} in (select value from json_each(?)) order by label",
+        (orjson.dumps(keys).decode(),),
+    )
+    for key, label in rows:
+        found[key].append(label)
+    return found
+
+
+def count_labels(connection: sqlite3.Connection) -> Mapping[str, int]:
+    """Return how many sessions and calls have each label. Raises sqlite3.Error."""
+    if not list_columns(connection, "labels"):
+        return {}
+    rows = connection.execute("select label, count(*) from labels group by label order by label")
+    return dict(rows.fetchall())
+
+
+def find_row(connection: sqlite3.Connection, subject: Subject) -> str | int | None:
+    """Return the value by which a session or call stands in the tables, None where it is not there.
+
+    A call is found by the id of its entry, or by its own."""
+    if subject.kind == "session":
+        row = connection.execute(
+            "select session_id from sessions where session_id = ?", (subject.id,)
+        ).fetchone()
+    else:
+        column = "id" if subject.id.isdecimal() else "entry_id"
+        row = connection.execute(
+            f"select id from usage where {column} = ?",  # noqa: S608 - one of two names
+            (subject.id,),
+        ).fetchone()
+    return None if row is None else row[0]
+
+
+def find_entry_id(connection: sqlite3.Connection, usage_id: int) -> str | None:
+    """Return the id of the entry of a call, None where it is not there."""
+    row = connection.execute("select entry_id from usage where id = ?", (usage_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+def write_label(
+    connection: sqlite3.Connection, subject: Subject, row: str | int, given: Label
+) -> None:
+    """Give a label, which it may have already. The caller holds the write lock.
+
+    One that is given when there are as many as there may be is left out."""
+    column = _COLUMNS[subject.kind]
+    connection.execute(
+        f"insert into labels ({column}, label, by, at) select ?, ?, ?, ?"  # noqa: S608 - our name
+        f" where (select count(*) from labels where {column} = ?) < {MAX_LABELS}"
+        f" on conflict ({column}, label) do nothing",
+        (row, given.label, given.by, given.at, row),
+    )
+
+
+def remove_label(
+    connection: sqlite3.Connection, subject: Subject, row: str | int, label: str
+) -> None:
+    """Take a label away, if it is there. The caller holds the write lock."""
+    connection.execute(
+        f"delete from labels where {_COLUMNS[subject.kind]} = ? and label = ?",  # noqa: S608
+        (row, label),
+    )
+
+
+def write_note(
+    connection: sqlite3.Connection, subject: Subject, row: str | int, note: Note
+) -> None:
+    """Write a note in the place of the one before. The caller holds the write lock."""
+    column = _COLUMNS[subject.kind]
+    connection.execute(
+        f"insert into notes ({column}, text, by, at) values (?, ?, ?, ?)"  # noqa: S608 - our name
+        f" on conflict ({column}) do update"
+        " set text = excluded.text, by = excluded.by, at = excluded.at",
+        (row, note.text, note.by, note.at),
+    )
+
+
+def remove_note(connection: sqlite3.Connection, subject: Subject, row: str | int) -> None:
+    """Remove a note, if there is one. The caller holds the write lock."""
+    connection.execute(
+        f"delete from notes where {_COLUMNS[subject.kind]} = ?",  # noqa: S608 - our name
+        (row,),
+    )
+
+
+def remove_of_session(connection: sqlite3.Connection, session_id: str) -> None:
+    """Remove the labels and the note of a session that goes. The caller holds the write lock."""
+    for table in ("labels", "notes"):
+        connection.execute(f"delete from {table} where session_id = ?", (session_id,))  # noqa: S608
+
+
+def move_to_session(connection: sqlite3.Connection, left: str, joined: str) -> None:
+    """Move the labels and the note of a session whose calls are now in another one.
+
+    What the other has itself stays. The caller holds the write lock."""
+    for table in ("labels", "notes"):
+        connection.execute(
+            f"update or ignore {table} set session_id = ? where session_id = ?",  # noqa: S608
+            (joined, left),
+        )
+    remove_of_session(connection, left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundNote:
+    """A note that has the words that were looked for, with its session or the id of its call."""
+
+    session_id: str | None
+    usage_id: int | None
+    note: Note
+
+
+def search_notes(
+    connection: sqlite3.Connection, words: Sequence[str], limit: int
+) -> list[FoundNote]:
+    """Return the newest notes that have all of these words. Raises sqlite3.Error."""
+    if not words or not list_columns(connection, "notes"):
+        return []
+    where = " and ".join("instr(lower(text), ?) > 0" for _ in words)
+    rows = connection.execute(
+        f"select session_id, usage_id, text, by, at from notes where {where}"  # noqa: S608 - our text
+        " order by at desc limit ?",
+        [*(word.lower() for word in words), limit],
+    )
+    return [
+        FoundNote(session_id=session_id, usage_id=usage_id, note=Note(text=text, by=by, at=at))
+        for session_id, usage_id, text, by, at in rows
+    ]
