@@ -40,10 +40,11 @@ class _SpanQuery(RequestModel):
     ] = DEFAULT_SPAN
 
 
-def _only(what: str) -> str | None:
-    """Return a field that is a filter of an overview."""
+def _only(what: str, argument: str | None = None) -> str | None:
+    """Return a field that is a filter of an overview. ``argument`` is its name where it has another one."""
     found: str | None = Field(
         default=None,
+        alias=argument,
         max_length=MAX_FILTER_CHARS,
         description=f"{what}; (none) for calls that name none.",
     )
@@ -62,6 +63,9 @@ class _OverviewQuery(_SpanQuery):
     billing: str | None = _only("How calls are billed")
     session: str | None = _only("The id of a session")
     agent: str | None = _only("The id of an agent")
+    user: str | None = _only("A user that clients name", "tag.user")
+    project: str | None = _only("A project that clients name", "tag.project")
+    tag: str | None = _only("A tag without a key; one with a key is `tag.KEY=VALUE`")
 
 
 class _ModelsQuery(RequestModel):

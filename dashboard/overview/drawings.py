@@ -24,6 +24,8 @@ _UNKNOWN_NAMES: dict[Name, str] = {
     "billing": "Billing not known",
     "session": "No session",
     "agent": "Main agent",
+    "user": "No user named",
+    "project": "No project named",
 }
 _MANY: dict[Name, str] = {
     "endpoint": "endpoints",
@@ -33,6 +35,8 @@ _MANY: dict[Name, str] = {
     "billing": "kinds of billing",
     "session": "sessions",
     "agent": "agents",
+    "user": "users",
+    "project": "projects",
 }
 
 

@@ -14,7 +14,7 @@ from dashboard.nothing_recorded import NothingRecorded
 from dashboard.overview import chart, figures
 from dashboard.overview.documents import Overview as OverviewDocument
 from dashboard.overview.drawings import PATH, draw, overview_address
-from dashboard.overview.filters import NAMES, NONE, Name, calls_address, parse_filters
+from dashboard.overview.filters import NAMES, NONE, FilterName, Name, calls_address, parse_filters
 from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, parse_span
 from dashboard.overview.reading import Overview, empty, read_overview
 from dashboard.rendering import PRIVATE
@@ -114,7 +114,7 @@ def _render(caller: Caller, overview: Overview) -> Response:
     )
 
 
-def _name_value(name: Name, value: str) -> str:
+def _name_value(name: FilterName, value: str) -> str:
     return value or ("main" if name == "agent" else "none")
 
 

@@ -13,7 +13,7 @@ from store.database import snapshot
 from store.traces.sums.forecast import Month
 from store.traces.sums.histograms import count, find_percentile
 from store.traces.sums.month import read_month
-from store.traces.sums.overview_query import AGENT_COLUMNS, Query
+from store.traces.sums.overview_query import OF_CALLS, Query
 from store.traces.sums.overview_reader import OverviewReader
 from store.traces.sums.products import ProductTotals, read_products
 from store.traces.sums.requested_models import find_requested
@@ -98,7 +98,7 @@ def _read(
     found = reader.read(query)
     whole, before, month = found, None, None
     if not _is_of_calls(filters):  # what follows is kept in sums
-        if by in AGENT_COLUMNS:
+        if by in OF_CALLS:
             whole = reader.read(_ask(period.elapsed, filters, hourly=is_hourly))
         before = add_up(reader.read(_ask(period.before, filters)).cells.values(), None)
         month = read_month(reader, now, query.filters)
@@ -131,7 +131,7 @@ def _read(
 
 def _is_of_calls(filters: Filters) -> bool:
     is_requested = find_requested(filters.values.get("model", "")) is not None
-    return is_requested or bool(filters.values.keys() & AGENT_COLUMNS.keys())
+    return is_requested or bool(filters.values.keys() & OF_CALLS)
 
 
 def _ask(

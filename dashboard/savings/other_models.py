@@ -11,7 +11,7 @@ from metering.other_models import Exchange, ModelUse, Prices, list_candidates, p
 from runtime.errors import InvalidInputError
 from runtime.intervals import Interval
 from store.traces.sums.model_uses import read_model_uses, read_session_uses
-from store.traces.sums.overview_query import Query
+from store.traces.sums.overview_query import OF_CALLS, Query
 from store.traces.sums.overview_reader import OverviewReader
 
 METHOD = (
@@ -79,8 +79,9 @@ def read_uses(db: sqlite3.Connection, period: Period, filters: Filters) -> Seque
         if len(filters.values) > 1:
             raise InvalidInputError("a session cannot be filtered any further", "session")
         return read_session_uses(db, session)
-    if "agent" in filters.values:
-        raise InvalidInputError("costs with other models are not kept by agent", "agent")
+    for name in filters.values:
+        if name in OF_CALLS:
+            raise InvalidInputError(f"costs with other models are not kept by {name}", name)
     if not OverviewReader(db).is_ready:
         return ()
     return read_model_uses(db, ask(period.elapsed, filters))

@@ -8,7 +8,7 @@ from store.traces.sums.sum_columns import Sums
 from store.traces.sums.timings import Timing
 
 DAY = timedelta(days=1)
-# The columns that groups and filters have in the sums; in calls also the last two.
+# The columns that groups and filters have in the sums; in calls also those of agents and of what clients say.
 COLUMNS = {
     "endpoint": "slug",
     "model": "model",
@@ -17,7 +17,12 @@ COLUMNS = {
     "billing": "billing",
 }
 AGENT_COLUMNS = {"session": "session_id", "agent": "agent_id"}
-ALL_COLUMNS = COLUMNS | AGENT_COLUMNS
+SAID_COLUMNS = {"user": "attributed_user", "project": "project"}
+ALL_COLUMNS = COLUMNS | AGENT_COLUMNS | SAID_COLUMNS
+# A filter that is no group: a call has several tags. Its value is a whole tag, ``key:value`` or a name.
+TAG = "tag"
+# By which hourly sums are not kept, so that under such a filter calls are read.
+OF_CALLS = AGENT_COLUMNS.keys() | SAID_COLUMNS.keys() | {TAG}
 
 # The name of a step (an hour or a day as text) and of a group.
 type Cell = tuple[str, str]

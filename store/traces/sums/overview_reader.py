@@ -8,18 +8,21 @@ under a limit of time: ``Found.back_to`` says how far that came.
 import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from runtime.intervals import HOUR
 from store.database import list_columns
 from store.traces.sessions import agent_sums
 from store.traces.sessions.unnamed_sums import read_unnamed
-from store.traces.sums import histograms, rollup
+from store.traces.sums import histograms, rollup, tag_sums
 from store.traces.sums.overview_calls import SQL_OF_CALL, read_calls
 from store.traces.sums.overview_query import (
     AGENT_COLUMNS,
     COLUMNS,
     DAY,
+    OF_CALLS,
+    SAID_COLUMNS,
     Cell,
     Found,
     Query,
@@ -65,8 +68,10 @@ class OverviewReader:
         names = {*query.filters, *filter(None, [query.by])}
         if find_requested(query.filters.get("model", "")) is not None:
             return read_calls(self._db, query, self._rows_time_s)
-        if not names & AGENT_COLUMNS.keys():
+        if not names & OF_CALLS:
             return Found(self._read_sums(query), self._read_timings(query))
+        if not query.filters and query.by in SAID_COLUMNS:
+            return Found(self._read_said(query, query.by))
         if not query.filters and not query.hourly:
             return Found(self._read_agents(query))
         return read_calls(self._db, query, self._rows_time_s)
@@ -157,6 +162,24 @@ class OverviewReader:
                     cells[day, ""] = tuple(max(0, a - b) for a, b in zip(rest, sums, strict=True))
                     cells[day, name] = sums
         return {cell: sums for cell, sums in cells.items() if any(sums)}
+
+    def _read_said(self, query: Query, name: str) -> dict[Cell, Sums]:
+        """Return the sums by what clients say of their calls; the rest is of those that say nothing."""
+        step = "hour" if query.hourly else "substr(hour, 1, 10)"
+        rows = self._db.execute(
+            f"select {step}, value, {', '.join(list_sums(tag_sums.SUMS))} from tags_hourly"  # noqa: S608 - our own names
+            " where name = ? and value <> '' and hour >= ? and hour < ? group by 1, 2",
+            (name, format_hour(query.start), format_hour(query.end)),
+        )
+        cells: dict[Cell, Sums] = {row[:2]: row[2:] for row in rows}
+        named = defaultdict[str, list[Sums]](list)
+        for (at, _), sums in cells.items():
+            named[at].append(sums)
+        for (at, _), whole in self._read_sums(replace(query, by=None)).items():
+            rest = take_out(whole, named[at])
+            if rest is not None:
+                cells[at, ""] = rest
+        return cells
 
     def _select_sums(
         self,

@@ -64,6 +64,9 @@ def make_any(dice):
         credential_hmac=dice.choice([None, "x", "y"]),
         session_id=dice.choice([None, "a", "b", "c"]),
         agent_id=dice.choice([None, "sub"]),
+        attributed_user=dice.choice([None, "Ann", "bob"]),
+        project=dice.choice([None, "shop"]),
+        tags=dice.choice([None, '["env:prod"]', '["env:dev","nightly"]']),
         billing=dice.choice([None, "api_key", "subscription", "customer"]),
         overage=dice.choice([None, True]),
         cost_cents=None if model is None else cents,
@@ -105,6 +108,16 @@ COLUMNS = {
     "billing": "case when billing = 'subscription' and overage then 'overage' else coalesce(billing, '') end",
     "session": "coalesce(session_id, '')",
     "agent": "coalesce(agent_id, '')",
+    "user": "coalesce(attributed_user, '')",
+    "project": "coalesce(project, '')",
+}
+# What else a filter may be.
+FILTER_COLUMNS = {
+    **COLUMNS,
+    "tag.user": COLUMNS["user"],
+    "tag.project": COLUMNS["project"],
+    "tag.env": "coalesce(json_extract(tags, '$[0]'), '')",
+    "tag": "coalesce(json_extract(tags, '$[1]'), tags, '')",
 }
 WEEK = "created_at >= '2026-03-08' and created_at < '2026-03-15'"
 TOTALS = (
@@ -121,7 +134,10 @@ def totals_of(found):
 
 def write_condition(filters):
     values = {name: "" if value == "(none)" else value for name, value in filters.items()}
-    return " and ".join([WEEK, *(f"{COLUMNS[name]} = '{value}'" for name, value in values.items())])
+    values |= {name: f"env:{value}" for name, value in values.items() if name == "tag.env"}
+    return " and ".join(
+        [WEEK, *(f"{FILTER_COLUMNS[name]} = '{value}'" for name, value in values.items())]
+    )
 
 
 FILTERS = [
@@ -130,6 +146,10 @@ FILTERS = [
     {"session": "a"},
     {"agent": "(none)", "billing": "overage"},
     {"model": "opus", "client": "claude-cli"},
+    {"tag.user": "Ann"},
+    {"tag.project": "(none)", "tag.env": "prod"},
+    {"tag": "nightly", "endpoint": "team"},
+    {"tag": "(none)"},
 ]
 
 
@@ -185,7 +205,7 @@ def test_percentiles_are_those_of_the_calls_within_the_stated_resolution(ann, ca
 
 def test_today_is_shown_by_the_hour(ann, calls):
     ann.record(created_at="2026-03-14T09:01:00.000Z", model="opus")
-    for by in ("model", "session"):
+    for by in ("model", "session", "user", "project"):
         found = overview(ann, f"span=today&by={by}")
         hours = {each["start"][:13]: each["calls"] for each in found["steps"] if each["calls"]}
         where = "created_at >= '2026-03-14'"

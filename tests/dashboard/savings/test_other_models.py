@@ -69,5 +69,5 @@ def test_calls_without_a_known_price_have_no_cost_with_others(ann, now):
 
 def test_what_is_in_no_sums_is_refused(ann):
     ann.record()
-    for choice in ("agent=a", "session=s1&model=x", "period=never"):
+    for choice in ("agent=a", "tag.project=a", "tag.env=a", "session=s1&model=x", "period=never"):
         assert ann.get(f"/savings/models.json?{choice}").status_code == 400
