@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import rendering
 from dashboard.addresses import CALL_ID, ENTRY_ID
@@ -47,7 +47,7 @@ class CallTabPages(TracePages):
 
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/calls", self.list_page),
+            CallRoute("/calls", self.list_page),
             CallRoute("/calls/{name}", self.call_page),
             CallRoute("/calls/{name}/{tab}", self.call_page),
         ]

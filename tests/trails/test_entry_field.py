@@ -36,7 +36,7 @@ def test_the_field_is_stored_and_shown(ann):
     record(ann)
     with closing(sqlite3.connect(ann.path)) as db:
         assert db.execute("select team from usage_log").fetchone() == ("blue team",)
-    assert "blue team" in ann.get("/calls/1").text
+    assert "blue team" in ann.get("/calls/1/details").text
 
 
 def test_an_endpoint_that_keeps_no_text_stores_none_in_its_place(ann):

@@ -61,6 +61,8 @@ CHOICES = (
     "layout.html",
     "dashboard/templates/_components.html",
     "dashboard/drawing.py",
+    "dashboard/settings/view.py",
+    "settings.html",
     "dashboard/settings/pages.py",
     "dashboard/traces.py",
     "dashboard/<folder>/documents.py",

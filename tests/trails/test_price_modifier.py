@@ -32,7 +32,7 @@ def test_it_holds_from_its_day_on_and_beside_others():
 def test_the_trail(copy):
     copy.insert("metering/pricing.py", FACTOR, before="\n_read_pass = ")
     copy.insert("metering/pricing.py", USE, before="    if call.inference_geo is not None")
-    copy.insert("dashboard/templates/trace.html", ", flex tier", after="(batch processing")
+    copy.insert("dashboard/templates/call_cost.html", ", flex tier", after="(batch processing")
     copy.insert(
         "dashboard/tables/metadata/tables.toml",
         ", flex tier",
