@@ -82,6 +82,14 @@ def read_said_text(blocks: Iterable[Block]) -> str | None:
     return None
 
 
+def read_target(block: Block) -> str | None:
+    """Return what a call uses its tool upon: a file, a command, a pattern, in one line."""
+    fields = block.input if isinstance(block.input, dict) else {}
+    texts = (as_text(fields.get(name)).strip() for name in _TARGETS)
+    first = next(filter(None, texts), "")
+    return clean_text(first.partition("\n")[0].rstrip())
+
+
 def _read_use(block: Block, result: ToolResult | None) -> ToolUse:
     # The input of a call that was cut is a text.
     fields = block.input if isinstance(block.input, dict) else {}
@@ -90,17 +98,11 @@ def _read_use(block: Block, result: ToolResult | None) -> ToolUse:
     return ToolUse(
         tool=name.tool,
         server=name.server,
-        target=_find_target(fields),
+        target=read_target(block),
         result=result,
         plus=plus,
         minus=minus,
     )
-
-
-def _find_target(fields: Mapping[str, object]) -> str | None:
-    texts = (as_text(fields.get(name)).strip() for name in _TARGETS)
-    first = next(filter(None, texts), "")
-    return clean_text(first.partition("\n")[0].rstrip())
 
 
 def _count_lines(fields: Mapping[str, object]) -> tuple[int | None, int | None]:

@@ -12,14 +12,16 @@ from collections.abc import Callable
 from conversations.savings.calls import list_chains
 from conversations.savings.findings import METHOD, Finding, find_savings
 from conversations.savings.kinds import AVOIDABLE, FROM_BODIES
+from conversations.savings.tool_costs import ToolCost, cost_tools
 from metering.prices import PriceTable
 from recorder.background import RETRY_S, BackgroundWork
 from recorder.open_databases import OpenDatabases
 from recorder.savings_calls import read_calls, read_contents_of
 from runtime import clock
 from store import database
-from store.traces.savings import savings
+from store.traces.savings import savings, tool_sums
 from store.traces.savings.savings import Due, FindingRow, Looked
+from store.traces.savings.tool_sums import Target, ToolSums
 
 # Looks take less than a fiftieth of the recorder's time.
 MIN_PAUSE_S, PAUSE_FACTOR = 0.02, 50.0
@@ -76,6 +78,11 @@ class SavingsFinder(BackgroundWork):
             calls = read_calls(connection, due.session_id, self._prices())
             chains = list_chains(calls)
             contents = read_contents_of(connection, chains)
+            tools = tool_sums.read_uses(connection, due.session_id)
+            payers = tool_sums.read_payers(connection, due.session_id)
+        costs = cost_tools(chains, contents, lambda call: payers[call.id])
+        for (payer, used), cost in costs.items():
+            tools.setdefault((payer, Target(*used)), ToolSums()).add(_make_sums(cost))
         now = clock.now()
         savings.write_findings(
             connection,
@@ -91,8 +98,17 @@ class SavingsFinder(BackgroundWork):
             first_day=min((call.day for call in calls), default=""),
             keeps=() if contents else FROM_BODIES,
             avoidable=AVOIDABLE,
+            tools=tools,
             again_at=now.timestamp() + savings.QUIET_S,
         )
+
+
+def _make_sums(cost: ToolCost) -> ToolSums:
+    return ToolSums(
+        definition_cents=float(cost.definition),
+        written_cents=float(cost.written),
+        carried_cents=float(cost.carried),
+    )
 
 
 def _make_row(finding: Finding) -> FindingRow:

@@ -8,12 +8,15 @@ enough for a whole conversation. Where an early message was edited meanwhile, th
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 from conversations.cache_rules import ModelRules
 from conversations.context import read_context
 from conversations.prompt_bill import PromptBill
 from conversations.savings.calls import Chain, SavingsCall
 from conversations.token_shares import Share
+from metering.tool_names import read_name
+from metering.tool_uses import read_target
 from wire.block import Block
 from wire.json_reading import as_object, as_text
 from wire.request import Request
@@ -33,6 +36,14 @@ class Part:
     message: int = -1
 
 
+class Used(NamedTuple):
+    """A tool, and for a result what it was used upon. '' stands for no server, and for no target."""
+
+    server: str
+    tool: str
+    target: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """The definition of a tool."""
@@ -44,9 +55,11 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A tool result. ``tool`` is the name of the tool, with the path that it was asked for."""
+    """A tool result. ``tool`` is the name of the tool, with the path that it was asked for; ``used`` names
+    the tool, and what it was used upon."""
 
     tool: str
+    used: Used
     digest: bytes
     part: Part
 
@@ -88,7 +101,12 @@ def read_contents(body: bytes, call: SavingsCall, cache_rules: ModelRules) -> Co
             part = Part(start=start, tokens=share.tokens, message=span.message)
             blocks.setdefault((span.message, span.block or 0), []).append(part)
     results = [
-        Result(tool=asked.get(use_id, ""), digest=digest, part=_join(blocks[place]))
+        Result(
+            tool=_name(asked[use_id]) if use_id in asked else "",
+            used=_find_used(asked.get(use_id)),
+            digest=digest,
+            part=_join(blocks[place]),
+        )
         for place, (use_id, digest) in texts.items()
         if place in blocks
     ]
@@ -106,16 +124,15 @@ def _place(shares: Sequence[Share], before: int) -> list[tuple[Share, int]]:
 
 def _read_blocks(
     request: Request | None,
-) -> tuple[dict[str, str], dict[Place, tuple[str, bytes]]]:
-    """Return the tools that were called, by the ids of the calls, and the tool results, by place.
-
-    A tool comes with its path, a result as the id of its call and its digest."""
-    asked: dict[str, str] = {}
+) -> tuple[dict[str, Block], dict[Place, tuple[str, bytes]]]:
+    """Return the calls of tools by their ids, and the tool results by place: the id of the call with a
+    digest."""
+    asked: dict[str, Block] = {}
     results: dict[Place, tuple[str, bytes]] = {}
     for number, message in enumerate(request.messages if request else ()):
         for place, block in enumerate(message.blocks):
             if block.is_call:
-                asked[block.call_id] = _name(block)
+                asked[block.call_id] = block
             elif block.is_result:
                 digest = blake2b(repr(block.content).encode("utf-8", "replace"))
                 results[number, place] = block.call_id, digest.digest()
@@ -127,6 +144,14 @@ def _name(call: Block) -> str:
     paths = (as_text(given.get(key)) for key in _PATHS)
     path = next((each for each in paths if each), "")[:MAX_PATH_CHARS]
     return f"{call.name} {path}".strip()
+
+
+def _find_used(call: Block | None) -> Used:
+    """Return what a call uses, nothing for one that is not there."""
+    if call is None:
+        return Used("", "")
+    name = read_name(call)
+    return Used(name.server or "", name.tool or "", read_target(call) or "")
 
 
 def _join(parts: Sequence[Part]) -> Part:

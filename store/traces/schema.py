@@ -806,3 +806,48 @@ def m006_labels_and_notes(db: Database) -> None:
     db.execute("create unique index notes_session on notes (session_id)")
     db.execute("create unique index notes_call on notes (usage_id)")
     db.execute("create table annotations_done (order_id text primary key) without rowid")
+
+
+@migrations()
+def m007_tools_by_day(db: Database) -> None:
+    """Sum up by day what tools were used for and what they cost.
+
+    Definitions and results cost in each call that has them in its prompt, which takes a look at a whole
+    session. So the sums of sessions are stored, and those of days are made of them.
+    """
+    keys = """
+            day text not null,              -- of the calls, UTC
+            {session}
+            slug text not null,
+            credential text not null,       -- '': none
+            server text not null,           -- '': the tool of no MCP server
+            tool text not null,             -- '': not known
+    """
+    sums = """
+            uses integer not null,
+            failed integer not null,
+            result_tokens integer not null,
+            {definition}
+            written_cents real not null,    -- by the calls that had the results first
+            carried_cents real not null,    -- by the later calls of their conversations
+    """
+    session, definition = "session_id text not null,", "definition_cents real not null,"
+    target = "target text not null,           -- '(other)': all others of the day"
+    of_tool = keys.format(session="")
+    of_session = keys.format(session=session)
+    cents, results = sums.format(definition=definition), sums.format(definition="")
+    for table, columns, key in (
+        ("session_tools", of_session + cents, "day, session_id, slug, credential, server, tool"),
+        (
+            "session_tool_targets",
+            f"{of_session}{target}\n{results}",
+            "day, session_id, slug, credential, server, tool, target",
+        ),
+        ("tools_daily", of_tool + cents, "day, slug, credential, server, tool"),
+        (
+            "tool_targets_daily",
+            f"{of_tool}{target}\n            sessions integer not null,\n{results}",
+            "day, slug, credential, server, tool, target",
+        ),
+    ):
+        db.execute(f"create table {table} ({columns} primary key ({key})) without rowid")

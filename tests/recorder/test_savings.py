@@ -13,11 +13,12 @@ from recorder.savings import SavingsFinder
 from runtime import clock
 from store.traces import steps
 from store.traces.bodies.bodies import RequestPreparer
+from store.traces.database import TraceDatabase
 from store.traces.maintenance import retention
 from store.traces.maintenance.retention import Limits, Rules
 from store.traces.paths import trace_path
 from store.traces.savings import savings
-from tests.conversations.sessions import conversation, request, tool
+from tests.conversations.sessions import assistant, conversation, request, text, tool, user
 from tests.recorder.conversations import PRICES, Recording
 
 LOG = "It sails. " * 1_000  # some 2,500 tokens
@@ -235,3 +236,88 @@ def test_the_sums_of_days_are_those_of_the_findings(recording, finder):
     with closing(sqlite3.connect(trace_path(recording.data_dir, "org"))) as db, db:
         savings.remove_session(db, "s2")
     assert recording.read(daily) == []
+
+
+READ = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/a.py"}}
+LOOKED = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "line " * 2_000}
+
+
+def use_a_tool(recording, session_id="s1", **head):
+    """Record a conversation of three calls, the first of which reads a file."""
+    first = user(text(f"A ship. {LOG}"))
+    messages = [first, assistant(READ), user(LOOKED), assistant(text("Aye.")), user(text("Go on."))]
+    for count in (1, 3, 5):
+        body = request(*messages[:count], tools=TOOLS)
+        blocks = [READ] if count == 1 else []
+        answer = recording.answer(body, recording.at_s + 10) | {"content": blocks}
+        recording.send(body, answer=answer, session_id=session_id, **head)
+
+
+def sums(recording, table):
+    return recording.read(f"select * from {table} order by server, tool, slug")  # noqa: S608 - a table
+
+
+def test_tools_are_summed_up_with_what_they_cost(recording, finder):
+    use_a_tool(recording)
+    look(finder)
+    read, tracker = sums(recording, "tools_daily")
+    assert (read["day"], read["slug"], read["credential"]) == (
+        "2026-11-20",
+        "default",
+        "credential",
+    )
+    assert (read["server"], read["tool"], read["uses"], read["failed"]) == ("", "Read", 1, 0)
+    assert read["result_tokens"] == pytest.approx(10_000 / 3, rel=0.01)
+    assert 0 < read["carried_cents"] < read["written_cents"]
+    assert (tracker["server"], tracker["tool"], tracker["uses"]) == ("tracker", "list", 0)
+    assert tracker["definition_cents"] > read["definition_cents"] > 0
+    assert tracker["written_cents"] == 0
+    (target,) = sums(recording, "tool_targets_daily")
+    assert (target["tool"], target["target"], target["sessions"], target["uses"]) == (
+        "Read",
+        "/a.py",
+        1,
+        1,
+    )
+    assert target["carried_cents"] == read["carried_cents"]
+
+
+def test_a_session_that_is_looked_at_again_counts_once(recording, finder):
+    use_a_tool(recording)
+    look(finder)
+    before = sums(recording, "tools_daily")
+    with closing(sqlite3.connect(trace_path(recording.data_dir, "org"))) as db, db:
+        savings.mark_session_due(db, "s1")
+    look(finder)
+    assert sums(recording, "tools_daily") == before
+    use_a_tool(recording, "s2")
+    look(finder)
+    assert [row["uses"] for row in sums(recording, "tools_daily")] == [2, 0]
+    (target,) = sums(recording, "tool_targets_daily")
+    assert (target["sessions"], target["uses"]) == (2, 2)
+
+
+def test_without_bodies_uses_are_summed_up_without_costs(recording, finder):
+    use_a_tool(recording, metadata_only=True, message_count=1)
+    look(finder)
+    (read,) = sums(recording, "tools_daily")
+    assert (read["uses"], read["definition_cents"], read["written_cents"]) == (1, 0, 0)
+    assert sums(recording, "tool_targets_daily") == []
+
+
+def test_costs_of_tools_outlive_the_texts_and_targets_do_not(recording, finder):
+    use_a_tool(recording)
+    look(finder)
+    before = sums(recording, "tools_daily")
+    recording.restart()
+    with TraceDatabase(trace_path(recording.data_dir, "org")) as traces:
+        traces.prune(texts_before="2027-01-01", pause=lambda _: None)
+        savings.mark_session_due(traces.connection, "s1")
+        traces.connection.commit()
+    assert sums(recording, "tool_targets_daily") == []
+    look(finder)
+    assert sums(recording, "tools_daily") == before
+    with TraceDatabase(trace_path(recording.data_dir, "org")) as traces:
+        traces.prune(before="2027-01-01", pause=lambda _: None)
+    for table in ("tools_daily", "session_tools", "session_tool_targets"):
+        assert recording.read(f"select * from {table}") == []  # noqa: S608 - a table

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 import orjson
 
 from metering.body_notes import join_notes, note_removal
+from store.traces.savings import tool_sums
 from store.traces.search import index as search_index, removal as search_removal
 from store.traces.sessions import session_sums
 from store.traces.steps import Step, Steps, in_steps, read_pragma
@@ -87,6 +88,7 @@ def remove_text(connection: sqlite3.Connection, usage_id: int, untitled: set[str
         {"removed": QUOTES_REMOVED, "id": usage_id},
     )
     _forget_problems(connection, usage_id)
+    tool_sums.forget_targets(connection, usage_id)
     connection.execute(
         "update tool_uses set target = null, problem = null where usage_id = ?", (usage_id,)
     )

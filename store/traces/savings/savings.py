@@ -13,6 +13,8 @@ import orjson
 
 from runtime import clock
 from store import database
+from store.traces.savings import tool_sums
+from store.traces.savings.tool_sums import SumsOfTargets
 
 QUIET_S = 10.0  # from the last change to a look at the session
 MAX_DELAYING = 20  # changes; a session that never rests is looked at after as many
@@ -119,9 +121,10 @@ def write_findings(
     first_day: str,
     keeps: Collection[str],
     avoidable: Collection[str],
+    tools: SumsOfTargets,
     again_at: float,
 ) -> None:
-    """Store the findings of a session from ``first_day`` on in the place of those that were there.
+    """Store findings and sums of tools of a session in the place of those from ``first_day`` on.
 
     Those of the kinds in ``keeps`` stay: what they were made from is gone. ``avoidable`` are the kinds that
     count as savings. A session that has changed meanwhile is due again at ``again_at``."""
@@ -153,6 +156,9 @@ def write_findings(
         keys |= _list_keys(connection, due.session_id)
         _refresh_daily(connection, keys)
         _write_looked(connection, due.session_id, looked, avoidable)
+        tool_sums.write_session(
+            connection, due.session_id, first_day, tools, has_costs=bool(looked.opened)
+        )
         drop_due(connection, due, again_at)
 
 
@@ -196,6 +202,7 @@ def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
     for table in TABLES:
         connection.execute(f"delete from {table} where session_id = ?", (session_id,))  # noqa: S608
     _refresh_daily(connection, keys)
+    tool_sums.remove_session(connection, session_id)
 
 
 def _list_keys(connection: sqlite3.Connection, session_id: str) -> set[Key]:

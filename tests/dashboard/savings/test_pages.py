@@ -41,7 +41,15 @@ def store(person, *rows, session="s1", first_day=""):
             method=1, computed_at=f"{TODAY}T10:00:00.000Z", calls=7, conversations=3, opened=2
         )
         savings.write_findings(
-            db, due, rows, looked, first_day=first_day, keeps=(), avoidable=AVOIDABLE, again_at=0.0
+            db,
+            due,
+            rows,
+            looked,
+            first_day=first_day,
+            keeps=(),
+            avoidable=AVOIDABLE,
+            tools={},
+            again_at=0.0,
         )
 
 

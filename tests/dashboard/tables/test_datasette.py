@@ -615,7 +615,9 @@ async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
         "savings",
         "upstream_objects",
         "usage",
+        "tool_targets_daily",
         "tool_uses",
+        "tools_daily",
         "usage_cost",
         "usage_hourly",
     }

@@ -19,6 +19,8 @@ from store.traces.database import TraceDatabase
 from store.traces.maintenance import erasing
 from store.traces.maintenance.criteria import Criteria
 from store.traces.maintenance.erasing import count_calls
+from store.traces.savings import tool_sums
+from store.traces.savings.tool_sums import Payer, Target, ToolSums
 from store.traces.search.indexer import Indexer
 from store.traces.sessions import agent_sums, unnamed_sessions
 from tests.store.dying import die_after
@@ -97,6 +99,9 @@ def fill(traces: TraceDatabase) -> tuple[list[UsageLogEntry], list[UsageLogEntry
             "insert into savings values (?, '2026-01-02', 'large_result', ?, 1, 1, 1, 0, '[]')",
             (SESSION, WORD),
         )
+        key = Payer("2026-01-02", "gone", "c0ffee"), Target("", "Read", f"/{WORD}")
+        sums = {key: ToolSums(uses=1, written_cents=1.0)}
+        tool_sums.write_session(db, SESSION, "2026-01-02", sums, has_costs=True)
     return gone, stays
 
 
@@ -140,7 +145,15 @@ def test_nothing_of_erased_calls_is_left_in_any_file(traces, criteria):
     assert find(traces, "platypus")["pieces"]
     db = traces.connection
     assert db.execute("select session_id from sessions").fetchall() == [("stays",)]
-    for table in ("savings", "tool_uses", "loose_segments", "loose_pieces", "search_moves"):
+    for table in (
+        "savings",
+        "tool_uses",
+        "session_tools",
+        "tool_targets_daily",
+        "loose_segments",
+        "loose_pieces",
+        "search_moves",
+    ):
         assert db.execute(f"select count(*) from {table}").fetchone() == (0,), table  # noqa: S608
 
 

@@ -1,0 +1,72 @@
+"""The sums of tools by day, of which targets are bounded."""
+
+from store import database
+from store.traces.savings import tool_sums
+from store.traces.savings.tool_sums import MAX_TARGETS, OTHER, Payer, Target, ToolSums
+
+DAY = "2026-01-02"
+
+
+def write(traces, session_id, sums, **more):
+    with database.immediate(traces.connection):
+        tool_sums.write_session(
+            traces.connection, session_id, DAY, sums, **({"has_costs": True} | more)
+        )
+
+
+def targets(count, session="s", slug="default", cents=1.0):
+    payer = Payer(DAY, slug, "")
+    return {
+        (payer, Target("", "Read", f"/{session}/{n}")): ToolSums(
+            uses=1, result_tokens=10, written_cents=cents, carried_cents=n / 1000
+        )
+        for n in range(count)
+    }
+
+
+def read(traces, columns="target, uses", table="tool_targets_daily"):
+    rows = traces.connection.execute(f"select {columns} from {table}")  # noqa: S608 - a table
+    return rows.fetchall()
+
+
+def test_the_most_expensive_targets_of_a_day_are_named(traces):
+    write(traces, "a", targets(MAX_TARGETS + 50, "a", cents=1.0))
+    write(traces, "b", targets(MAX_TARGETS - 100, "b", cents=2.0))
+    rows = dict(read(traces))
+    assert len(rows) == MAX_TARGETS + 1
+    assert rows.pop(OTHER) == 150
+    assert sum(name.startswith("/b/") for name in rows) == MAX_TARGETS - 100
+    assert f"/a/{MAX_TARGETS + 49}" in rows
+    assert "/a/0" not in rows
+    ((uses, cents),) = read(traces, "sum(uses), sum(written_cents)")
+    assert (uses, cents) == (350, MAX_TARGETS + 50 + 2 * (MAX_TARGETS - 100))
+
+
+def test_others_stay_apart_by_endpoint(traces):
+    write(traces, "a", targets(MAX_TARGETS, "a", slug="one", cents=9.0))
+    write(traces, "b", targets(3, "b", slug="two"))
+    assert read(traces, "slug, sessions, uses, target", "tool_targets_daily where tool = ''") == [
+        ("two", 3, 3, OTHER)
+    ]
+
+
+def test_sums_of_days_lose_what_a_session_had(traces):
+    write(traces, "a", targets(2, "a"))
+    write(traces, "b", targets(3, "b"))
+    assert read(traces, "uses, result_tokens", "tools_daily") == [(5, 50)]
+    with database.immediate(traces.connection):
+        tool_sums.remove_session(traces.connection, "a")
+    assert read(traces, "uses, result_tokens", "tools_daily") == [(3, 30)]
+    assert len(read(traces)) == 3
+    write(traces, "b", {})
+    assert read(traces, "*", "tools_daily") == read(traces) == []
+
+
+def test_sums_with_costs_are_kept_where_they_cannot_be_computed_again(traces):
+    write(traces, "a", targets(2, "a"))
+    write(traces, "a", targets(1, "a", cents=0.0), has_costs=False)
+    assert read(traces, "uses", "tools_daily") == [(2,)]
+    later = {(Payer("2026-01-03", "default", ""), Target("", "Read", "")): ToolSums(uses=1)}
+    write(traces, "b", later, has_costs=False)
+    write(traces, "b", later, has_costs=False)
+    assert read(traces, "day, uses", "tools_daily") == [(DAY, 2), ("2026-01-03", 1)]
