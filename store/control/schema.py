@@ -234,3 +234,30 @@ def m003_orders_of_labels_and_notes(db: Database) -> None:
         by text,                            -- an address; null: the operator
         ordered_at text not null)""")
     db.execute("create index annotation_orders_of on annotation_orders (organization_id, id)")
+
+
+@migrations()
+def m004_alerts(db: Database) -> None:
+    """Keep rules for alerts, and what alerts they made: one for each occasion."""
+    db.execute("""create table alert_rules (
+        id text primary key,
+        organization_id text not null references organizations(id),
+        kind text not null check (kind in ('session_cost', 'errors', 'window', 'day_cost')),
+        threshold real not null check (threshold > 0),
+        channel text not null check (channel in ('mail', 'webhook')),
+        format text not null check (format in ('plain', 'slack', 'teams')),
+        url text,                           -- null: the webhook of the organisation
+        created_at text not null)""")
+    db.execute("create index alert_rules_of on alert_rules (organization_id, id)")
+    db.execute("""create table alerts (
+        id text primary key,
+        organization_id text not null,
+        rule_id text not null references alert_rules(id) on delete cascade,
+        occasion text not null,             -- a session, an hour, a window, a day
+        kind text not null,
+        subject text not null,
+        sentence text not null,
+        link text not null,
+        at text not null,
+        unique (rule_id, occasion))""")
+    db.execute("create index alerts_newest on alerts (organization_id, at)")

@@ -1,0 +1,93 @@
+"""The alerts of the home page: those of rules, and those that need none, found when the page is made."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+
+from dashboard.addresses import session_address
+from metering.alerts import Burst
+from metering.formats import format_count, format_sum_cost
+from runtime import clock
+from store.control.alerts import Alert
+from store.traces.sums.alert_reader import ExpensiveSession, read_burst, read_expensive_session
+
+MAX_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownAlert:
+    """An alert as the page has it: ``subject`` stands in bold before the rest of the sentence.
+
+    ``link`` leads to what it is about. One that ``is_mild`` is amber, others red."""
+
+    kind: str
+    subject: str
+    sentence: str
+    link: str
+    link_words: str
+    at: str
+    is_mild: bool
+
+
+def list_alerts(
+    connection: sqlite3.Connection | None, active: Sequence[Alert], now: datetime
+) -> list[ShownAlert]:
+    """Return the alerts of an organisation, the worst first.
+
+    ``active`` are those of rules; there is no connection while nothing has been recorded. Raises
+    sqlite3.Error."""
+    found = [_show_alert(each) for each in active]
+    if connection is not None:
+        kinds = {each.kind for each in active}
+        burst = None if "errors" in kinds else read_burst(connection, now)
+        if burst is not None:
+            found.append(show_burst(burst))
+        session = None if "session_cost" in kinds else read_expensive_session(connection, now)
+        if session is not None:
+            found.append(show_session(session))
+    return sorted(found, key=lambda each: each.is_mild)[:MAX_SHOWN]
+
+
+def show_burst(burst: Burst) -> ShownAlert:
+    """Return a burst of failed calls as an alert."""
+    most = "" if burst.errors == burst.calls else "mostly "
+    times = f"between {burst.first_at:%H:%M} and {burst.last_at:%H:%M} UTC"
+    if f"{burst.first_at:%H:%M}" == f"{burst.last_at:%H:%M}":
+        times = f"at {burst.first_at:%H:%M} UTC"
+    return ShownAlert(
+        kind="errors",
+        subject=f"{format_count(burst.calls)} calls failed",
+        sentence=f"{times} on {burst.slug}: {most}{burst.error}.",
+        link="/calls?" + urlencode({"failed": "1", "endpoint": burst.slug}),
+        link_words="Show them",
+        at=clock.format_ms(burst.last_at),
+        is_mild=False,
+    )
+
+
+def show_session(session: ExpensiveSession) -> ShownAlert:
+    """Return a session far more expensive than usual as an alert."""
+    name = session.title or f"session {session.session_id}"
+    return ShownAlert(
+        kind="session_cost",
+        subject="Expensive session:",
+        sentence=f"“{name}” is at {format_sum_cost(session.cents)}, {session.times:.0f} times the usual.",
+        link=session_address(session.session_id),
+        link_words="Open",
+        at=session.ended_at,
+        is_mild=True,
+    )
+
+
+def _show_alert(alert: Alert) -> ShownAlert:
+    return ShownAlert(
+        kind=alert.kind,
+        subject=alert.subject,
+        sentence=alert.sentence,
+        link=alert.link,
+        link_words="Show",
+        at=alert.at,
+        is_mild=alert.kind in ("session_cost", "window"),
+    )

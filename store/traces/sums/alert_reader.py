@@ -1,0 +1,79 @@
+"""Reading what alerts without a rule are found in: the newest calls, and the newest sessions."""
+
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from metering.alerts import BURST_CALLS, Burst, Failure, compare_with_usual, find_burst
+from runtime import clock
+from store.traces.sums.overview_query import format_hour
+from store.traces.sums.rollup import NO_ERROR
+
+BURST_WITHIN = timedelta(hours=1)
+MAX_CALLS = 5_000  # reading so many takes some 5 ms
+EXPENSIVE_WITHIN = timedelta(days=1)
+USUAL_SESSIONS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpensiveSession:
+    """A session that costs ``times`` what is usual."""
+
+    session_id: str
+    title: str | None
+    cents: float
+    times: float
+    ended_at: str
+
+
+def read_burst(connection: sqlite3.Connection, now: datetime) -> Burst | None:
+    """Return the burst of failed calls in the last hour, None where there is none.
+
+    Where an hour has very many calls, the newest are looked at. Raises sqlite3.Error."""
+    since = now - BURST_WITHIN
+    (errors,) = connection.execute(
+        "select coalesce(sum(errors), 0) from usage_hourly where hour >= ?", (format_hour(since),)
+    ).fetchone()
+    if errors < BURST_CALLS:  # as nearly always
+        return None
+    marks = ", ".join("?" * len(NO_ERROR))
+    rows = connection.execute(
+        "select created_at, slug, status_code, coalesce(error_type, outcome),"  # noqa: S608 - our text
+        f" outcome not in ({marks}) from usage where created_at >= ?"
+        " order by created_at desc limit ?",
+        (*NO_ERROR, clock.format_ms(since), MAX_CALLS),
+    ).fetchall()
+    failures = [
+        Failure(clock.parse_instant(at), slug, f"{status or ''} {error}".strip())
+        for at, slug, status, error, has_failed in rows
+        if has_failed
+    ]
+    return find_burst(failures, Counter(slug for _, slug, *_ in rows))
+
+
+def read_expensive_session(
+    connection: sqlite3.Connection, now: datetime
+) -> ExpensiveSession | None:
+    """Return the most expensive session of the last day, if it cost far more than is usual.
+
+    Raises sqlite3.Error."""
+    row = connection.execute(
+        "select session_id, title, cost_cents, ended_at from sessions where ended_at >= ?"
+        " order by cost_cents desc limit 1",
+        (clock.format_ms(now - EXPENSIVE_WITHIN),),
+    ).fetchone()
+    if row is None:
+        return None
+    session_id, title, cents, ended_at = row
+    usual = connection.execute(
+        "select cost_cents from (select session_id, cost_cents from sessions"
+        " order by ended_at desc limit ?) where session_id <> ? and cost_cents > 0",
+        (USUAL_SESSIONS, session_id),
+    ).fetchall()
+    times = compare_with_usual(cents, [each for (each,) in usual])
+    if times is None:
+        return None
+    return ExpensiveSession(
+        session_id=session_id, title=title, cents=cents, times=times, ended_at=ended_at
+    )
