@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from metering.formats import format_count
 from store.traces.calls.tool_uses import StoredUse
 
 ANSWER, SAYS = "Answer", "Says"
@@ -121,7 +122,9 @@ def find_root(targets: Iterable[str | None]) -> str:
 def format_changes(plus: int | None, minus: int | None) -> str:
     """Return changed lines as ``+3 -1``, without a part that is unknown or 0."""
     return " ".join(
-        f"{sign}{count:,}" for sign, count in (("+", plus), ("\N{MINUS SIGN}", minus)) if count
+        f"{sign}{format_count(count)}"
+        for sign, count in (("+", plus), ("\N{MINUS SIGN}", minus))
+        if count
     )
 
 

@@ -14,7 +14,7 @@ _MISSING = {HTTPStatus.NOT_FOUND: "There is no such session or call in your orga
 
 
 class NewNote(RequestModel):
-    text: Annotated[str, Field(description=f"1 to {MAX_NOTE_CHARS:,} characters.")]
+    text: Annotated[str, Field(description=f"1 to {MAX_NOTE_CHARS} characters.")]
 
 
 @operation(

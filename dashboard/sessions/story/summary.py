@@ -8,7 +8,7 @@ from dashboard.sessions.story.money import format_some_cost
 from dashboard.sessions.story.steps import Step, sum_cents
 from dashboard.sessions.story.story import Story
 from metering.components import TOKEN_CLASSES
-from metering.formats import format_number
+from metering.formats import format_count, format_number
 from store.traces.sessions.session_reader import Session
 
 _WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -161,4 +161,4 @@ def _tell_subagents(story: Story) -> str:
 def _count(count: int, noun: str, first: str = "one") -> str:
     if count == 1:
         return f"{first} {noun}"
-    return f"{_WORDS[count] if count < len(_WORDS) else f'{count:,}'} {noun}s"
+    return f"{_WORDS[count] if count < len(_WORDS) else format_count(count)} {noun}s"

@@ -78,7 +78,10 @@ class Compared:
         return [(kind, words_of(item)) for kind, item in items if kind != "equal"]
 
     def folded(self):
-        return [words_of(each) for each in re.findall(r"<summary>(.*?)</summary>", self.html)]
+        return [
+            words_of(each)
+            for each in re.findall(r"<summary>(.*?)</summary>", self.html.partition("<main")[2])
+        ]
 
     def changes(self):
         """The words that were taken away and those that came."""
