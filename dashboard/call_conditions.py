@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from runtime.intervals import Interval
-from store.traces.sessions.unnamed_sessions import parse_first_id
+from store.traces.sessions.unnamed_sessions import PREFIX, parse_first_id
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.rollup import NO_ERROR, OVERAGE, SUBSCRIPTION
 
@@ -143,6 +143,30 @@ def uses(column: str, prefix: str, values: Sequence[str]) -> Condition:
     return Condition(
         f"{prefix}id in (select usage_id from tool_uses where {used.sql})",  # noqa: S608 - our own text
         used.values,
+    )
+
+
+def is_labelled(prefix: str, values: Sequence[str]) -> Condition:
+    """Return that calls, or their sessions, have one of these labels, or neither has any."""
+    parts = []
+    named = tuple(value for value in values if value)
+    if named:
+        one = _is_one_of("label", named)
+        parts.append(_has_label(prefix, one))
+    if len(named) < len(values):
+        any_label = _has_label(prefix, Condition("true"))
+        parts.append(Condition(f"not {any_label.sql}", any_label.values))
+    return _any_of(parts)
+
+
+def _has_label(prefix: str, label: Condition) -> Condition:
+    labels = f"from labels where {label.sql} and"
+    unnamed = f"select '{PREFIX}' || first_id from unnamed_calls where usage_id = {prefix}id"  # noqa: S608
+    return Condition(
+        f"({prefix}id in (select usage_id {labels} usage_id is not null)"
+        f" or coalesce({prefix}session_id, ({unnamed}), '')"
+        f" in (select session_id {labels} session_id is not null))",
+        label.values * 2,
     )
 
 

@@ -242,4 +242,5 @@ FILTERS: Mapping[str, Filter] = {
     f"{TAG_PREFIX}{USER}": Filter("User", partial(conditions.is_column, "attributed_user")),
     f"{TAG_PREFIX}{PROJECT}": Filter("Project", partial(conditions.is_column, "project")),
     TAG: Filter("Tag", conditions.has_tag),
+    "label": Filter("Label", conditions.is_labelled),
 }

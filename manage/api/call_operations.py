@@ -26,6 +26,11 @@ class CallsQuery(RequestModel):
         str | None, Field(description="The slugs of proxy endpoints, separated by commas.")
     ] = None
     model: Annotated[str | None, Field(description="A model; * and ? are wildcards.")] = None
+    user: Annotated[str | None, Field(description="A user that clients name.")] = None
+    project: Annotated[str | None, Field(description="A project that clients name.")] = None
+    tag: Annotated[str | None, Field(description="A tag: `key:value`, or one without a key.")] = (
+        None
+    )
     bodies: Annotated[
         Literal["yes", "no"],
         Field(
@@ -48,6 +53,9 @@ class CallsQuery(RequestModel):
             until=parse_instant(self.until, "until"),
             slugs=() if self.slugs is None else self.slugs.split(","),
             model=self.model,
+            user=self.user,
+            project=self.project,
+            tag=self.tag,
         )
 
 

@@ -103,6 +103,9 @@ def _print_entries(entries: Iterable[Followed], *, as_json: bool) -> None:
 @period_options(Instant())
 @click.option("--slug", "slugs", multiple=True, help="Only this proxy endpoint; may be repeated.")
 @click.option("--model", help="Only this model; * and ? are wildcards.")
+@click.option("--user", help="Only this user, as clients name it in a header.")
+@click.option("--project", help="Only this project, as clients name it in a header.")
+@click.option("--tag", help="Only calls with this tag: key:value, or one without a key.")
 @click.option("--bodies", is_flag=True, help="Include request_body and response_body.")
 @click.option(
     "--objects", is_flag=True,
@@ -131,6 +134,9 @@ def export(
     until: datetime | None,
     slugs: tuple[str, ...],
     model: str | None,
+    user: str | None,
+    project: str | None,
+    tag: str | None,
     bodies: bool,
     objects: bool,
     kind: Format | None,
@@ -156,6 +162,7 @@ def export(
       taximeter export --since 2026-01-31T18:00 --until 2026-01-31T19:00 -o 18.csv
       taximeter export --since 2026-01-01 --until 2026-02-01 -o month.parquet
       taximeter export --slug default --model 'claude-opus-*' --bodies
+      taximeter export --project shop --tag env:prod -o shop.csv
       taximeter export --objects -o sessions-and-dreams.csv
       taximeter export --since 1d --json | jq '[.items[].cost_cents] | add'
       taximeter export --since 7d --base-url https://meter.example.org
@@ -168,10 +175,12 @@ def export(
         kind = "json"
     if kind is None:
         kind = _find_format(output)
-    if objects and (bodies or model is not None):
-        raise click.UsageError("--objects has no calls, which --bodies and --model are about")
+    of_calls = given(model=model, user=user, project=project, tag=tag)
+    if objects and (bodies or of_calls):
+        names = ", ".join(f"--{name}" for name in ("bodies", *of_calls))
+        raise click.UsageError(f"--objects has no calls, which {names} are about")
     first, end = find_instants(from_day, to_day, since, until)
-    only = given(since=first, until=end, slugs=",".join(slugs) or None, model=model)
+    only = given(since=first, until=end, slugs=",".join(slugs) or None, **of_calls)
     if kind == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is not for a terminal: name a file with -o")
     with explained():

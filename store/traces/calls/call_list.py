@@ -160,7 +160,7 @@ def _find_end(reader: TraceReader, entry_filter: EntryFilter, place: _Place) -> 
     """Return where to stop searching for calls that a filter chooses, None where that is not needed.
 
     A page of all calls ends by itself when it is full."""
-    if not entry_filter.slugs and entry_filter.model is None:
+    if not entry_filter.may_choose_few:
         return None
     end = reader.find_arrival(place[0], SEARCHED)
     is_sooner = end is not None and (entry_filter.until is None or end < entry_filter.until)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from metering import token_counts
+from metering.attribution import split_tag
 from metering.entry import UsageLogEntry
 from metering.token_counts import TokenCounts
 from store import database
@@ -31,12 +32,21 @@ type Row = dict[str, Any]
 class EntryFilter:
     """The entries to read: those that arrived at ``since`` or later and before ``until`` (both as
     ``clock.format_ms`` writes them), at one of these slugs, with a model that matches a pattern of
-    ``*`` and ``?``. A field without a value excludes nothing."""
+    ``*`` and ``?``, for this user and project, with this tag (``key:value``, or one without a key). A
+    field without a value excludes nothing."""
 
     since: str | None = None
     until: str | None = None
     slugs: Sequence[str] = ()
     model: str | None = None
+    user: str | None = None
+    project: str | None = None
+    tag: str | None = None
+
+    @property
+    def may_choose_few(self) -> bool:
+        """Return whether a page of these may need to look at many more calls than it has."""
+        return bool(self.slugs) or any((self.model, self.user, self.project, self.tag))
 
     def conditions(self) -> tuple[list[str], list[object]]:
         """Return SQL conditions, all of which must hold, and the values for their placeholders."""
@@ -46,6 +56,8 @@ class EntryFilter:
             ("created_at >= ?", self.since),
             ("created_at < ?", self.until),
             ("model glob ?", None if self.model is None else _as_glob(self.model)),
+            ("attributed_user = ?", self.user),
+            ("project = ?", self.project),
         ):
             if value is not None:
                 conditions.append(condition)
@@ -53,6 +65,9 @@ class EntryFilter:
         if self.slugs:
             conditions.append(f"slug in ({', '.join('?' * len(self.slugs))})")
             parameters += self.slugs
+        if self.tag is not None:
+            conditions.append("id in (select usage_id from tags where name = ? and value = ?)")
+            parameters += split_tag(self.tag.lower())
         return conditions, parameters
 
 

@@ -39,6 +39,9 @@ def entries(traces):
             model=f"claude-{'opus' if day < 5 else 'haiku'}-{day}",
             request_body=f'{{"day": {day}, "text": "ü, \\"\\n"}}'.encode(),
             response_body=b"data: {}\r\n\r\n" if day != 3 else b"\xff\0",
+            project="shop" if day < 3 else None,
+            attributed_user="ann" if day > 3 else None,
+            tags='["env:prod","nightly"]' if day == 6 else None,
         )
         for day in (2, 1, 3, 4, 5, 6)  # the second ended before the first
     ]
@@ -79,6 +82,11 @@ def test_filters_choose(run, entries, subtests):
         (("--model", "claude-opus-1"), "1"),
         (("--model", "claude-?pus-[12]"), ""),
         (("--model", "claude"), ""),
+        (("--project", "shop"), "12"),
+        (("--user", "ann", "--slug", "odd"), "5"),
+        (("--tag", "env:prod"), "6"),
+        (("--tag", "nightly", "--user", "ann"), "6"),
+        (("--tag", "env"), ""),
         (("--slug", "even", "--model", "*haiku*", "--since", "2026-01-01"), "6"),
     ):
         with subtests.test(" ".join(arguments)):

@@ -81,3 +81,23 @@ def test_a_database_that_is_just_being_made_is_not_ready(tmp_path):
     (tmp_path / "traces.db").touch()
     with TraceReader(tmp_path / "traces.db") as reader:
         assert not reader.is_ready
+
+
+def test_calls_are_chosen_by_what_clients_say_of_them(traces, reader):
+    traces.insert(
+        [
+            traffic.make_entry(entry_id="a", attributed_user="Ann", tags='["env:prod","nightly"]'),
+            traffic.make_entry(entry_id="b", attributed_user="Ann", project="shop"),
+            traffic.make_entry(entry_id="c", tags='["env:dev"]'),
+        ]
+    )
+
+    def find(**only):
+        rows = reader.read_page(EntryFilter(**only), ("", ""), 10)
+        return [row["entry_id"] for row in rows]
+
+    assert find(user="Ann") == ["a", "b"]
+    assert find(user="Ann", project="shop") == ["b"]
+    assert find(tag="ENV:prod") == ["a"]
+    assert find(tag="nightly") == ["a"]
+    assert find(tag="env") == []
