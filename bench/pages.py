@@ -52,9 +52,9 @@ def pages(count: int) -> Mapping[str, str]:
     """Return the paths of pages of an organisation with this many calls, by their names."""
     return {
         "home": "/",
-        "overview, 7 days": "/overview",
-        "overview, 90 days": "/overview?span=90d",
-        "overview by session, 30 days": "/overview?span=30d&by=session",
+        "home, tokens of 90 days": "/?period=90d&measure=tokens",
+        "home, times of 90 days": "/?period=90d&measure=time&by=endpoint",
+        "home by session, 30 days": "/?period=30d&by=session",
         "newest traces": "/traces/usage",
         "sessions": "/sessions",
         "one trace": f"/calls/{count // 2}",

@@ -139,6 +139,12 @@ def format_short_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
     return format_tokens(count, unknown)
 
 
+def format_tokens_change(count: int) -> str:
+    """Return a difference in tokens with a sign: ``+2.1k``."""
+    text = format_short_tokens(abs(count))
+    return text if not count else f"{'+' if count > 0 else _MINUS}{text}"
+
+
 def format_prompt(tokens: TokenCounts) -> str:
     """Return the size of a prompt with what is known of its parts, all digits."""
     parts = (

@@ -1,8 +1,15 @@
-"""``/``: today's usage, the newest calls, the server status, and how to connect a client."""
+"""``/``: what calls cost today and in a period, sessions, failures, and how to connect a client."""
 
-from collections.abc import Iterable, Sequence
+import logging
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,10 +18,19 @@ from starlette.routing import BaseRoute
 from dashboard import notices, rendering
 from dashboard.addresses import session_address
 from dashboard.call_route import CallRoute
-from dashboard.home.chart import make_bars
-from dashboard.home.overview import read_overview
+from dashboard.home.choice import KIND, Choice, Measure, parse_choice
+from dashboard.home.columns import make_columns
+from dashboard.home.lists import failed_address, list_failures, list_sessions
+from dashboard.home.names import GROUP_TITLES, name_filter, name_group, name_period
+from dashboard.home.reading import WEEK, Costs, Home, read_home
+from dashboard.home.sql import write_sql
+from dashboard.home.strip import make_budgets, make_figures, make_windows
+from dashboard.home.tables import make_table
 from dashboard.kept_connections import KeptConnections
 from dashboard.notices import Notice
+from dashboard.overview.filters import NAMES, argument_of, calls_address
+from dashboard.overview.periods import SPAN_TITLES
+from dashboard.prices import PagePrices
 from dashboard.visitors import Visitors
 from runtime import clock
 from runtime.heartbeat import Heartbeat
@@ -29,7 +45,31 @@ from store.control.sessions import Visitor
 from store.pagination import Page
 from store.traces.paths import trace_path
 
-ENDPOINTS, BUDGETS = 5, 3  # the others are in the settings
+ENDPOINTS = 5  # the others are in the settings
+_MEASURES: Mapping[Measure, str] = {
+    "cost": "$",
+    "tokens": "Tokens",
+    "calls": "Calls",
+    "time": "Time",
+    "session": "$/session",
+    "prompt": "$/prompt",
+}
+_TITLES: Mapping[Measure, str] = {
+    "cost": "Cost",
+    "tokens": "Tokens",
+    "calls": "Calls",
+    "time": "Time",
+    "session": "Cost",
+    "prompt": "Cost",
+}
+_SHORT_PERIODS = {"30d": "30", "90d": "90", "month": "Month"}
+# The navigation has a link of the name "Calls" too.
+_AS_MEASURE = Markup('{}<span class="vh"> as the measure</span>')
+_BUSY = "Calls are still proxied and will be stored. Reload this page in a moment."
+_UNREADABLE = "Calls are still proxied and wait to be stored. Run `taximeter doctor` on the server for details."
+_BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,53 +86,153 @@ class _Found:
 
 class HomePages:
     def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
+        self,
+        settings: Settings,
+        visitors: Visitors,
+        connections: KeptConnections,
+        prices: PagePrices,
     ) -> None:
         self._settings = settings
         self._visitors = visitors
         self._connections = connections
+        self._prices = prices
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute("/", self.home_page)]
 
     async def home_page(self, request: Request) -> Response:
         visitor, found = await self._visitors.require_with(request, self._read)
-        return await run_in_threadpool(self._render, visitor, found, notices.find(request))
+        now = clock.now()
+        choice = parse_choice(request.query_params, now)
+        notice = notices.find(request)
+        return await run_in_threadpool(self._render, visitor, found, choice, notice, now)
 
     def _read(self, control: ControlDatabase, visitor: Visitor) -> _Found:
         management = Management.make(control, self._settings)
-        budgets = management.budgets.list_by_subject(visitor).values()
+        budgets = list(management.budgets.list_by_subject(visitor).values())
         return _Found(
             endpoints=management.list_endpoints(visitor, limit=ENDPOINTS),
-            budgets=_find_most_used(budgets),
+            budgets=budgets,
             used_up=[each for each in budgets if each.refuses],
             owners=_list_owners(management.list_members(visitor)),
             invitations=list(management.list_invitations_for(visitor.email)),
         )
 
-    def _render(self, visitor: Visitor, found: _Found, notice: Notice | None) -> Response:
+    def _render(
+        self,
+        visitor: Visitor,
+        found: _Found,
+        choice: Choice,
+        notice: Notice | None,
+        now: datetime,
+    ) -> Response:
         path = trace_path(self._settings.data_dir, visitor.organization_id)
-        overview = read_overview(self._connections, path, clock.now())
+        home, trouble = None, None
+        if path.exists():
+            try:
+                with self._connections.lend(path) as db:
+                    home = read_home(db, choice, self._prices(), now)
+            except sqlite3.Error as error:
+                trouble = _explain(path, error)
         return rendering.render(
             "home.html",
             visitor=visitor,
             notice=notice,
             settings=self._settings,
-            endpoints=found.endpoints,
-            budgets=found.budgets,
-            used_up=found.used_up,
-            owners=found.owners,
-            invitations=found.invitations,
-            overview=overview,
-            session_address=session_address,
-            bars=make_bars(overview.days),
+            found=found,
+            home=home,
+            trouble=trouble,
             recorder=Heartbeat.read(self._settings.data_dir),
+            **({} if home is None else _describe(home, choice, found, now)),
         )
 
 
-def _find_most_used(statuses: Iterable[BudgetStatus]) -> Sequence[BudgetStatus]:
-    return sorted(statuses, key=lambda status: status.percent, reverse=True)[:BUDGETS]
+def _describe(home: Home, choice: Choice, found: _Found, now: datetime) -> dict[str, Any]:
+    """Return what the template shows of a home page with calls."""
+    today = now.date().isoformat()
+    week = now - WEEK + timedelta(days=1)
+    return {
+        "choice": choice,
+        "today": today,
+        "figures": make_figures(
+            home.strip, now, f"/traces/usage?created_at__gte={today}", failed_address(now)
+        ),
+        "windows": make_windows(home, now),
+        "budgets": make_budgets(found.budgets, now),
+        "sessions": list_sessions(home.sessions),
+        "session_address": session_address,
+        "failures": list_failures(home.failures, week),
+        "failed_address": failed_address(week),
+        **_describe_costs(home.costs),
+    }
+
+
+def _describe_costs(costs: Costs) -> dict[str, Any]:
+    choice = costs.choice
+    sql = write_sql(choice)
+    return {
+        "title": _TITLES[choice.measure],
+        "columns": make_columns(costs),
+        "table": make_table(costs),
+        "others": [
+            (
+                f"{name_group('model', each.model)} as {name_group('model', each.other)}",
+                sum(totals.cost_cents for totals in costs.now.values()) - each.saved_cents,
+            )
+            for each in costs.others
+        ],
+        "compared_cents": sum(totals.cost_cents for totals in costs.now.values()),
+        "models_address": _models_address(costs),
+        "periods": [
+            (
+                choice.address(period=span),
+                _SHORT_PERIODS.get(span, title),
+                span == choice.period.span,
+            )
+            for span, title in SPAN_TITLES.items()
+        ],
+        "measures": [
+            (choice.address(measure=measure), _AS_MEASURE.format(words), measure == choice.measure)
+            for measure, words in _MEASURES.items()
+        ],
+        "groups": [
+            (choice.address(by=name), GROUP_TITLES[name], name == choice.by)
+            for name in GROUP_TITLES
+        ],
+        "kinds": (choice.address(by=KIND, measure="tokens"), choice.is_of_kinds),
+        "chips": [
+            (
+                *name_filter(name, value),
+                choice.address(filters=choice.filters.without(name)),
+            )
+            for name, value in choice.filters.values.items()
+        ],
+        "filter_names": [(argument_of(name), name, GROUP_TITLES[name]) for name in NAMES],
+        "calls_address": calls_address(
+            choice.filters, choice.period.elapsed.start, choice.period.elapsed.end
+        ),
+        "period_name": name_period(choice.period),
+        "compared_name": name_period(costs.compared),
+        "orders": [
+            (choice.address(order="newest"), "Newest", choice.order == "newest"),
+            (choice.address(order="cost"), "Most expensive of the week", choice.order == "cost"),
+        ],
+        "sql_address": f"/traces?{urlencode({'sql': sql})}",
+        "csv_address": f"/traces.csv?{urlencode({'sql': sql})}",
+    }
+
+
+def _models_address(costs: Costs) -> str:
+    arguments = [("period", costs.compared.span), *costs.choice.filters.as_arguments()]
+    return f"/savings/models?{urlencode(arguments, errors='replace')}"
 
 
 def _list_owners(members: Iterable[Member]) -> Sequence[str]:
     return [each.email for each in members if each.role == "owner" and each.email]
+
+
+def _explain(path: Path, error: sqlite3.Error) -> str:
+    """Return what to do about an error, without paths and SQL, which are logged."""
+    logger.error("The traces of %s cannot be read: %s", path.parent.name, error)
+    is_busy = getattr(error, "sqlite_errorcode", None) in _BUSY_CODES
+    return _BUSY if is_busy else _UNREADABLE

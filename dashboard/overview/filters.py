@@ -66,7 +66,7 @@ def parse_filters(arguments: Mapping[str, str]) -> Filters:
     """Return the filters of an address. Raises InvalidInputError."""
     values: dict[FilterName, str] = {}
     for name in FILTERS:
-        argument = _ARGUMENTS.get(name, name)
+        argument = argument_of(name)
         value = arguments.get(argument, "")
         if len(value) > MAX_CHARS:
             raise InvalidInputError(
@@ -76,6 +76,11 @@ def parse_filters(arguments: Mapping[str, str]) -> Filters:
             values[name] = "" if value == NONE else value
     tag = _find_tag(arguments)
     return Filters(values if tag is None else values | {"tag": tag})
+
+
+def argument_of(name: FilterName) -> str:
+    """Return the name of a filter in an address."""
+    return _ARGUMENTS.get(name, name)
 
 
 def _find_tag(arguments: Mapping[str, str]) -> str | None:
@@ -91,7 +96,7 @@ def _find_tag(arguments: Mapping[str, str]) -> str | None:
 
 def _write_argument(name: FilterName, value: str) -> tuple[str, str]:
     key, of_key = split_tag(value) if name == "tag" else ("", "")
-    return (f"{TAG_PREFIX}{key}", of_key) if of_key else (_ARGUMENTS.get(name, name), value or NONE)
+    return (f"{TAG_PREFIX}{key}", of_key) if of_key else (argument_of(name), value or NONE)
 
 
 def calls_address(filters: Filters, start: datetime, end: datetime) -> str | None:

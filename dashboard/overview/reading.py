@@ -86,7 +86,7 @@ def empty(period: Period, filters: Filters, by: Name) -> Overview:
         filters=filters,
         by=by,
         series=make_series(period.steps, {}, {}),
-        percentiles=_find_percentiles(NOTHING),
+        percentiles=find_percentiles(NOTHING),
     )
 
 
@@ -115,9 +115,9 @@ def _read(
         by=by,
         series=series,
         before=before,
-        percentiles=_find_percentiles(sum(whole.timings.values(), NOTHING)),
+        percentiles=find_percentiles(sum(whole.timings.values(), NOTHING)),
         group_percentiles={
-            name: _find_percentiles(found.timings[name])
+            name: find_percentiles(found.timings[name])
             for group in series.listed
             if (name := group.name) is not None and name in found.timings
         },
@@ -146,7 +146,8 @@ def _ask(
     )
 
 
-def _find_percentiles(timing: Timing) -> dict[str, Percentiles]:
+def find_percentiles(timing: Timing) -> dict[str, Percentiles]:
+    """Return the percentiles of each measure from its histogram."""
     return {
         name: Percentiles(
             find_percentile(histogram, 0.5), find_percentile(histogram, 0.95), count(histogram)

@@ -40,14 +40,16 @@ class Series:
     groups: Sequence[Group]
     listed: Sequence[Group]
     steps: Sequence[Step]
-    hidden: int  # groups in the rest
 
 
 def make_series(
-    steps: Sequence[Interval], all_cells: Mapping[Cell, Sums], cells: Mapping[Cell, Sums]
+    steps: Sequence[Interval],
+    all_cells: Mapping[Cell, Sums],
+    cells: Mapping[Cell, Sums],
+    most: int = MAX_SHOWN,
 ) -> Series:
-    """Return the series of groups. ``all_cells`` has the sums of all calls, in whatever groups: what of
-    them the groups of ``cells`` lack is in the rest."""
+    """Return the series of groups, ``most`` at most. ``all_cells`` has the sums of all calls, in whatever
+    groups: what of them the groups of ``cells`` lack is in the rest."""
     places = _find_places(steps)
     by_group, by_place = (
         defaultdict[str, list[Sums]](list),
@@ -69,7 +71,7 @@ def make_series(
         reverse=True,
     )
     totals = _total(sums for each in of_all.values() for sums in each)
-    shown = groups[:MAX_SHOWN]
+    shown = groups[:most]
     with_rest = _add_rest(shown, totals)
     made = []
     for place, interval in enumerate(steps):
@@ -83,7 +85,6 @@ def make_series(
         groups=with_rest,
         listed=_add_rest(groups[:MAX_LISTED], totals),
         steps=made,
-        hidden=len(groups) - len(shown),
     )
 
 

@@ -65,7 +65,9 @@ class Example:
         call, settings = self.call("lost-tool"), "/settings"
         return {
             "home": "/",
-            "overview": "/overview?span=7d&by=endpoint",
+            "home-tokens": "/?measure=tokens&by=kind",
+            "home-times": "/?measure=time&by=endpoint",
+            "home-sessions": "/?measure=session&period=30d",
             "calls": "/traces/usage",
             "calls-by-model": "/traces/usage?_sum_by=model&_facet=model&outcome__notin=complete",
             "call": call,

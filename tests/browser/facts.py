@@ -10,12 +10,19 @@ from metering.formats import format_cents
 from tests.browser.visitor import Visitor
 
 _FIGURES = """
-return Object.fromEntries([...document.querySelectorAll("dl.figures .figure")].map(
-  (each) => [squeeze(each.querySelector("dt").textContent), squeeze(each.querySelector("dd").textContent)]))
+const figures = [...document.querySelectorAll("dl.figures .figure")].map(
+  (each) => [squeeze(each.querySelector("dt").textContent), squeeze(each.querySelector("dd").textContent)]);
+const cells = [...document.querySelectorAll("dl.strip > div")].map((each) => [
+  squeeze(each.querySelector("dt").textContent),
+  [...each.querySelectorAll("dd")].map((line) => squeeze(line.textContent)).join(" ")]);
+return Object.fromEntries([...figures, ...cells]);
 """
 _ROWS = """
-const region = [...document.querySelectorAll("[role=region]")].find((each) => each.ariaLabel === arguments[0]);
-const heads = [...region.querySelectorAll("thead tr:last-child th")].map((each) => squeeze(each.textContent));
+const named = (each) => squeeze(each.querySelector("caption")?.textContent ?? "") === arguments[0];
+const region = [...document.querySelectorAll("[role=region]")].find((each) => each.ariaLabel === arguments[0])
+  ?? [...document.querySelectorAll("table")].find(named);
+const heads = [...region.querySelectorAll("thead tr:last-child th")].flatMap((each) =>
+  each.colSpan > 1 ? [squeeze(each.textContent), `${squeeze(each.textContent)} %`] : [squeeze(each.textContent)]);
 return [...region.querySelectorAll("tbody tr")].map((row) => Object.fromEntries(
   [...row.cells].map((cell, place) => [heads[place], squeeze(cell.textContent)])));
 """

@@ -49,8 +49,8 @@ class Picture:
 
 
 PICTURES: Mapping[str, Picture] = {
-    "home": Picture("/", 1600, "Most expensive sessions of the week"),
-    "overview": Picture("/overview?span=7d&by=endpoint", 1680, "Cost by endpoint"),
+    "home": Picture("/", 1330, "Could be saved"),
+    "overview": Picture("/?period=7d&by=endpoint", 760, "by endpoint"),
     "session": Picture("/sessions/{session}", 1770, "The cache broke"),
     "call": Picture("/calls/{broken}", 1650, "New in this call"),
     "compare": Picture("/traces/usage/{before}/compare/{broken}", 1450, "Swap before and after"),

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from dashboard.sessions.story.money import format_some_cost
 from manage.cli.main import cli
-from metering.formats import format_count
+from metering.formats import format_count, format_sum_cost
 from runtime import clock
 from tests import ROOT
 from tests.browser.example import Example
@@ -69,7 +69,7 @@ class Walk:
             self.visitor.press("\ue007")
 
     def open_costliest_session(self) -> None:
-        self.follow_first("[aria-label='Most expensive sessions of the week'] tbody a")
+        self.follow_first(f"section[aria-labelledby=sessions] a[href='/sessions/{SESSION}']")
         assert self.visitor.path == f"/sessions/{SESSION}"
 
 
@@ -88,26 +88,27 @@ def _see_spend(walk: Walk) -> None:
     figures = read_figures(walk.visitor)
     today, month = (f"{clock.now():{pattern}}" for pattern in ("%Y-%m-%d", "%Y-%m"))
     sql = "select total(cost_cents) from usage where created_at >= ?"
-    assert figures["Cost"].startswith(f"{walk.facts.dollars(sql, today)} ")
-    assert figures["This month"].startswith(f"{walk.facts.dollars(sql, month)} ")
-    assert "expected at its end $" in figures["This month"]
+    name = f"{clock.now():%B}"
+    assert figures["Today"].startswith(f"{format_sum_cost(walk.facts.value(sql, today))} ")
+    assert figures[name].startswith(f"{format_sum_cost(walk.facts.value(sql, month))} ")
+    assert " expected at its end" in figures[name]
 
 
 @answers("By endpoint, credential and client, per day")
 def _see_spend_by_endpoint(walk: Walk) -> None:
-    walk.follow("Overview")
-    walk.follow("endpoint")
-    walk.click("As a table : Cost by endpoint", "menu")
-    day = f"{clock.now() - timedelta(days=3):%Y-%m-%d}"
+    walk.click("by model ▾", "menu")
+    walk.follow("Endpoint")
+    walk.click("As a table", "menu")
+    then = clock.now() - timedelta(days=3)
+    day = f"{then:%Y-%m-%d}"
     (row,) = [
         each
-        for each in read_rows(walk.visitor, "Cost by endpoint, table")
-        if each["Time (UTC)"] == day
+        for each in read_rows(walk.visitor, "The figures of the chart")
+        if each["Time (UTC) ↓"] == f"{then:%a} {then.day} {then:%b}"
     ]
     for slug in ("nightly-reports", "dispatch-desk"):
         sql = "select total(cost_cents) from usage where slug = ? and created_at like ? || '%'"
-        assert row[slug] == walk.facts.dollars(sql, slug, day)
-    assert {"credential", "client"} <= set(walk.visitor.names("link"))
+        assert row[slug] == format_sum_cost(walk.facts.value(sql, slug, day))
 
 
 @answers("The most expensive session of the week, and why")
@@ -117,7 +118,9 @@ def _see_costliest_session(walk: Walk) -> None:
         " group by 1 order by 2 desc"
     )
     assert costs[0]["session_id"] == SESSION
-    walk.open_costliest_session()
+    walk.follow("Most expensive of the week")
+    walk.follow_first("section[aria-labelledby=sessions] tbody a")
+    assert walk.visitor.path == f"/sessions/{SESSION}"
     lede = walk.visitor.run("return document.querySelector('.lede').textContent")
     assert lede.startswith(f"{format_some_cost(costs[0]['cents'])} for ")
     more = sum(each["cents"] for each in walk.facts.rows(BREAK_COSTS, SESSION))
@@ -189,38 +192,32 @@ def _see_failure(walk: Walk) -> None:
 def _see_failures(walk: Walk) -> None:
     failed = walk.facts.value(
         "select count(*) from usage where outcome not in ('complete', 'client_disconnected')"
+        " and created_at >= date('now', '-6 days')"
     )
-    walk.follow("All failed calls")
+    (limits,) = [
+        words for name, words in read_figures(walk.visitor).items() if "Subscription" in name
+    ]
+    assert re.search(r"\d+ % .*resets", limits)
+    walk.follow(f"All {failed}")
     walk.visitor.see(f"{failed} calls")
     walk.follow_first("table.calls tbody tr:last-child a")
     walk.visitor.see("overloaded_error")
-    walk.follow("Overview")
-    least = walk.facts.value(
-        "select min(requests_remaining * 1.0 / requests_limit, 1 - max(unified_5h_utilization),"
-        " 1 - max(unified_7d_utilization)) from (select min(requests_remaining) as requests_remaining,"
-        " max(requests_limit) as requests_limit, max(unified_5h_utilization) as unified_5h_utilization,"
-        " max(unified_7d_utilization) as unified_7d_utilization from rate_limits)"
-    )
-    assert read_figures(walk.visitor)["Lowest headroom"].startswith(f"{least:.0%} ")
 
 
 @answers("Is the proxy slowing me down? Tokens per second by model?")
 def _see_speed(walk: Walk) -> None:
-    walk.follow("Overview")
-    assert read_figures(walk.visitor)["Proxy overhead"].startswith("2.5 ms median")
-    rows = {each["Model"]: each for each in read_rows(walk.visitor, "By model")}
+    walk.follow("Time")
+    rows = {each["Model"]: each for each in read_rows(walk.visitor, "Times by model, 14 days")}
+    shown = rows[SONNET.removeprefix("claude-")]
+    assert re.fullmatch(r"\d+\.\d ms", shown["By the proxy"])
     speeds = walk.facts.rows(
         "select output_tokens_per_s as speed from usage where model = ? and output_tokens_per_s is not null"
-        " and created_at >= date('now', '-6 days') order by 1",
+        " and created_at >= date('now', '-13 days') order by 1",
         SONNET,
     )
-    (shown,) = (
-        float(re.split(r"[ p]", words)[0].replace(",", ""))
-        for heading, words in rows[SONNET].items()
-        if heading.startswith("Tokens per second")
-    )
+    speed = float(shown["Tokens/s"].replace(",", ""))
     low, high = (speeds[place]["speed"] for place in ((len(speeds) - 1) // 2, len(speeds) // 2))
-    assert low * 0.9 <= shown <= high * 1.1
+    assert low * 0.9 <= speed <= high * 1.1
 
 
 @answers("Which calls are in flight?")

@@ -16,7 +16,7 @@ def list_pages(call_ids: Sequence[int], session: str) -> Iterator[str]:
     """Yield the pages of an organisation, of this session, and of these calls."""
     yield from (
         "/",
-        "/overview?span=90d",
+        "/?period=90d&measure=tokens",
         "/overview.json?span=90d",
         "/sessions",
         "/sessions.json",

@@ -50,7 +50,7 @@ def test_a_link_signs_in_once(client, token):
     answer = client.post("/sign-in/link", data={"token": token}, headers=HERE)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert "HttpOnly" in answer.headers["set-cookie"]
-    assert "Server status" in client.get("/").text
+    assert "Connect a client" in client.get("/").text
     assert client.get(f"/sign-in/link?token={token}").status_code == 410
     assert client.post("/sign-in/link", data={"token": token}, headers=HERE).status_code == 410
 

@@ -48,7 +48,9 @@ async def test_the_icon_is_where_browsers_look_for_it(client):
 
 OURS = [
     "/",
-    "/overview",
+    "/?measure=tokens&by=kind",
+    "/?measure=time&by=endpoint",
+    "/?measure=session",
     "/sessions",
     "/sign-in",
     "/settings/endpoints",
@@ -116,7 +118,6 @@ def assert_whole(page):
     ("path", "status", "here"),
     [
         ("/", 200, {"/": "page"}),
-        ("/overview", 200, {"/overview": "page"}),
         ("/traces/usage", 200, {"/traces/usage": "page"}),
         ("/calls/1", 200, {"/traces/usage": "true"}),
         ("/traces", 200, {"/traces": "page"}),
@@ -134,7 +135,6 @@ async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
     ]
     assert [each.attributes["href"] for each in links] == [
         "/",
-        "/overview",
         "/sessions",
         "/traces/usage",
         "/savings",
@@ -229,8 +229,8 @@ async def test_a_call_is_readable_at_a_glance(ann, ask):
 
 async def test_a_call_is_listed_with_what_was_asked_last(ann, ask):
     ann.record({"title_text": "Mend the\u202e test"}, {})
-    titles = [page.find("span", "title") for page in (await ask("/traces/usage"), await ask("/"))]
-    assert [[each.text for each in found] for found in titles] == [["Mend the⟨U+202E⟩ test"]] * 2
+    titles = (await ask("/traces/usage")).find("span", "title")
+    assert [each.text for each in titles] == ["Mend the⟨U+202E⟩ test"]
 
 
 @pytest.mark.parametrize(

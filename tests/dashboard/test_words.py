@@ -98,7 +98,8 @@ QUERIES = [f"/traces/{name}" for name in METADATA["queries"] if name != "read_bo
 SQL = "select id, entry_id, session_id, created_at, input_tokens, cost_cents from usage"
 PAGES = [
     "/",
-    "/overview",
+    "/?measure=time",
+    "/?measure=prompt",
     "/sessions",
     f"/sessions/{SESSION}",
     "/settings",

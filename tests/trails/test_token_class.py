@@ -77,7 +77,8 @@ def test_audio_is_counted_wherever_tokens_are(ann):
     }.items()
     span = "2026-11-20..2026-11-20"
     assert ann.get(f"/overview.json?span={span}").json()["totals"]["audio_tokens"] == 1_000_000
-    assert '<span class="swatch s4"></span> <bdi>Audio</bdi>' in ann.get(f"/overview?span={span}").text
+    kinds = ann.get(f"/?measure=tokens&by=kind&period={span}").text
+    assert '<span class="sw kind s4"></span> <bdi>Audio</bdi>' in kinds
     assert ann.get("/sessions/s").status_code == 200
     assert "Audio" in ann.get("/calls/1/cost").text
     usage = ann.get("/api/usage", **ann.bearer).json()

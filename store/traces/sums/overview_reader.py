@@ -63,13 +63,16 @@ class OverviewReader:
         """Return whether the recorder has made the tables that are read here."""
         return bool(list_columns(self._db, "timings_daily"))
 
-    def read(self, query: Query) -> Found:
-        """Return the sums and timings of a period, from the smallest tables that have them."""
+    def read(self, query: Query, *, timed: bool = True) -> Found:
+        """Return the sums of a period, from the smallest tables that have them.
+
+        The timings are read if they are ``timed``."""
         names = {*query.filters, *filter(None, [query.by])}
         if find_requested(query.filters.get("model", "")) is not None:
             return read_calls(self._db, query, self._rows_time_s)
         if not names & OF_CALLS:
-            return Found(self._read_sums(query), self._read_timings(query))
+            timings = self._read_timings(query) if timed else {}
+            return Found(self._read_sums(query), timings)
         if not query.filters and query.by in SAID_COLUMNS:
             return Found(self._read_said(query, query.by))
         if not query.filters and not query.hourly:
@@ -201,9 +204,16 @@ class OverviewReader:
         )
         return {row[:2]: row[2:] for row in rows}
 
+    def read_days(self, query: Query) -> dict[str, Timing]:
+        """Return the timings of each day, without groups."""
+        return self._add_timings(query, "day")
+
     def _read_timings(self, query: Query) -> dict[str, Timing]:
         """Return the timings by group, of whole days."""
-        group = "''" if query.by is None else COLUMNS[query.by]
+        return self._add_timings(query, "''" if query.by is None else COLUMNS[query.by])
+
+    def _add_timings(self, query: Query, group: str) -> dict[str, Timing]:
+        """Return the timings of whole days by a column."""
         where, parameters = write_filters(query.filters, COLUMNS)
         rows = self._db.execute(
             f"select {group}, {', '.join(MEASURES)} from timings_daily"  # noqa: S608 - our own names

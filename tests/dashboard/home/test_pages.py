@@ -1,5 +1,6 @@
 """The home page: what came in, what runs, and how to connect."""
 
+import json
 import os
 import re
 import sqlite3
@@ -7,13 +8,12 @@ import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from html import unescape
+from types import SimpleNamespace
 
 import pytest
 
-from dashboard.home import overview
-from dashboard.home.chart import make_bars
-from dashboard.home.overview import Day, read_overview
-from dashboard.kept_connections import KeptConnections
+from dashboard.home import pages, reading
 from metering.formats import format_bytes
 from runtime import clock
 from runtime.heartbeat import Heartbeat
@@ -21,15 +21,16 @@ from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.maintenance.removal import used_bytes
 from store.traces.paths import trace_path
-from store.traces.sums.usage_report import Totals
-from tests.dashboard.pages import words_of
+from store.traces.sums.overview_reader import OverviewReader
+from tests.dashboard.pages import Page, words_of
 from tests.dashboard.people import BASE_URL
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import make_entry
 
-NOW = datetime(2026, 3, 14, 9, tzinfo=UTC)
-TODAY = NOW.date()
+NOW = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
+MINUS = "\N{MINUS SIGN}"
+UNPAID = {"cost_cents": None, "cost_items": (), "usage_source": "none", "status_code": 529}
 
 
 @pytest.fixture
@@ -62,7 +63,6 @@ def test_the_first_thing_is_an_endpoint_and_then_the_line_that_connects_a_client
     assert f"<code>{line}</code>" in page
     assert f'data-copy="{line}"' in page
     assert f"curl {BASE_URL}/proxy/my-team/v1/messages" in page
-    assert page.index(line) < page.index("Server status")
 
 
 def test_many_endpoints_are_left_to_the_settings(ann, control, settings):
@@ -76,82 +76,71 @@ def test_many_endpoints_are_left_to_the_settings(ann, control, settings):
 # -- figures --------------------------------------------------------------------------------------
 
 
-def test_today_is_summed_and_the_newest_calls_lead_to_their_traces(ann, record):
-    yesterday = clock.format_ms(clock.now() - timedelta(days=1))
+def test_today_is_set_against_the_same_day_of_the_last_week_until_this_minute(
+    ann, record, monkeypatch
+):
+    monkeypatch.setattr("dashboard.home.pages.clock", SimpleNamespace(now=lambda: NOW))
     record(
         ann.organization_id,
-        {"created_at": yesterday, "cost_cents": Decimal("700")},
-        {"cost_cents": Decimal("150"), "input_tokens": 1000, "cache_read_input_tokens": 9000},
-        {"outcome": "upstream_error", "status_code": 529, "model": "claude-opus-4-5"},
+        {"created_at": "2026-03-07T08:59:00.000Z", "cost_cents": Decimal(150)},
+        {"created_at": "2026-03-07T09:10:00.000Z", "cost_cents": Decimal(100)},
+        {"created_at": "2026-03-07T10:00:00.000Z", "cost_cents": Decimal(9_000)},
+        {"created_at": "2026-03-14T01:00:00.000Z", "cost_cents": Decimal(300)},
+        {"created_at": "2026-03-14T02:00:00.000Z", "outcome": "upstream_error"} | UNPAID,
     )
-    page = ann.get("/").text
-    assert "$1.51" in page
-    assert "yesterday $7.00" in page
-    assert '<a href="/calls/3">' in page
-    assert "error 529" in page
-    assert "claude-opus-4-5" in page
-    assert page.index("/calls/3") < page.index("/calls/2")
-    assert 'href="/traces/usage"' in page
-    assert f"export ANTHROPIC_BASE_URL={BASE_URL}/proxy/" not in page, "ann has no endpoint"
+    figure = words_of(find_cell(ann.get("/").text, "Today"))
+    # Half of the hour is gone, so half of what that hour had cost is set against it.
+    assert figure.split() == [
+        "Today",
+        "Today:",
+        "$3.00",
+        "+50",
+        "%",
+        "on",
+        "last",
+        "Saturday",
+        "by",
+        "09:30",
+        "2",
+        "calls,",
+        "1",
+        "failed",
+    ]
+
+
+def find_cell(page, label):
+    """Return a cell of the strip."""
+    return page.partition(f"<dt>{label}")[2].partition("</div>")[0].join((label, ""))
+
+
+def test_the_first_week_has_nothing_to_be_set_against(ann, record):
+    record(ann.organization_id, {})
+    assert "the first week of calls" in find_cell(ann.get("/").text, "Today")
 
 
 def test_the_cost_leads_to_what_it_includes(ann, record):
     record(ann.organization_id, {})
-    figure = ann.get("/").text.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
-    assert '<a href="/help/costs">What the cost includes</a>' in figure
+    assert '<a href="/help/costs">What the cost includes</a>' in ann.get("/").text
 
 
-def test_the_estimated_part_of_the_cost_is_said(ann, record):
-    estimate = {"usage_source": "estimated", "estimated_cents": Decimal("31")}
+def test_what_of_the_cost_is_estimated_or_not_billed_is_said_below_the_chart(ann, record):
+    estimate = {"usage_source": "estimated", "estimated_cents": Decimal(31)}
     record(
         ann.organization_id,
-        {"cost_cents": Decimal("1209")},
-        {"cost_cents": Decimal("31")} | estimate,
+        {"cost_cents": Decimal(1209)},
+        {"cost_cents": Decimal(31)} | estimate,
+        {"cost_cents": Decimal(1200), "billing": "subscription"},
+        {"cost_cents": Decimal(9), "billing": "customer"},
     )
-    page = ann.get("/").text
-    figure = page.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
-    calls = f"/traces/usage?created_at__gte={clock.now().date()}&amp;usage_source=estimated"
-    assert f'<a href="{calls}">$0.3100 estimated</a>' in figure
-    assert page.count("$0.3100 estimated") == 3  # today, its row, its model
-    newest = page.partition("Newest calls")[2]
-    assert newest.count("<small>estimated</small>") == 1
-
-
-def test_the_value_of_a_subscription_is_told_from_spend(ann, record):
-    record(
-        ann.organization_id,
-        {"cost_cents": Decimal("1200"), "billing": "subscription"},
-        {"cost_cents": Decimal("9"), "billing": "customer"},
-        {"cost_cents": Decimal("31")},
-    )
-    figure = ann.get("/").text.partition("<dt>Cost</dt>")[2].partition("</div>")[0]
-    assert '<small class="part">$0.3100 spend, <a href="/traces/usage?created_at__gte=' in figure
-    covered = '&amp;billing__in=subscription,customer">$12.09 not billed to you</a>'
-    assert covered in figure
-
-
-def test_a_refusal_is_not_marked_as_complete(ann, record):
-    record(ann.organization_id, {"stop_reason": "refusal"})
-    newest = ann.get("/").text.partition("Newest calls")[2]
-    assert 'class="mark refused"' in newest
-    assert "mark ok" not in newest.partition("</table>")[0]
+    line = ann.get("/").text.partition('class="as-table"')[2].partition("</p>")[0]
+    assert "$0.31 of it estimated." in line
+    assert "$12.09 of it not billed to you." in line
 
 
 def test_calls_that_may_have_been_billed_are_counted_apart(ann, record):
     gone = {"usage_source": "none", "cost_cents": None, "cost_items": ()}
     record(ann.organization_id, gone | {"outcome": "proxy_restarted", "status_code": None})
     assert "1 call without usage may have been billed today." in ann.get("/").text
-
-
-def test_the_newest_calls_are_those_that_arrived_last(ann, record):
-    now = clock.now()
-    record(
-        ann.organization_id,
-        {"created_at": clock.format_ms(now), "slug": "arrived-last"},
-        {"created_at": clock.format_ms(now - timedelta(seconds=30)), "slug": "stored-last"},
-    )
-    page = ann.get("/").text
-    assert page.index("arrived-last") < page.index("stored-last")
 
 
 def test_each_organisation_sees_its_own_figures(ann, cid, record):
@@ -175,7 +164,7 @@ def test_what_has_no_price_or_was_refused_is_said_with_what_to_do(ann, record, s
     refuse(path, messages=1234)
     page = words_of(ann.get("/").text)
     assert "1,234 requests were refused today by the rate limit of an endpoint" in page
-    assert "budget" not in page.partition("Today")[0]
+    assert "budget" not in page.partition("Today")[0].partition("1,234 requests")[2]
 
 
 def refuse(path, **counts):
@@ -202,7 +191,7 @@ def test_what_a_budget_refused_is_said_with_who_can_raise_it_and_when_it_begins_
         (ann, "Before that, you can raise it in Settings."),
         (bob, f"Before that, an owner can raise it: {ann.email}."),
     ):
-        notice = words_of(person.get("/").text).partition("Since midnight")[0].replace(" .", ".")
+        notice = words_of(person.get("/").text).partition("Today")[0].replace(" .", ".")
         assert "12 requests were refused today because a budget was used up" in notice
         assert "1 request was refused today by the rate limit" in notice
         assert f"{begins} {who}" in notice
@@ -223,7 +212,7 @@ def test_the_size_of_the_database_is_the_same_on_both_pages_that_show_it(ann, se
         settings_page = words_of(ann.get("/settings/data").text)
         size_bytes = used_bytes(traces.connection)
     size = format_bytes(size_bytes)
-    assert f"Database size {size} " in home
+    assert f"Recorder not running {size} " in home
     assert f"The database has {size}" in settings_page
     assert size_bytes < 4_000_000
 
@@ -242,85 +231,233 @@ def test_markup_in_what_was_recorded_is_shown_harmless(ann, record):
 
 def test_sums_stay_where_the_calls_were_removed(ann, record, settings):
     record(ann.organization_id, {})
-    with sqlite3.connect(trace_path(settings.data_dir, ann.organization_id)) as db:
+    with closing(sqlite3.connect(trace_path(settings.data_dir, ann.organization_id))) as db, db:
         db.execute("delete from usage")
-    db.close()
-    page = ann.get("/").text
-    assert "their totals are kept" in page
-    assert "$0.0125" in page
+    assert "$0.01" in find_cell(ann.get("/").text, "Today")
 
 
-def test_the_month_leads_to_the_overview(ann, record):
+def test_the_month_has_what_is_expected_at_its_end_and_what_of_it_is_spend(
+    ann, record, monkeypatch
+):
+    monkeypatch.setattr("dashboard.home.pages.clock", SimpleNamespace(now=lambda: NOW))
     record(
-        ann.organization_id,
-        {"cost_cents": Decimal("150"), "billing": "subscription"},
-        {"cost_cents": Decimal("10")},
+        ann.organization_id, {"created_at": "2026-03-14T08:59:00.000Z", "cost_cents": Decimal(168)}
     )
-    figure = ann.get("/").text.partition("<dt>This month</dt>")[2].partition("</div>")[0]
-    assert '<a href="/overview?span=month">$1.60</a>' in figure
-    assert "$0.1000 spend" in figure
-    assert "expected" not in figure, "there is less than a day of calls"
-    then = clock.format_ms(clock.now() - timedelta(days=40))
-    record(ann.organization_id, {"created_at": then})
-    figure = ann.get("/").text.partition("<dt>This month</dt>")[2].partition("</div>")[0]
-    assert "expected at its end $" in figure
+    cell = find_cell(ann.get("/").text, "March")
+    assert '<a href="/?period=month"><span class="vh">March: </span>$1.68</a>' in cell
+    assert "expected" not in cell, "there is less than a day of calls"
+    record(
+        ann.organization_id, {"created_at": "2026-02-10T00:00:00.000Z", "cost_cents": Decimal(500)}
+    )
+    words = words_of(find_cell(ann.get("/").text, "March"))
+    assert "$5.91 expected at its end" in words  # 422.5 hours are left, at a cent each
+    assert "February was $5.00" in words
+    covered = {"billing": "subscription", "cost_cents": Decimal(32)}
+    record(ann.organization_id, {"created_at": "2026-03-14T08:59:00.000Z"} | covered)
+    assert "$1.68 of it spend" in words_of(find_cell(ann.get("/").text, "March"))
 
 
-def test_the_most_expensive_sessions_of_the_week_are_listed(ann, record):
+def test_sessions_are_the_newest_or_the_most_expensive_of_the_week(ann, record):
     old = clock.format_ms(clock.now() - timedelta(days=8))
     record(
         ann.organization_id,
         {"session_id": "old", "created_at": old, "cost_cents": Decimal(9_000)},
         *({"session_id": f"s{n}", "cost_cents": Decimal(100 * n)} for n in range(7)),
     )
-    week = ann.get("/").text.partition("Most expensive sessions of the week")[2]
-    links = re.findall(r'<a href="/sessions/(\w+)">', week)
-    assert links == ["s6", "s5", "s4", "s3", "s2"]
-    assert 'href="/sessions?order=cost"' in week
+    lists = {
+        order: re.findall(r'<a href="/sessions/(\w+)">', ann.get(f"/?order={order}").text)
+        for order in ("newest", "cost")
+    }
+    assert lists["cost"] == ["s6", "s5", "s4", "s3", "s2", "s1"]
+    assert len(lists["newest"]) == 6
+    assert "old" not in lists["newest"]
 
 
-def test_the_latest_failures_are_listed_below_the_newest_calls(ann, record, monkeypatch):
-    failed = {"outcome": "upstream_error", "status_code": 529}
-    record(ann.organization_id, failed, {"outcome": "client_disconnected"}, *[{}] * 11)
-    failures = ann.get("/").text.partition("Latest failures")[2]
-    assert re.findall(r'href="/calls/(\d+)"', failures) == ["1"]
-    monkeypatch.setattr(overview, "FAILURES_AMONG", 12)
-    assert "Latest failures" not in ann.get("/").text, "so few calls are looked at"
-
-
-# -- days -----------------------------------------------------------------------------------------
-
-
-def test_there_are_fourteen_days_with_today_last(tmp_path, record):
-    path = tmp_path / "org" / "traces.db"
-    path.parent.mkdir()
+def test_failures_are_counted_by_type_and_each_leads_to_its_calls(ann, record, monkeypatch):
     record(
-        "",
-        {"created_at": "2026-02-28T23:59:59.999Z", "cost_cents": Decimal(5)},
-        {"created_at": "2026-03-01T00:00:00.000Z", "cost_cents": Decimal(1)},
-        {"created_at": "2026-03-14T23:59:59.999Z", "cost_cents": Decimal(2)},
-        path=path,
+        ann.organization_id,
+        *[{"outcome": "upstream_error", "status_code": 529, "error_type": "overloaded_error"}] * 2,
+        {"outcome": "upstream_interrupted"},
+        {"outcome": "client_disconnected"},
+        {},
     )
-    seen = read_overview(KeptConnections(), path, NOW)
-    assert [day.day for day in seen.days] == [
-        TODAY - timedelta(days=back) for back in reversed(range(14))
+    failures = ann.get("/").text.partition('id="failures"')[2].partition("</section>")[0]
+    rows = re.findall(r'<a href="([^"]+)">([^<]+)</a>.*?strong">(\d+)</td>', failures)
+    assert [(words, calls) for _, words, calls in rows] == [
+        ("529 overloaded_error", "2"),
+        ("interrupted", "1"),
     ]
-    assert [day.totals.cost_cents for day in seen.days] == [1, *[0] * 12, 2]
-    assert seen.today.calls == 1
-    assert seen.yesterday.calls == 0
-    assert seen.highest_cents == 2
+    assert ">All 3</a>" in failures
+    for address, _, calls in rows:
+        assert count_list(ann, address) == int(calls)
 
 
-def test_the_most_expensive_day_fills_the_chart_and_a_cheap_one_is_seen():
-    costs = [0.0, 0.0001, 50.0, 100.0]
-    bars = make_bars([Day(TODAY, Totals(cost_cents=cost)) for cost in costs])
-    assert [bar.height for bar in bars] == [0, 2, 50, 100]
-    assert [bar.y + bar.height for bar in bars] == [100] * 4
+def count_list(ann, address):
+    rows = ann.get(unescape(address).replace("/traces/usage?", "/traces/usage.json?_size=max&"))
+    assert rows.status_code == 200, rows.text
+    return len(rows.json()["rows"])
 
 
-@pytest.mark.parametrize("days", [[], [Day(TODAY, Totals(calls=3))]])
-def test_there_is_no_chart_of_nothing(days):
-    assert make_bars(days) == ()
+# -- costs ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def weeks(ann, record, monkeypatch):
+    """Two weeks of calls of two models, at half past nine of the last day."""
+    monkeypatch.setattr("dashboard.home.pages.clock", SimpleNamespace(now=lambda: NOW))
+    record(
+        ann.organization_id,
+        *(
+            {
+                "created_at": f"2026-03-{day:02}T08:00:00.000Z",
+                "model": model,
+                "cost_cents": Decimal(cents),
+                "slug": slug,
+                "session_id": f"s{day}",
+                "title_text": f"Title {day}",
+                "tool_count": 1,
+                "duration_ms": 1_000.0,
+                "ttfb_ms": 400.0,
+            }
+            for day, model, cents, slug in (
+                (2, "claude-opus-4-5", 100, "one"),
+                (3, "claude-haiku-4-5", 40, "two"),
+                (9, "claude-opus-4-5", 300, "one"),
+                (9, "claude-opus-4-5", 100, "two"),
+                (14, "claude-haiku-4-5", 20, "two"),
+            )
+        ),
+    )
+
+
+def read_table(page):
+    """Return the rows of the table beside the chart: the texts of their cells."""
+    table = page.partition('<table class="dense"><caption class="vh">')[2].partition("</table>")[0]
+    body = table.partition("<tbody>")[2]
+    return [words_of(row).split() for row in re.findall(r"<tr>.*?</tr>", body, re.S)]
+
+
+def test_this_week_is_set_against_the_week_before_by_group(ann, weeks):
+    assert read_table(ann.get("/").text) == [
+        ["opus-4-5", "$4.00", "$1.00", "+$3.00", "+300", "%", "2", "50", "%"],
+        ["haiku-4-5", "$0.20", "$0.40", f"{MINUS}$0.20", f"{MINUS}50", "%", "1", "50", "%"],
+        ["All", "$4.20", "$1.40", "+$2.80", "+200", "%", "3", "50", "%"],
+    ]
+    assert read_table(ann.get("/?by=endpoint&measure=calls&period=7d").text) == [
+        ["two", "2", "1", "+1", "+100", "%", "0", "50", "%"],
+        ["one", "1", "1", "0", "0", "%", "0", "50", "%"],
+        ["All", "3", "2", "+1", "+50", "%", "0", "50", "%"],
+    ]
+
+
+def test_a_day_leads_to_its_calls_and_has_its_values_for_the_tip(ann, weeks):
+    page = Page(ann.get("/").text)
+    columns = [a.attributes for a in page.find("a") if a.is_within("svg")]
+    assert len(columns) == 14
+    by_name = {each["aria-label"]: each for each in columns}
+    monday = by_name["Mon 9 Mar, $4.00"]
+    assert count_list(ann, monday["href"]) == 2
+    assert json.loads(monday["data-tip"])["rows"] == [["opus-4-5", "$4.00"]]
+    # Of the seven days before, none had a call after ten o'clock.
+    today = by_name["Sat 14 Mar, $0.20"]
+    assert json.loads(today["data-tip"])["rows"][-1] == ["expected by midnight", "$0.20"]
+    assert by_name["Sun 8 Mar, $0.00"]["data-tip"]
+
+
+@pytest.mark.parametrize("by", ["model", "endpoint", "client", "credential", "billing", "session"])
+def test_each_group_leads_to_just_its_calls(ann, weeks, by):
+    page = ann.get(f"/?by={by}&measure=calls&period=30d").text
+    table = page.partition('<table class="dense"><caption class="vh">')[2].partition("</table>")[0]
+    rows = re.findall(r'<a href="(/traces/[^"]+)">.*?strong">(\d+)</td>', table, re.S)
+    assert len(rows) == {"model": 2, "endpoint": 2, "session": 0}.get(by, 1)
+    for address, calls in rows:
+        assert count_list(ann, address) == int(calls)
+
+
+def test_sessions_are_named_by_their_titles_and_lead_to_their_pages(ann, weeks):
+    page = ann.get("/?by=session").text
+    assert '<a href="/sessions/s9"><span class="sw s1"></span> <bdi>Title 9</bdi></a>' in page
+
+
+def test_a_filter_holds_for_chart_and_table_and_can_be_removed(ann, weeks):
+    page = ann.get("/?endpoint=two").text
+    assert [row[:2] for row in read_table(page)] == [
+        ["opus-4-5", "$1.00"], ["haiku-4-5", "$0.20"], ["All", "$1.20"]
+    ]  # fmt: skip
+    chip = page.partition('aria-label="Filters"')[2].partition("</div>")[0]
+    assert "Endpoint <b>two</b>" in chip
+    assert 'class="x" href="/"' in chip
+    assert "$5.60" in find_cell(page, "March"), "the strip is about all calls"
+
+
+def test_the_form_sends_two_days_and_what_has_no_calls_says_so(ann, weeks):
+    page = ann.get("/?from=2026-03-04&to=2026-03-05&model=&endpoint=two").text
+    assert "There are no calls in this period with these filters." in page
+    page = ann.get("/?from=2026-03-02&to=2026-03-03&by=endpoint&model=")
+    assert "2026-03-02 to 2026-03-03" in page.text
+
+
+def test_tokens_are_stacked_by_group_or_by_kind(ann, weeks):
+    assert read_table(ann.get("/?measure=tokens").text)[0][:2] == ["opus-4-5", "200"]
+    rows = read_table(ann.get("/?measure=tokens&by=kind").text)
+    assert [row[-4:] for row in rows] == [
+        ["60", "40", "+50", "%"], ["30", "20", "+50", "%"],
+        ["90", "60", "+50", "%"], ["120", "80", "+50", "%"],
+    ]  # fmt: skip
+
+
+def test_times_are_medians_of_days_and_groups(ann, weeks):
+    page = ann.get("/?measure=time").text
+    columns = [a.attributes for a in Page(page).find("a") if a.is_within("svg")]
+    tips = [json.loads(each["data-tip"]) for each in columns]
+    (day,) = [tip for tip in tips if tip["head"].startswith("Mon 9 Mar")]
+    assert [name for name, _ in day["rows"]] == ["First byte", "From there to the end"]
+    milliseconds = [float(words.split()[0]) for _, words in day["rows"]]
+    assert milliseconds == [pytest.approx(400, rel=0.05), pytest.approx(600, rel=0.1)]
+    assert read_table(page)[0][0] == "opus-4-5"
+
+
+def test_the_mean_cost_of_sessions_is_that_of_those_that_ended(ann, weeks):
+    page = ann.get("/?measure=session").text
+    assert read_table(page)[0] == ["A", "session", "$2.10", "$0.70", "+$1.40", "+200", "%"]
+    assert "Mon 9 Mar, $4.00" in page
+
+
+def test_the_next_cheaper_model_is_compared_at_list_prices(ann, weeks):
+    page = ann.get("/").text
+    compared = page.partition("The same calls with another model")[2].partition("</table>")[0]
+    rows = [words_of(row).split() for row in re.findall(r"<tr>(?!<th).*?</tr>", compared)]
+    assert rows[0] == ["As", "they", "were", "$4.20"]
+    # Opus 4.5 has five times the rates of Haiku 4.5, so four fifths of $4.00 are saved.
+    assert rows[1] == ["opus-4-5", "as", "haiku-4-5", "$1.00", f"{MINUS}76", "%"]
+    assert 'href="/savings/models?period=7d"' in page
+
+
+def test_the_figures_of_the_chart_are_sql_that_runs(ann, weeks):
+    for query in ("", "?by=agent", "?period=today&by=client", "?by=endpoint&model=claude-opus-4-5"):
+        page = ann.get(f"/{query}").text
+        (address,) = re.findall(r'<a href="([^"]+)">CSV<', page)
+        response = ann.get(unescape(address))
+        assert response.status_code == 200, response.text
+        assert "cost_cents" in response.text.splitlines()[0]
+
+
+@pytest.mark.parametrize("query", ["period=8d", "by=x", "measure=x", f"model={'x' * 600}"])
+def test_what_is_not_valid_is_refused_with_the_remedy(ann, query):
+    response = ann.get(f"/?{query}")
+    assert response.status_code == 400
+    assert " must " in response.text
+
+
+def test_reading_calls_stops_after_a_while_and_says_so(ann, weeks, monkeypatch):
+    monkeypatch.setattr(reading, "OverviewReader", lambda db: OverviewReader(db, rows_time_s=-1))
+    monkeypatch.setattr("store.traces.sums.overview_calls._PROGRESS_STEPS", 1)
+    assert "Not all calls were read" in ann.get("/?agent=(none)").text
+    assert "Not all calls were read" not in ann.get("/?by=session").text
+
+
+def test_strangers_are_asked_to_sign_in(ann, weeks, stranger):
+    assert stranger.get("/").status_code == 303
 
 
 # -- what goes wrong ------------------------------------------------------------------------------
@@ -349,7 +486,7 @@ def test_a_locked_database_leaves_the_rest_of_the_page(ann, record, settings, mo
     try:
         answer = ann.get("/")
         assert answer.status_code == 200
-        assert overview._BUSY in answer.text
+        assert pages._BUSY in answer.text
     finally:
         locked.close()
 
@@ -357,13 +494,14 @@ def test_a_locked_database_leaves_the_rest_of_the_page(ann, record, settings, mo
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, '<span class="mark ok">running</span>'),
+        ({}, "Recorder up to date"),
         ({"waiting": 1}, "1 call waits to be stored"),
         ({"waiting": 7, "stuck_organizations": 1}, "Calls wait to be stored"),
         ({"beat_s": time.monotonic() - 60}, "The recorder is not running"),
     ],
 )
-def test_the_recorders_state_is_told(ann, settings, changes, words):
+def test_the_recorders_state_is_told(ann, record, settings, changes, words):
+    record(ann.organization_id, {})
     beat(settings, **changes)
     assert words in ann.get("/").text
 

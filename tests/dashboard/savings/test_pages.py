@@ -159,14 +159,17 @@ def test_the_home_page_says_what_the_week_could_have_saved(ann):
         row("long_gap", 90.0),
         row("never_read", 9.0, day="2026-01-02"),
     )
-    assert 'href="/savings">$1.40 could have been saved</a> in the last 7 days' in ann.get("/").text
+    part = ann.get("/").text.partition("Could be saved")[2].partition("</section>")[0]
+    assert "$1.40 of" in part
+    assert KINDS["never_cached"].title in part
+    assert KINDS["long_gap"].title not in part
     week = ann.get("/savings.json").json()
     assert (week["span"], week["total_cents"]) == ("7d", 140.0)
 
 
-def test_the_home_page_is_silent_about_less_than_a_cent(ann):
-    store(ann, row("never_cached", 0.5))
-    assert "could have been saved" not in ann.get("/").text
+def test_the_home_page_is_silent_where_nothing_could_have_been_saved(ann):
+    store(ann, row("long_gap", 90.0))
+    assert "Could be saved" not in ann.get("/").text
 
 
 def test_before_anybody_looked_the_pages_say_so(ann):

@@ -149,7 +149,7 @@ async def cluster(tmp_path, settings, control, query_server, monkeypatch):
 
 async def test_pages_and_figures_are_those_of_the_node_that_keeps_the_calls(cluster):
     ann = cluster.person("ann@example.org")
-    for path in ("/", "/overview", "/traces/usage", "/calls/1", "/search?q=x", "/sessions"):
+    for path in ("/", "/traces/usage", "/calls/1", "/search?q=x", "/sessions"):
         page = await cluster.get(ann, path)
         assert page.status_code == 200, (path, page.text)
         assert "ann@example.org" in page.text, path
@@ -174,7 +174,7 @@ async def test_nobody_sees_the_calls_of_another_organisation(cluster):
 async def test_the_copy_responds_where_the_first_node_does_not_and_says_so(cluster):
     ann = cluster.person("ann@example.org")
     del cluster.transport.apps[NODES["main"]]
-    for path in ("/", "/overview", "/calls/1"):
+    for path in ("/", "/calls/1"):
         page = await cluster.get(ann, path)
         assert page.status_code == 200
         assert visitors.COPY in page.text
@@ -182,7 +182,7 @@ async def test_the_copy_responds_where_the_first_node_does_not_and_says_so(clust
     assert totals.json()["totals"]["calls"] == 1
     assert response_headers.COPY in totals.headers
     del cluster.transport.apps[NODES["copy"]]
-    page = await cluster.get(ann, "/overview")
+    page = await cluster.get(ann, "/")
     assert page.status_code == 503
     assert "does not respond" in page.text
 
@@ -197,10 +197,10 @@ async def test_a_node_that_accepts_connections_and_stays_silent_is_left_for_the_
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         cluster.transport.real.add(address)
         cluster.tell_home(main=address)
-        assert visitors.COPY in (await cluster.get(ann, "/overview")).text
+        assert visitors.COPY in (await cluster.get(ann, "/")).text
         silent.accept()[0].close()
         # The next page does not wait for it again.
-        assert visitors.COPY in (await cluster.get(ann, "/overview")).text
+        assert visitors.COPY in (await cluster.get(ann, "/")).text
         with pytest.raises(BlockingIOError):
             silent.accept()
 
@@ -268,7 +268,7 @@ async def test_people_sign_in_and_change_things_at_home(cluster):
     stored = await cluster.home.put("/api/budget", json=budget, headers=ann.bearer)
     assert stored.status_code == 200
     cluster.transport.apps.clear()
-    assert (await cluster.home.get("/overview")).headers["location"].startswith("/sign-in")
+    assert (await cluster.home.get("/")).headers["location"].startswith("/sign-in")
     assert (await cluster.home.get("/overview.json")).status_code == 401
     page = await cluster.get(ann, "/settings/budgets")
     assert page.status_code == 200

@@ -1,0 +1,108 @@
+"""The choice of an address of the home page: period, group, measure, filters, order of sessions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+from urllib.parse import urlencode
+
+from dashboard.overview.filters import NAMES, Filters, Name, parse_filters
+from dashboard.overview.periods import Period, parse_span
+from runtime.errors import InvalidInputError
+
+type Order = Literal["newest", "cost"]
+type Measure = Literal["cost", "tokens", "calls", "time", "session", "prompt"]
+
+PATH = "/"
+DEFAULT_PERIOD = "14d"
+COMPARED_PERIOD = "7d"  # of the default, whose columns are both weeks
+KIND = "kind"  # of tokens, as a group
+MEASURES: tuple[Measure, ...] = get_args(Measure.__value__)
+# In groups these have no sums of hours, or none of what a measure needs.
+_UNGROUPED: tuple[Measure, ...] = ("session", "prompt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The choice of a home page. ``by`` is the name of a group, or ``kind`` for the kinds of tokens."""
+
+    period: Period
+    by: Name | Literal["kind"]
+    measure: Measure
+    order: Order
+    filters: Filters
+
+    @property
+    def group(self) -> Name:
+        """Return what calls are grouped by: models where it is kinds of tokens."""
+        return "model" if self.by == "kind" else self.by
+
+    @property
+    def is_of_kinds(self) -> bool:
+        """Return whether the columns are stacked by kinds of tokens."""
+        return self.by == KIND and self.measure == "tokens"
+
+    @property
+    def is_grouped(self) -> bool:
+        """Return whether the measure has groups."""
+        return self.measure not in _UNGROUPED
+
+    def address(
+        self,
+        *,
+        period: str | None = None,
+        by: str | None = None,
+        measure: str | None = None,
+        order: str | None = None,
+        filters: Filters | None = None,
+    ) -> str:
+        """Return the address of the page with another choice. What is usual is left out."""
+        chosen = {
+            "period": (period or self.period.span, DEFAULT_PERIOD),
+            "by": (by or self.by, "model"),
+            "measure": (measure or self.measure, "cost"),
+            "order": (order or self.order, "newest"),
+        }
+        arguments = [(name, value) for name, (value, usual) in chosen.items() if value != usual]
+        arguments += (self.filters if filters is None else filters).as_arguments()
+        return f"{PATH}?{urlencode(arguments, errors='replace')}" if arguments else PATH
+
+    def compared(self, now: datetime) -> Period:
+        """Return the period that is set against the one before it: of two weeks the second."""
+        is_default = self.period.span == DEFAULT_PERIOD
+        return parse_span(COMPARED_PERIOD, now) if is_default else self.period
+
+
+def parse_choice(arguments: Mapping[str, str], now: datetime) -> Choice:
+    """Return what an address chooses. Raises InvalidInputError."""
+    return Choice(
+        period=parse_span(_find_period(arguments), now),
+        by=_parse_by(arguments.get("by") or "model"),
+        measure=_parse_measure(arguments.get("measure") or "cost"),
+        order="cost" if arguments.get("order") == "cost" else "newest",
+        filters=parse_filters(arguments),
+    )
+
+
+def _find_period(arguments: Mapping[str, str]) -> str:
+    """Return the period, also as a form sends it: with two days."""
+    first, last = arguments.get("from"), arguments.get("to")
+    if first and last:
+        return f"{first}..{last}"
+    return arguments.get("period") or DEFAULT_PERIOD
+
+
+def _parse_by(text: str) -> Name | Literal["kind"]:
+    if text == KIND:
+        return "kind"
+    for name in NAMES:
+        if text == name:
+            return name
+    raise InvalidInputError(f"by must be one of {', '.join((*NAMES, KIND))}", "by")
+
+
+def _parse_measure(text: str) -> Measure:
+    for measure in MEASURES:
+        if text == measure:
+            return measure
+    raise InvalidInputError(f"measure must be one of {', '.join(MEASURES)}", "measure")

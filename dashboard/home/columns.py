@@ -1,0 +1,271 @@
+"""The chart of the home page: a column for each step, with its calls and its values."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dashboard.drawing import Chart, make_chart
+from dashboard.home.choice import Measure
+from dashboard.home.names import label_step, name_group, name_rest, name_step
+from dashboard.home.reading import Costs
+from dashboard.overview.filters import calls_address
+from dashboard.overview.reading import find_percentiles
+from dashboard.overview.series import Step
+from metering.formats import (
+    UNKNOWN,
+    format_count,
+    format_duration,
+    format_short_tokens,
+    format_sum_cost,
+)
+from metering.token_counts import CHART_CLASSES
+from store.traces.sessions.session_means import SessionDay
+from store.traces.sums.timings import NOTHING
+from store.traces.sums.usage_report import Totals
+
+REST = "rest"
+_CENT = 1.0
+# What was paid for has colours of its own, the same on all pages.
+KIND = "kind"
+_UNITS: dict[Measure, str] = {
+    "cost": "US dollars",
+    "tokens": "Tokens",
+    "calls": "Calls",
+    "time": "Median of the time",
+    "session": "US dollars a session, by the day on which it ended,",
+    "prompt": "US dollars a prompt, by the day on which its session ended,",
+}
+
+type Number = float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A series: the class of its colour, and its name."""
+
+    style: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its calls, its name, its value, and its parts for the tip."""
+
+    address: str
+    name: str
+    value: str
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The chart with a key for each series and the words of each column.
+
+    ``unit`` says what is counted, and ``is_empty`` that there is nothing to draw."""
+
+    chart: Chart
+    keys: Sequence[Key]
+    words: Sequence[Column]
+    unit: str
+    has_expected: bool
+    is_empty: bool
+
+    @property
+    def styles(self) -> Sequence[str]:
+        """Return the class of each series."""
+        return [key.style for key in self.keys]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Values:
+    """The values of each step by series (None: unknown) and how they are written. ``total`` is written
+    from all values of a step; without one there is no sum."""
+
+    keys: Sequence[Key]
+    steps: Sequence[Sequence[Number]]
+    write: Callable[[Number], str]
+    tick: Callable[[float], str]
+    unit: float = 0.0
+    sums: Sequence[str] | None = None
+
+
+def make_columns(costs: Costs) -> Columns:
+    """Return the columns of the chosen measure."""
+    values = _find_values(costs)
+    choice, steps = costs.choice, costs.series.steps
+    stacks = [[value or 0.0 for value in step] for step in values.steps]
+    words = []
+    for place, step in enumerate(steps):
+        written = [
+            [key.name, values.write(value)]
+            for key, value in zip(values.keys, values.steps[place], strict=True)
+            if value
+        ]
+        if place == len(steps) - 1 and costs.expected_cents is not None:
+            written.append(["expected by midnight", format_sum_cost(costs.expected_cents)])
+        total = values.sums[place] if values.sums else values.write(sum(stacks[place]))
+        words.append(
+            Column(
+                calls_address(choice.filters, step.time.start, step.time.end) or choice.address(),
+                name_step(choice.period, step.time),
+                total,
+                written,
+            )
+        )
+    return Columns(
+        chart=make_chart(
+            stacks,
+            [label_step(choice.period, step.time) for step in steps],
+            values.tick,
+            unit=values.unit,
+            expected=costs.expected_cents,
+        ),
+        keys=values.keys,
+        words=words,
+        unit=f"{_UNITS[choice.measure]} per {choice.period.step}, UTC.",
+        has_expected=costs.expected_cents is not None,
+        is_empty=not any(map(any, stacks)),
+    )
+
+
+def _find_values(costs: Costs) -> _Values:
+    choice = costs.choice
+    if choice.measure == "time":
+        return _find_times(costs)
+    if choice.measure in ("session", "prompt"):
+        return _find_means(costs)
+    if choice.is_of_kinds:
+        return _find_kinds(costs.series.steps)
+    return _find_groups(costs)
+
+
+def make_keys(costs: Costs) -> Sequence[Key]:
+    """Return the keys of the groups that the columns are stacked by, the most expensive first."""
+    by = costs.choice.group
+    return [
+        Key(REST, name_rest(by))
+        if group.name is None
+        else Key(f"s{place + 1}", name_group(by, group.name, costs.titles.get(group.name)))
+        for place, group in enumerate(costs.series.groups)
+    ]
+
+
+def _find_groups(costs: Costs) -> _Values:
+    read, write, tick, unit = _FORMS[costs.choice.measure]
+    return _Values(
+        keys=make_keys(costs),
+        steps=[[read(totals) for totals in step.groups] for step in costs.series.steps],
+        write=write,
+        tick=tick,
+        unit=unit,
+    )
+
+
+def _find_kinds(steps: Sequence[Step]) -> _Values:
+    return _Values(
+        keys=[Key(f"{KIND} {each.color}", each.title) for each in CHART_CLASSES],
+        steps=[
+            [float(getattr(step.totals.tokens, each.name) or 0) for each in CHART_CLASSES]
+            for step in steps
+        ],
+        write=_write_tokens,
+        tick=_write_tokens,
+        unit=1,
+    )
+
+
+def _find_times(costs: Costs) -> _Values:
+    """Return the median times of each step: until the first byte, and from there to the end."""
+    steps: list[tuple[Number, Number]] = []
+    sums = []
+    for step in costs.series.steps:
+        first, last = step.time.start.date().isoformat(), step.time.end.date().isoformat()
+        of_step = [
+            each for day, each in costs.timings.items() if first <= day < max(last, first + "~")
+        ]
+        times = find_percentiles(sum(of_step, NOTHING))
+        first_byte, whole = times["ttfb_ms"].p50, times["duration_ms"].p50
+        rest = None if whole is None else max(0.0, whole - (first_byte or 0.0))
+        steps.append((first_byte, rest))
+        sums.append(format_duration(whole))
+    return _Values(
+        keys=[Key("s1", "First byte"), Key("s2", "From there to the end")],
+        steps=steps,
+        write=format_duration,
+        tick=format_duration,
+        sums=sums,
+    )
+
+
+def _find_means(costs: Costs) -> _Values:
+    days = {day.day: day for day in costs.days}
+    means: list[Sequence[Number]] = []
+    sums = []
+    for step in costs.series.steps:
+        first, last = step.time.start.date().isoformat(), step.time.end.date().isoformat()
+        of_step = [each for day, each in days.items() if first <= day < last]
+        mean = find_mean(of_step, costs.choice.measure)
+        means.append([mean])
+        sums.append(format_sum_cost(mean))
+    return _Values(
+        keys=[Key("s1", "Mean")],
+        steps=means,
+        write=format_sum_cost,
+        tick=format_dollars,
+        unit=_CENT,
+        sums=sums,
+    )
+
+
+def find_mean(days: Sequence[SessionDay], measure: Measure) -> float | None:
+    """Return the mean cost of a session or a prompt in cents, None where there were none."""
+    if measure == "session":
+        count = sum(day.sessions for day in days)
+    else:
+        count = sum(day.prompts or 0 for day in days)
+    return sum(day.cents for day in days) / count if count else None
+
+
+# -- values ---------------------------------------------------------------------------------------------
+
+
+def count_tokens(totals: Totals) -> float:
+    """Return all tokens, those in and those out."""
+    return (totals.tokens.prompt or 0) + (totals.tokens.output_tokens or 0)
+
+
+def _read_cost(totals: Totals) -> float:
+    return totals.cost_cents
+
+
+def _read_calls(totals: Totals) -> float:
+    return totals.calls
+
+
+def format_dollars(cents: float) -> str:
+    """Return the value of a tick: few digits, since ticks are round."""
+    dollars = cents / 100
+    if dollars >= 10 or dollars == int(dollars):
+        return f"${dollars:,.0f}"
+    return f"${dollars:.2f}"
+
+
+def _write_tokens(count: Number) -> str:
+    return format_short_tokens(None if count is None else round(count))
+
+
+def _write_count(count: Number) -> str:
+    return UNKNOWN if count is None else format_count(round(count))
+
+
+# What a measure reads of totals, how a value and a tick are written, and the least step of ticks.
+type Form = tuple[Callable[[Totals], float], Callable[[Number], str], Callable[[float], str], float]
+_FORMS: dict[Measure, Form] = {
+    "cost": (_read_cost, format_sum_cost, format_dollars, _CENT),
+    "tokens": (count_tokens, _write_tokens, _write_tokens, 1),
+    "calls": (_read_calls, _write_count, _write_count, 1),
+}
+
+
+def read_measure(measure: Measure) -> Callable[[Totals], float]:
+    """Return what a measure reads of totals: of those without totals of their own, the calls."""
+    return _FORMS[measure][0] if measure in _FORMS else _read_calls

@@ -1,0 +1,79 @@
+"""A period set against the one before it, by group: what rose and what fell, the largest first."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from metering.token_counts import NAMES, TokenCounts
+from store.traces.sums.usage_report import Totals
+
+_NOTHING = Totals()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A group in both periods. ``name`` is None for the rest and for all of them."""
+
+    name: str | None
+    now: Totals
+    before: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The groups with the largest values, the rest of them (None: there is none), and all."""
+
+    lines: Sequence[Line]
+    rest: Line | None
+    total: Line
+
+
+def compare(
+    now: Mapping[str, Totals],
+    before: Mapping[str, Totals],
+    measure: Callable[[Totals], float],
+    limit: int,
+) -> Comparison:
+    """Return the comparison of two periods by group. ``measure`` is what they are sorted by."""
+    lines = [
+        Line(name, now.get(name, _NOTHING), before.get(name, _NOTHING))
+        for name in now.keys() | before.keys()
+    ]
+    lines.sort(
+        key=lambda line: (-measure(line.now), -measure(line.before), -line.now.calls, line.name)
+    )
+    shown = [line for line in lines if _has_value(line, measure)][:limit]
+    others = [line for line in lines if line not in shown]
+    return Comparison(
+        lines=shown,
+        rest=_add_lines(others) if others else None,
+        total=_add_lines(lines),
+    )
+
+
+def _has_value(line: Line, measure: Callable[[Totals], float]) -> bool:
+    """Return whether a group has something of what is measured, or may have: its price is not known."""
+    is_unknown = line.now.unpriced or line.now.unpriced_tokens
+    return bool(measure(line.now) or measure(line.before) or is_unknown)
+
+
+def _add_lines(lines: Sequence[Line]) -> Line:
+    return Line(
+        None, add_totals([line.now for line in lines]), add_totals([line.before for line in lines])
+    )
+
+
+def add_totals(parts: Sequence[Totals]) -> Totals:
+    """Return the calls, failures, tokens and costs of all parts."""
+    return Totals(
+        calls=sum(part.calls for part in parts),
+        errors=sum(part.errors for part in parts),
+        unpriced=sum(part.unpriced for part in parts),
+        unpriced_tokens=sum(part.unpriced_tokens for part in parts),
+        tokens=TokenCounts(
+            **{name: sum(getattr(part.tokens, name) or 0 for part in parts) for name in NAMES}
+        ),
+        cost_cents=sum(part.cost_cents for part in parts),
+        estimated_cents=sum(part.estimated_cents for part in parts),
+        value_cents=sum(part.value_cents for part in parts),
+        rejected=None,
+    )

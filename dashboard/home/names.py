@@ -1,0 +1,101 @@
+"""The names of periods, steps and groups, as the home page writes them."""
+
+from datetime import datetime
+
+from dashboard.overview.filters import NONE, FilterName, Name
+from dashboard.overview.periods import SPAN_TITLES, Period
+from runtime.intervals import Interval
+from store.traces.sums.rollup import OTHER, UNKNOWN
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_MOST_WEEKDAYS = 14  # of more columns the labels are months and days
+GROUP_TITLES: dict[Name, str] = {
+    "model": "Model",
+    "endpoint": "Endpoint",
+    "credential": "Credential",
+    "client": "Client",
+    "agent": "Agent",
+    "session": "Session",
+    "billing": "API key or subscription",
+    "user": "User",
+    "project": "Project",
+}
+_UNKNOWN_NAMES: dict[Name, str] = {
+    "model": "No model named",
+    "client": "No client named",
+    "credential": "No credential",
+    "billing": "Not known",
+    "session": "No session",
+    "agent": "Main agent",
+    "user": "No user named",
+    "project": "No project named",
+}
+_MANY: dict[Name, str] = {
+    "endpoint": "endpoints",
+    "model": "models",
+    "client": "clients",
+    "credential": "credentials",
+    "billing": "kinds of billing",
+    "session": "sessions",
+    "agent": "agents",
+    "user": "users",
+    "project": "projects",
+}
+_MODEL_PREFIX = "claude-"
+_SHORT_CHARS = 8  # of a fingerprint
+
+
+def name_group(by: Name, value: str, title: str | None = None) -> str:
+    """Return the name of a group. ``title`` is that of a session, where it has one."""
+    if value == UNKNOWN:
+        return _UNKNOWN_NAMES.get(by, NONE)
+    if value == OTHER:
+        return name_rest(by)
+    if by == "credential":
+        return value[:_SHORT_CHARS]
+    return title or (value.removeprefix(_MODEL_PREFIX) if by == "model" else value)
+
+
+def name_filter(name: FilterName, value: str) -> tuple[str, str]:
+    """Return the title of a filter and its value in words."""
+    return ("Tag", value) if name == "tag" else (GROUP_TITLES[name], name_group(name, value))
+
+
+def name_rest(by: Name) -> str:
+    """Return the name of the groups that have none of their own."""
+    return f"Other {_MANY[by]}"
+
+
+def name_period(period: Period) -> str:
+    """Return the name of a period at the head of a column."""
+    return SPAN_TITLES.get(period.span, f"{period.first} to {period.last}")
+
+
+def name_step(period: Period, step: Interval) -> str:
+    """Return the name of a step: its hour, its day, or the first day of its week."""
+    day = _name_day(step.start)
+    if period.step == "hour":
+        return f"{day}, {step.start:%H:%M}"
+    return day if period.step == "day" else f"week of {day}"
+
+
+def label_step(period: Period, step: Interval) -> str:
+    """Return the label of a step below its column."""
+    start = step.start
+    if period.step == "hour":
+        return f"{start:%H:%M}" if period.days == 1 or start.hour else _label_day(start)
+    if period.step == "day" and period.days <= _MOST_WEEKDAYS:
+        return _label_day(start)
+    return f"{start.day} {MONTHS[start.month - 1][:3]}"
+
+
+def _label_day(instant: datetime) -> str:
+    return f"{WEEKDAYS[instant.weekday()][:3]} {instant.day}"
+
+
+def _name_day(instant: datetime) -> str:
+    return f"{_label_day(instant)} {MONTHS[instant.month - 1][:3]}"

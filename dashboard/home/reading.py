@@ -1,0 +1,290 @@
+"""Reading all that the home page shows, by one connection in one snapshot.
+
+Sums, newest rows and the lists of sessions and savings are read, so the page takes the same time however
+many calls there are. Calls themselves are read for a group or a filter that no sums are kept by, for a second
+at most: ``Costs.back_to`` says how far that came. Days are UTC.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from conversations.savings.kinds import KINDS, Kind
+from dashboard.home.choice import Choice
+from dashboard.overview.filters import Filters
+from dashboard.overview.periods import Period
+from dashboard.overview.series import Series, make_series
+from metering.limit_windows import WindowState
+from metering.other_models import Exchange, Prices, suggest
+from runtime import clock
+from runtime.intervals import HOUR, Interval, floor_hour
+from store.database import snapshot
+from store.traces.calls.failures import Failures, count_failures
+from store.traces.calls.limit_readings import read_states
+from store.traces.maintenance.removal import used_bytes
+from store.traces.savings.savings_reader import SavingsReader
+from store.traces.savings.tool_costs import ToolCost, list_most_expensive_tools
+from store.traces.sessions.session_means import SessionDay, read_session_days
+from store.traces.sessions.session_reader import Session, SessionReader
+from store.traces.sums.day_forecast import expect_day
+from store.traces.sums.forecast import Month
+from store.traces.sums.model_uses import read_model_uses
+from store.traces.sums.month import read_month
+from store.traces.sums.overview_query import (
+    AGENT_COLUMNS,
+    DAY,
+    OF_CALLS,
+    SAID_COLUMNS,
+    Found,
+    Query,
+)
+from store.traces.sums.overview_reader import OverviewReader
+from store.traces.sums.products import ProductTotals, read_products
+from store.traces.sums.rejections import count_by_budget
+from store.traces.sums.timings import Timing
+from store.traces.sums.usage_report import Totals, add_up
+
+WEEK = timedelta(days=7)
+SESSIONS = 6
+SHOWN_GROUPS = 6
+TOOLS = 4
+OTHER_MODELS = 2
+NO_FILTERS = Filters()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """The figures of today and of the month. ``week_before_cents`` is what the same day of the last week
+    had cost by this minute, None where there were no calls yet; ``last_month_cents`` likewise."""
+
+    today: Totals
+    week_before_cents: float | None
+    month: Month
+    last_month_cents: float | None
+    refused_by_budget: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """The section of costs.
+
+    ``compared`` is the period set against the one before it: totals by group, of which ``before`` is None
+    where they cannot be told. ``expected_cents`` are those of the last day. ``timings`` are by day and
+    ``group_timings`` by group, both only for the measure of time, ``days`` only for those of sessions
+    and prompts: of the columns, and of both periods."""
+
+    choice: Choice
+    compared: Period
+    series: Series
+    now: Mapping[str, Totals]
+    before: Mapping[str, Totals] | None
+    expected_cents: float | None = None
+    others: Sequence[Exchange] = ()
+    timings: Mapping[str, Timing] = field(default_factory=dict)
+    group_timings: Mapping[str, Timing] = field(default_factory=dict)
+    days: Sequence[SessionDay] = ()
+    days_compared: Sequence[SessionDay] = ()
+    days_before: Sequence[SessionDay] = ()
+    titles: Mapping[str, str | None] = field(default_factory=dict)
+    back_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedKind:
+    """The cents that one kind of finding could have saved."""
+
+    kind: Kind
+    cents: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The home page of an organisation that has recorded calls.
+
+    ``windows`` are those of the subscription that was used last, ``accounts`` the number of all
+    subscriptions. ``week`` are the totals of the last seven days, of which ``saved`` could be saved."""
+
+    strip: Strip
+    costs: Costs
+    week: Totals
+    windows: Sequence[WindowState] = ()
+    accounts: int = 0
+    sessions: Sequence[Session] = ()
+    failures: Failures = field(default_factory=Failures)
+    saved: Sequence[SavedKind] = ()
+    tools: Sequence[ToolCost] = ()
+    products: Sequence[ProductTotals] = ()
+    size_bytes: int = 0
+
+
+def read_home(db: sqlite3.Connection, choice: Choice, prices: Prices, now: datetime) -> Home | None:
+    """Return what the page shows, None while nothing has been recorded. Raises sqlite3.Error."""
+    with snapshot(db):
+        reader = OverviewReader(db)
+        if not reader.is_ready or reader.find_first_hour() is None:
+            return None
+        week = Interval(floor_hour(now) + HOUR - WEEK, floor_hour(now) + HOUR)
+        windows = read_states(db, now)
+        return Home(
+            strip=_read_strip(db, reader, now),
+            costs=_read_costs(db, reader, choice, prices, now),
+            week=_sum(reader, week),
+            windows=[each for each in windows if each.account == windows[0].account],
+            accounts=len({each.account for each in windows}),
+            sessions=_read_sessions(db, choice, now),
+            failures=count_failures(db, clock.format_ms(now - WEEK)),
+            saved=_read_saved(db, now),
+            tools=list_most_expensive_tools(db, now.date() - WEEK + DAY, now.date(), TOOLS),
+            products=read_products(db, now.date().replace(day=1), now.date()),
+            size_bytes=used_bytes(db),
+        )
+
+
+# -- the strip ------------------------------------------------------------------------------------------
+
+
+def _read_strip(db: sqlite3.Connection, reader: OverviewReader, now: datetime) -> Strip:
+    hour = floor_hour(now)
+    midnight, month = hour.replace(hour=0), hour.replace(day=1, hour=0)
+    today = _sum(reader, Interval(midnight, hour + HOUR))
+    rejected = reader.count_rejected(Query(start=midnight, end=hour + HOUR))
+    first = reader.find_first_hour() or now
+    return Strip(
+        today=replace(today, rejected=sum(rejected.values())),
+        week_before_cents=_read_week_before(reader, now) if first < midnight - WEEK + DAY else None,
+        month=read_month(reader, now),
+        last_month_cents=_cost(reader, (month - DAY).replace(day=1), month)
+        if first < month
+        else None,
+        refused_by_budget=count_by_budget(db, now.date()) if rejected else 0,
+    )
+
+
+def _read_week_before(reader: OverviewReader, now: datetime) -> float:
+    """Return what the same day of the last week had cost by this minute: of its hour the same part."""
+    then = floor_hour(now) - WEEK
+    part = (now - floor_hour(now)) / HOUR
+    whole = _cost(reader, then.replace(hour=0), then)
+    return whole + part * _cost(reader, then, then + HOUR)
+
+
+def _cost(reader: OverviewReader, start: datetime, end: datetime) -> float:
+    return reader.sum_cents(Query(start=start, end=end))[0]
+
+
+def _sum(reader: OverviewReader, interval: Interval, filters: Filters = NO_FILTERS) -> Totals:
+    found = reader.read(_ask(interval, filters), timed=False)
+    return add_up(found.cells.values(), None)
+
+
+# -- costs ----------------------------------------------------------------------------------------------
+
+
+def _read_costs(
+    db: sqlite3.Connection,
+    reader: OverviewReader,
+    choice: Choice,
+    prices: Prices,
+    now: datetime,
+) -> Costs:
+    compared, filters, by = choice.compared(now), choice.filters, choice.group
+    is_kept = not (filters.values.keys() & OF_CALLS) and by not in AGENT_COLUMNS
+    is_hourly = choice.period.step == "hour" and is_kept and choice.measure != "time"
+    found = reader.read(
+        _ask(choice.period.elapsed, filters, by, hourly=is_hourly), timed=choice.measure == "time"
+    )
+    whole = found
+    if by in OF_CALLS and not filters.values:
+        whole = reader.read(_ask(choice.period.elapsed, filters), timed=False)
+    series = make_series(choice.period.steps, whole.cells, found.cells, SHOWN_GROUPS)
+    shown = [group.name for group in series.listed if group.name]
+    costs = Costs(
+        choice=choice,
+        compared=compared,
+        series=series,
+        now=_total_by_group(found, compared),
+        before=_total_by_group(reader.read(_ask(compared.before, filters, by), timed=False))
+        if is_kept and not (by in SAID_COLUMNS and filters.values)
+        else None,
+        titles=reader.find_titles(shown) if by == "session" else {},
+        back_to=found.back_to,
+    )
+    return _add_measure(db, reader, costs, found, prices, now)
+
+
+def _add_measure(
+    db: sqlite3.Connection,
+    reader: OverviewReader,
+    costs: Costs,
+    found: Found,
+    prices: Prices,
+    now: datetime,
+) -> Costs:
+    """Return the costs with what their measure shows besides."""
+    choice = costs.choice
+    filters, period = choice.filters, choice.period
+    is_kept = not (filters.values.keys() & OF_CALLS)
+    if choice.measure == "cost" and is_kept:
+        uses = read_model_uses(db, _ask(costs.compared.elapsed, filters))
+        costs = replace(costs, others=suggest(uses, prices, now, OTHER_MODELS))
+        if period.last == now.date() and period.step == "day":
+            so_far = costs.series.steps[-1].totals.cost_cents
+            query = _ask(period.elapsed, filters)
+            costs = replace(costs, expected_cents=expect_day(reader, so_far, now, query))
+    elif choice.measure == "time":
+        timings = reader.read_days(_ask(period.elapsed, filters)) if is_kept else {}
+        costs = replace(costs, timings=timings, group_timings=found.timings)
+    elif not choice.is_grouped:
+        costs = replace(
+            costs,
+            days=_read_days(db, period.elapsed),
+            days_compared=_read_days(db, costs.compared.elapsed),
+            days_before=_read_days(db, costs.compared.before),
+        )
+    return costs
+
+
+def _read_days(db: sqlite3.Connection, interval: Interval) -> Sequence[SessionDay]:
+    return read_session_days(db, clock.format_ms(interval.start), clock.format_ms(interval.end))
+
+
+def _total_by_group(found: Found, within: Period | None = None) -> dict[str, Totals]:
+    """Return the totals of each group, of all steps or of those on the days of a period."""
+    groups: dict[str, list[tuple[float, ...]]] = {}
+    for (step, name), sums in found.cells.items():
+        if within is None or within.first.isoformat() <= step[:10] <= within.last.isoformat():
+            groups.setdefault(name, []).append(sums)
+    return {name: add_up(sums, None) for name, sums in groups.items()}
+
+
+def _ask(
+    interval: Interval, filters: Filters, by: str | None = None, *, hourly: bool = False
+) -> Query:
+    values = {str(name): value for name, value in filters.values.items()}
+    return Query(start=interval.start, end=interval.end, filters=values, by=by, hourly=hourly)
+
+
+# -- lists ----------------------------------------------------------------------------------------------
+
+
+def _read_sessions(db: sqlite3.Connection, choice: Choice, now: datetime) -> Sequence[Session]:
+    reader = SessionReader(db)
+    if not reader.is_ready:
+        return ()
+    if choice.order == "cost":
+        return reader.list_most_expensive(clock.format_ms(now - WEEK), SESSIONS)
+    return reader.list_sessions(SESSIONS)
+
+
+def _read_saved(db: sqlite3.Connection, now: datetime) -> Sequence[SavedKind]:
+    """Return what could have been saved in the last seven days by kind, the most expensive first."""
+    reader = SavingsReader(db)
+    if not reader.is_ready:
+        return ()
+    cents: dict[str, float] = {}
+    for group in reader.list_groups(now.date() - WEEK + timedelta(days=1), now.date()):
+        if group.finding in KINDS and KINDS[group.finding].is_saving:
+            cents[group.finding] = cents.get(group.finding, 0.0) + group.cents
+    found = [SavedKind(KINDS[name], amount) for name, amount in cents.items() if amount > 0]
+    return sorted(found, key=lambda each: (-each.cents, each.kind.name))

@@ -1,0 +1,310 @@
+"""The table beside the chart of the home page: a period against the one before it, or times by group."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dashboard.addresses import session_address
+from dashboard.home.choice import Measure
+from dashboard.home.columns import KIND, REST, find_mean, make_keys, read_measure
+from dashboard.home.comparison import Comparison, Line, compare
+from dashboard.home.names import GROUP_TITLES, name_group, name_period, name_rest
+from dashboard.home.reading import SHOWN_GROUPS, Costs
+from dashboard.overview.filters import calls_address
+from dashboard.overview.reading import Percentiles, find_percentiles
+from metering.formats import (
+    UNKNOWN,
+    format_change,
+    format_count,
+    format_count_change,
+    format_duration,
+    format_per_cent,
+    format_short_tokens,
+    format_sum_change,
+    format_sum_cost,
+    format_tokens_change,
+)
+from metering.token_counts import CHART_CLASSES
+from store.traces.sums.timings import NOTHING
+from store.traces.sums.usage_report import Totals
+
+_SLOWEST_FAST = 9.95  # tokens a second from which on decimals say nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a column: its words, its classes, how many columns it is over, and whether the rows are
+    sorted by it."""
+
+    words: str
+    kind: str = "num"
+    span: int = 1
+    is_sorted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure with its classes."""
+
+    text: str
+    kind: str = "num"
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: the class of its colour, its name, its address, and its figures."""
+
+    style: str
+    name: str
+    href: str | None
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The table: its first head is that of the names. ``foot`` is the row of all."""
+
+    title: str
+    heads: Sequence[Head]
+    rows: Sequence[Row]
+    foot: Row | None = None
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def make_table(costs: Costs) -> Table:
+    """Return the table of the chosen measure."""
+    choice = costs.choice
+    if choice.measure == "time":
+        return _make_times(costs)
+    if not choice.is_grouped:
+        return _make_means(costs)
+    if choice.is_of_kinds:
+        return _make_kinds(costs)
+    return _make_groups(costs)
+
+
+# -- groups ---------------------------------------------------------------------------------------------
+
+
+def _make_groups(costs: Costs) -> Table:
+    choice, by = costs.choice, costs.choice.group
+    compared = compare(costs.now, costs.before or {}, read_measure(choice.measure), SHOWN_GROUPS)
+    rows = [
+        Row(*_name_line(costs, line), _make_cells(costs, line))
+        for line in compared.lines
+        if line.name is not None
+    ]
+    if compared.rest is not None:
+        rows.append(Row(REST, name_rest(by), None, _make_cells(costs, compared.rest)))
+    period = name_period(costs.compared)
+    return Table(
+        f"{period} against the time before, by {GROUP_TITLES[by].lower()}",
+        [Head(GROUP_TITLES[by], ""), *_make_heads(costs, period)],
+        rows,
+        _make_foot(costs, compared) if len(rows) > 1 else None,
+    )
+
+
+def _make_heads(costs: Costs, period: str) -> Sequence[Head]:
+    last = {"cost": "Calls", "tokens": "Cost", "calls": "Failed"}[costs.choice.measure]
+    return [
+        Head(period, is_sorted=True),
+        *([Head("Before"), Head("Change", span=2)] if costs.before is not None else []),
+        Head(last, "num hide-s"),
+        Head("Cached", "num hide-s"),
+    ]
+
+
+def _make_foot(costs: Costs, compared: Comparison) -> Row:
+    return Row("", "All", None, _make_cells(costs, compared.total))
+
+
+def _name_line(costs: Costs, line: Line) -> tuple[str, str, str | None]:
+    """Return the class of the colour of a group, its name, and the address of its calls or page."""
+    by, name = costs.choice.group, line.name or ""
+    styles = {
+        group.name: key.style
+        for group, key in zip(costs.series.groups, make_keys(costs), strict=True)
+    }
+    title = costs.titles.get(name)
+    elapsed = costs.compared.elapsed
+    href = calls_address(costs.choice.filters.only(by, name), elapsed.start, elapsed.end)
+    if by == "session" and name in costs.titles:
+        href = session_address(name)
+    return styles.get(name, REST), name_group(by, name, title), href
+
+
+def _make_cells(costs: Costs, line: Line) -> Sequence[Cell]:
+    measure = costs.choice.measure
+    cells = [Cell(_write(measure, line.now), "num strong", _explain(measure, line.now))]
+    if costs.before is not None:
+        cells.append(Cell(_write(measure, line.before), "num soft"))
+        cells += _write_change(measure, line)
+    last = {
+        "cost": format_count(line.now.calls),
+        "tokens": format_sum_cost(line.now.cost_cents),
+        "calls": format_count(line.now.errors),
+    }[measure]
+    tokens = line.now.tokens
+    cached = format_per_cent(tokens.cache_read_input_tokens or 0, tokens.prompt or 0)
+    return [*cells, Cell(last, "num hide-s"), Cell(cached, "num hide-s")]
+
+
+def _is_unpriced(totals: Totals) -> bool:
+    return bool(totals.unpriced or totals.unpriced_tokens) and not totals.cost_cents
+
+
+def _explain(measure: Measure, totals: Totals) -> str:
+    return "The price is not known yet." if measure == "cost" and _is_unpriced(totals) else ""
+
+
+def _write(measure: Measure, totals: Totals) -> str:
+    if measure == "cost":
+        return UNKNOWN if _is_unpriced(totals) else format_sum_cost(totals.cost_cents)
+    value = round(read_measure(measure)(totals))
+    return format_short_tokens(value) if measure == "tokens" else format_count(value)
+
+
+def _write_change(measure: Measure, line: Line) -> Sequence[Cell]:
+    """Return the difference and how much it is in per cent. Only more or less money is coloured."""
+    read = read_measure(measure)
+    now, before = read(line.now), read(line.before)
+    if measure == "cost":
+        text = format_sum_change(now - before)
+        kind = "" if text.startswith("$") else "up" if now > before else "down"
+    else:
+        change = round(now - before)
+        text, kind = format_count_change(change), ""
+        if measure == "tokens":
+            text = format_tokens_change(change)
+    percent = format_change(now, before)
+    return [
+        Cell(text, f"num {kind}".strip()),
+        Cell(percent or ("new" if now > before else ""), f"num {kind}".strip()),
+    ]
+
+
+# -- kinds of tokens ------------------------------------------------------------------------------------
+
+
+def _make_kinds(costs: Costs) -> Table:
+    """Return the tokens of each kind in both periods, in the order of the columns from above."""
+    totals = compare(costs.now, costs.before or {}, read_measure("tokens"), 0).total
+    rows = []
+    for each in reversed(CHART_CLASSES):
+        now, before = (getattr(part.tokens, each.name) or 0 for part in (totals.now, totals.before))
+        cells = [Cell(format_short_tokens(now), "num strong", format_count(now))]
+        if costs.before is not None:
+            cells += [
+                Cell(format_short_tokens(before), "num soft", format_count(before)),
+                Cell(format_change(now, before) or "new"),
+            ]
+        rows.append(Row(f"{KIND} {each.color}", each.title, None, cells))
+    heads = [Head("Kind of token", ""), Head(name_period(costs.compared))]
+    if costs.before is not None:
+        heads += [Head("Before"), Head("Change")]
+    return Table(f"Tokens by kind, {name_period(costs.compared)}", heads, rows)
+
+
+# -- times ----------------------------------------------------------------------------------------------
+
+
+def _make_times(costs: Costs) -> Table:
+    """Return the times of the groups of the whole period, those with most calls first."""
+    choice, by = costs.choice, costs.choice.group
+    timed = {name: find_percentiles(each) for name, each in costs.group_timings.items()}
+    names = sorted(timed, key=lambda name: (-timed[name]["duration_ms"].calls, name))
+    rows = [
+        Row("", *_name_line(costs, Line(name, Totals(), Totals()))[1:], _write_times(timed[name]))
+        for name in names[:SHOWN_GROUPS]
+    ]
+    whole = find_percentiles(sum(costs.group_timings.values(), NOTHING))
+    return Table(
+        f"Times by {GROUP_TITLES[by].lower()}, {name_period(choice.period)}",
+        [
+            Head(GROUP_TITLES[by], ""),
+            Head("First byte"),
+            Head("Duration"),
+            Head("95 %", "num hide-s"),
+            Head("By the proxy", "num hide-s"),
+            Head("Tokens/s", "num hide-s"),
+            Head("Calls", is_sorted=True),
+        ],
+        rows,
+        Row("", "All", None, _write_times(whole)),
+        ("Medians; 95 % of the calls took no longer than the time in that column.",),
+    )
+
+
+def _write_times(found: Mapping[str, Percentiles]) -> Sequence[Cell]:
+    speed = found["output_tokens_per_s"].p50
+    return [
+        Cell(format_duration(found["ttfb_ms"].p50)),
+        Cell(format_duration(found["duration_ms"].p50), "num strong"),
+        Cell(format_duration(found["duration_ms"].p95), "num hide-s"),
+        Cell(_write_overhead(found["proxy_overhead_ms"].p50), "num hide-s"),
+        Cell(_write_speed(speed), "num hide-s"),
+        Cell(format_count(found["duration_ms"].calls)),
+    ]
+
+
+def _write_overhead(milliseconds: float | None) -> str:
+    return UNKNOWN if milliseconds is None else f"{milliseconds:.1f} ms"
+
+
+def _write_speed(speed: float | None) -> str:
+    if speed is None:
+        return UNKNOWN
+    return f"{speed:,.0f}" if speed >= _SLOWEST_FAST else f"{speed:.1f}"
+
+
+# -- means of sessions and prompts ----------------------------------------------------------------------
+
+
+def _make_means(costs: Costs) -> Table:
+    now, before = costs.days_compared, costs.days_before
+    kinds: Sequence[tuple[Measure, str]] = (("session", "A session"), ("prompt", "A prompt"))
+    means = [
+        _write_mean(words, find_mean(now, measure), find_mean(before, measure))
+        for measure, words in kinds
+    ]
+    counts = (
+        ("Sessions", sum(day.sessions for day in now), sum(day.sessions for day in before)),
+        ("Prompts", sum(day.prompts or 0 for day in now), sum(day.prompts or 0 for day in before)),
+    )
+    rows = [
+        *means,
+        *(
+            Row(
+                "",
+                words,
+                None,
+                [
+                    Cell(format_count(count), "num strong"),
+                    Cell(format_count(earlier), "num soft"),
+                    Cell(format_count_change(count - earlier)),
+                    Cell(format_change(count, earlier)),
+                ],
+            )
+            for words, count, earlier in counts
+        ),
+    ]
+    period = name_period(costs.compared)
+    heads = [Head("Mean cost of", ""), Head(period), Head("Before"), Head("Change", span=2)]
+    return Table(f"Means, {period} against the time before", heads, rows)
+
+
+def _write_mean(words: str, now: float | None, before: float | None) -> Row:
+    change = None if now is None or before is None else now - before
+    kind = "num" if not change else "num up" if change > 0 else "num down"
+    return Row(
+        "",
+        words,
+        None,
+        [
+            Cell(format_sum_cost(now), "num strong"),
+            Cell(format_sum_cost(before), "num soft"),
+            Cell(UNKNOWN if change is None else format_sum_change(change), kind),
+            Cell(format_change(now or 0, before or 0), kind),
+        ],
+    )
