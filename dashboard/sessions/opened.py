@@ -1,6 +1,7 @@
 """One session with all that its page, its file and its JSON show."""
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,15 +54,25 @@ def find_reader(connection: sqlite3.Connection | None) -> SessionReader | None:
     return reader if reader is not None and reader.is_ready else None
 
 
-def open_view(reader: SessionReader | None, session_id: str, page: int) -> View | None:
-    """Return a page of the story of a session, or None. Raises sqlite3.Error."""
+def open_view(
+    reader: SessionReader | None, session_id: str, page: int, names: Mapping[str, str]
+) -> View | None:
+    """Return a page of the story of a session, or None. ``names`` are those of credentials.
+
+    Raises sqlite3.Error."""
     session = None if reader is None else reader.find(session_id)
     if reader is None or session is None:
         return None
     turns = reader.list_turns(session_id, MOST_TURNS)
     deeds = reader.read_deeds(turns)
     story = tell_story(turns, deeds, max(session.calls - len(turns), 0))
-    return View(session=session, story=story, page=min(page, max(len(story.pages), 1)))
+    return View(
+        session=session,
+        story=story,
+        page=min(page, max(len(story.pages), 1)),
+        annotations=reader.read_annotations(session_id),
+        names=names,
+    )
 
 
 def open_session(reader: SessionReader | None, session_id: str) -> Opened | None:

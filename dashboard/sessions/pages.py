@@ -4,8 +4,7 @@ Reading and rendering are done in threads, one request of an organisation at a t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,13 +12,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import json_pages, rendering
-from dashboard.addresses import session_address
+from dashboard.call_filters import CallFilters, parse_call_filters
 from dashboard.call_route import CallRoute
 from dashboard.kept_connections import KeptConnections
-from dashboard.list_arguments import format_cursor, parse_cursor, parse_limit, parse_number
+from dashboard.list_arguments import parse_cursor, parse_limit, parse_number
 from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.documents import ListedSession, OpenedSession, SessionList
+from dashboard.sessions.listing import ListView, Place, list_page, make_menus
 from dashboard.sessions.opened import (
     NO_SESSION,
     find_reader,
@@ -33,23 +33,15 @@ from runtime import clock
 from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
-from store.traces.sessions.session_reader import Session, SessionReader
+from store.control.sessions import Visitor
+from store.traces.sessions.session_reader import SessionReader
 
 PAGE_LIMIT = 50
-COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost
 JSON = ".json"
 MAX_PAGES = 10_000
 MAX_ID = 10**18 - 1
 
-type Place = tuple[str, str]  # ``ended_at`` and ``session_id`` of a session
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """A page of the list, newest first."""
-
-    sessions: list[Session]
-    next_cursor: str | None
+TABS = {"tools": "session_tools.html", "calls": "session_calls.html"}
 
 
 class SessionPages(TracePages):
@@ -72,33 +64,40 @@ class SessionPages(TracePages):
             CallRoute("/sessions.json", self.list_json),
             # An id is text of the client's, which may hold slashes.
             CallRoute("/sessions/{session_id:path}/turns/{usage_id:int}", self.turn_part),
+            *(
+                CallRoute(f"/sessions/{{session_id:path}}/{tab}", partial(self.tab_page, tab))
+                for tab in TABS
+            ),
             CallRoute("/sessions/{session_id:path}", self.session_page),
         ]
 
     async def list_page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
-        before, by_cost = _parse_place(request), _is_by_cost(request)
+        names = await self._visitors.read_credential_names(caller)
+        before, by_cost, filters = _parse_place(request), _is_by_cost(request), _parse(request)
 
         def respond(reader: SessionReader | None) -> Response:
-            return rendering.render(
-                "sessions.html",
-                visitor=caller,
-                headers=PRIVATE,
-                listed=_list(reader, PAGE_LIMIT, before, by_cost=by_cost),
+            listed = list_page(reader, PAGE_LIMIT, before, by_cost=by_cost, filters=filters)
+            view = ListView(
+                listed=listed,
+                filters=filters,
+                menus=make_menus(reader, filters, names),
+                names=names,
+                labels={} if reader is None else reader.list_labels(listed.sessions),
                 is_first=before is None,
                 by_cost=by_cost,
-                address=session_address,
             )
+            return rendering.render("sessions.html", visitor=caller, headers=PRIVATE, view=view)
 
         return await self._respond(caller, respond)
 
     async def list_json(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
         limit = parse_limit(request.query_params)
-        before, by_cost = _parse_place(request), _is_by_cost(request)
+        before, by_cost, filters = _parse_place(request), _is_by_cost(request), _parse(request)
 
         def respond(reader: SessionReader | None) -> Response:
-            listed = _list(reader, limit, before, by_cost=by_cost)
+            listed = list_page(reader, limit, before, by_cost=by_cost, filters=filters)
             return json_pages.respond(
                 SessionList.of(
                     listed,
@@ -114,13 +113,28 @@ class SessionPages(TracePages):
         caller = await self._visitors.require_caller(request)
         name = request.path_params["session_id"]
         page = parse_number(request.query_params, "page", 1, MAX_PAGES, "a number from 1 on")
+        names = await self._visitors.read_credential_names(caller)
 
         def respond(reader: SessionReader | None) -> Response:
-            if (view := open_view(reader, name, page)) is not None:
+            if (view := open_view(reader, name, page, names)) is not None:
                 return self._render(caller, view, "session.html")
             if name.endswith(JSON) and (found := open_session(reader, name.removesuffix(JSON))):
                 return json_pages.respond(OpenedSession.make(found))
             raise HTTPException(404, NO_SESSION)
+
+        return await self._respond(caller, respond)
+
+    async def tab_page(self, tab: str, request: Request) -> Response:
+        """Serve another view of a session: its tools, or its calls as a table."""
+        caller = await self._visitors.require_caller(request)
+        name = request.path_params["session_id"]
+        page = parse_number(request.query_params, "page", 1, MAX_PAGES, "a number from 1 on")
+        names = await self._visitors.read_credential_names(caller)
+
+        def respond(reader: SessionReader | None) -> Response:
+            if (view := open_view(reader, name, page, names)) is None:
+                raise HTTPException(404, NO_SESSION)
+            return self._render(caller, view, TABS[tab])
 
         return await self._respond(caller, respond)
 
@@ -132,7 +146,12 @@ class SessionPages(TracePages):
 
     def _render(self, caller: Caller, view: View, template: str) -> Response:
         return rendering.render(
-            template, visitor=caller, headers=PRIVATE, view=view, base_url=self._base_url
+            template,
+            visitor=caller,
+            headers=PRIVATE,
+            view=view,
+            base_url=self._base_url,
+            with_forms=isinstance(caller, Visitor),
         )
 
     async def _respond(
@@ -145,19 +164,9 @@ class SessionPages(TracePages):
         return await self._work.run(caller, lambda connection: respond(find_reader(connection)))
 
 
-def _list(
-    reader: SessionReader | None, limit: int, before: Place | None, *, by_cost: bool
-) -> Listed:
-    if by_cost:  # one page: the most expensive sessions of the week
-        since = clock.format_ms(clock.now() - COST_PERIOD)
-        sessions = [] if reader is None else reader.list_most_expensive(since, limit)
-        return Listed(sessions=sessions, next_cursor=None)
-    found = [] if reader is None else reader.list_sessions(limit + 1, before)
-    sessions = found[:limit]
-    cursor = None
-    if len(found) > limit:
-        cursor = format_cursor((sessions[-1].ended_at, sessions[-1].session_id))
-    return Listed(sessions=sessions, next_cursor=cursor)
+def _parse(request: Request) -> CallFilters:
+    """Return the filters that the address chooses. Raises InvalidInputError."""
+    return parse_call_filters(request.query_params.multi_items(), clock.now())
 
 
 def _parse_place(request: Request) -> Place | None:

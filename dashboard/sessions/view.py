@@ -1,9 +1,10 @@
 """A session as its page shows it: the story with addresses, sums and words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import NamedTuple
 
 import orjson
 
@@ -23,7 +24,10 @@ from dashboard.sessions.story.summary import (
     list_paid_for,
     make_lede,
 )
+from dashboard.sessions.story.uses import TargetSum, ToolSum, list_targets, list_tools
+from metering.credential_names import name_credential
 from runtime import clock
+from store.traces.annotations import Annotations
 from store.traces.sessions import unnamed_sessions
 from store.traces.sessions.session_reader import Session
 
@@ -42,13 +46,25 @@ class Jump:
     key: str = ""
 
 
+class Row(NamedTuple):
+    """A call in the table of calls, with what it did. ``is_failed``: it did, or a tool."""
+
+    step: Step
+    words: str
+    is_failed: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One page of the story of a session. ``page`` counts from 1 on."""
+    """One page of the story of a session.
+
+    ``page`` counts from 1 on. ``names`` are those of credentials, by fingerprint."""
 
     session: Session
     story: Story
     page: int
+    annotations: Annotations
+    names: Mapping[str, str]
 
     part_words = _PART_WORDS
 
@@ -71,6 +87,33 @@ class View:
     def chapters(self) -> Sequence[Chapter]:
         """Return what this page tells."""
         return self.story.pages[self.page - 1] if self.story.pages else ()
+
+    @cached_property
+    def tools(self) -> list[ToolSum]:
+        """Return the tools that were used."""
+        return list_tools(self.story.steps)
+
+    @cached_property
+    def targets(self) -> list[TargetSum]:
+        """Return what brought most into the context."""
+        return list_targets(self.story.steps, self.story.root)
+
+    @property
+    def rows(self) -> list[Row]:
+        """Return the calls of this page, in the order of time."""
+        words = {line.step.id: line.label for line in _list_lines(self.chapters)}
+        words |= {
+            event.step.id: "Compaction" if event.number else event.runs[0].text
+            for event in self.story.events
+            if event.number is not None or event.kind == "fail"
+        }
+        steps = [step for chapter in self.chapters for step in chapter.steps]
+        steps.sort(key=lambda step: (step.turn.created_at, step.id))
+        failed = {line.step.id for line in _list_lines(self.chapters) if line.is_failed}
+        return [
+            Row(step, words.get(step.id, ""), is_failed=step.is_failed or step.id in failed)
+            for step in steps
+        ]
 
     @cached_property
     def map(self) -> Map:
@@ -129,7 +172,7 @@ class View:
 
     @property
     def facts(self) -> list[str]:
-        """Return the client and its models, the most expensive first."""
+        """Return the credential, the client, and the models, the most expensive first."""
         cents: dict[str, float] = {}
         for step in self.story.steps:
             if step.turn.model:
@@ -137,7 +180,11 @@ class View:
         models = sorted(cents, key=lambda model: -cents[model])
         return [
             words
-            for words in (self.session.client or "", ", ".join(map(self.shorten, models)))
+            for words in (
+                name_credential(self.session.credential_hmac, self.names),
+                self.session.client or "",
+                ", ".join(map(self.shorten, models)),
+            )
             if words
         ]
 

@@ -9,7 +9,7 @@ from tests.browser.site import Site
 from tests.live.messages import Answer, text
 from tests.upstream import Script, SeenRequest
 
-ROWS = "return [...document.querySelectorAll('[data-live-list] > [data-key], .story .line[data-key]')].map((row) => row.dataset.key || row.id)"
+ROWS = "return [...document.querySelectorAll('[data-live-list] > [data-key], .story .line[data-call]')].map((row) => row.dataset.key || row.id)"
 BAR = "return document.querySelector('.live-bar:not([hidden])')?.textContent ?? ''"
 TOP = "return document.querySelectorAll('[data-live-list] > *')[arguments[0]].getBoundingClientRect().top"
 MARKUP = "<b onclick=alert(1)>bold</b>"
@@ -124,7 +124,7 @@ def test_a_call_in_flight_leads_to_its_response_as_it_grows(site, reader):
         # Still in flight: a page that begins to follow only now is sent all of it too.
         reader.wait_for(lambda: reader.run(shown) == STORY.text, "all of it")
     reader.follow("Open the call")
-    assert reader.path.startswith("/traces/usage/")
+    assert reader.path.startswith("/calls/")
     reader.see("It was the best of times")
 
 

@@ -147,11 +147,14 @@ def _tell_retry(step: Step, after: Sequence[Step]) -> str:
 
 
 def _find_compaction(step: Step, before: Sequence[Step], after: Sequence[Step]) -> Event | None:
-    earlier = _find_last_turn(before)
-    if step.is_compaction and not step.is_failed:
+    if step.is_failed or step.is_side_call:
+        return None
+    if step.is_compaction:
         return _tell_compaction(step, step, _find_next_turn(after), by_client=True)
-    is_told = any(each.is_compaction and not each.is_failed for each in _since(earlier, before))
-    if step.is_failed or step.is_side_call or not step.turn.is_shortened or is_told:
+    if not step.turn.is_shortened:
+        return None
+    earlier = _find_last_turn(before)
+    if any(each.is_compaction and not each.is_failed for each in _since(earlier, before)):
         return None
     return _tell_compaction(step, earlier, step, by_client=False)
 

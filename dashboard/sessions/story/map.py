@@ -6,6 +6,8 @@ Places along the map are in per cent of its width, heights in pixels from above.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from dashboard.drawing import find_cut
 from dashboard.sessions.story.chapters import Thread
 from dashboard.sessions.story.money import format_some_cost
@@ -55,14 +57,20 @@ class Bar:
         return self.x + self.width / 2
 
     @property
-    def inner_x(self) -> float:
-        """Return where what is drawn begins."""
-        return self.x + self.width * _GAP
+    def columns(self) -> Markup:
+        """Return the place that can be pressed and the parts of the bar, as SVG.
 
-    @property
-    def inner_width(self) -> float:
-        """Return how wide what is drawn is."""
-        return self.width * (1 - 2 * _GAP)
+        A template would take a third of the time of the page for these."""
+        room = (
+            f'x="{self.x:.2f}%" width="{self.width:.2f}%" y="{TOP:.0f}" height="{GROUND - TOP:.0f}"'
+        )
+        x, width = self.x + self.width * _GAP, self.width * (1 - 2 * _GAP)
+        parts = "".join(
+            f'<rect class="{part.kind}" x="{x:.2f}%" width="{width:.2f}%" y="{part.y}"'
+            f' height="{part.height}"/>'
+            for part in self.parts
+        )
+        return Markup(f'<rect class="hit" {room}/>{parts}')  # noqa: S704 - numbers, and names of ours
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from store.traces.sums.rollup import NO_ERROR
 COMPACTION = "compaction"  # the class of requests that shorten the history
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
     """One call, which is a turn if it did not fail.
 

@@ -20,13 +20,15 @@ class Story:
     """The story of a session.
 
     ``is_list``: each prompt has one answer and no tools, so the chapters are the lines of a list.
-    ``steps`` are all calls that were read, ``before`` how many earlier ones were not."""
+    ``steps`` are all calls that were read, ``before`` how many earlier ones were not, ``root`` the folder
+    that paths are displayed from."""
 
     steps: tuple[Step, ...]
     chapters: tuple[Chapter, ...]
     pages: tuple[tuple[Chapter, ...], ...]
     is_list: bool
     before: int
+    root: str
 
     @property
     def turns(self) -> list[Step]:
@@ -56,13 +58,15 @@ def tell_story(turns: Sequence[Turn], deeds: Deeds, before: int = 0) -> Story:
     """Return the story of turns, which are oldest first. ``before`` is how many are left out before them."""
     steps = make_steps(turns, deeds, before + 1)
     prompts = cut_prompts(steps)
-    chapters = make_chapters(prompts, make_scale(steps))
+    scale = make_scale(steps)
+    chapters = make_chapters(prompts, scale)
     return Story(
         steps=tuple(steps),
         chapters=tuple(chapters),
         pages=tuple(_cut_pages(chapters)),
         is_list=_is_chat(prompts),
         before=before,
+        root=scale.root,
     )
 
 

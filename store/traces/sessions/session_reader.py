@@ -1,7 +1,7 @@
 """Reading sessions: the list, and one session with its agents and turns."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ import orjson
 from metering.token_counts import NAMES, TokenCounts
 from runtime import clock
 from store.database import list_columns
+from store.traces import annotations
+from store.traces.annotations import Annotations
 from store.traces.calls import cache_breaks
 from store.traces.calls.cache_breaks import BrokenCall, CacheBreak
 from store.traces.sessions import unnamed_sessions
@@ -19,6 +21,8 @@ from store.traces.sums.rollup import NO_ERROR
 # A session with more is rare; reading so many takes some 0.1 s.
 MAX_TURNS = 2_000
 MAX_AGENTS = 500
+COUNTED = 2_000  # of the newest sessions have their values counted
+EVERY_SESSION: tuple[str, Sequence[str | float]] = ("true", ())
 SIDE_CALL = "auxiliary"  # the class of requests that are no turns
 _SUMS = (
     "session_id, title, started_at, ended_at, slug, client, peak_prompt_tokens, calls, errors, unpriced,"
@@ -147,26 +151,46 @@ class SessionReader:
         """Return whether the recorder has made the tables that are read here."""
         return "failed_tools" in list_columns(self._connection, "sessions")
 
-    def list_sessions(self, limit: int, before: tuple[str, str] | None = None) -> list[Session]:
+    def list_sessions(
+        self,
+        limit: int,
+        before: tuple[str, str] | None = None,
+        where: tuple[str, Sequence[str | float]] = EVERY_SESSION,
+    ) -> list[Session]:
         """Return the sessions that ended last, newest first: those behind a place in this order, which
-        is an ``ended_at`` with a ``session_id``."""
-        where, place = (
-            ("", ()) if before is None else ("where (ended_at, session_id) < (?, ?)", before)
-        )
+        is an ``ended_at`` with a ``session_id``. ``where`` is SQL with values for its question marks."""
+        condition, values = where
+        if before is not None:
+            condition = f"{condition} and (ended_at, session_id) < (?, ?)"
         rows = self._db.execute(
-            f"select {_SUMS} from sessions {where} order by ended_at desc, session_id desc limit ?",  # noqa: S608 - our own text
-            (*place, limit),
+            f"select {_SUMS} from sessions where {condition}"  # noqa: S608 - our own text
+            " order by ended_at desc, session_id desc limit ?",
+            (*values, *(before or ()), limit),
         )
         return [_make_session(row) for row in rows]
 
-    def list_most_expensive(self, since: str, limit: int) -> list[Session]:
-        """Return the sessions that ended at this instant or later, the most expensive first."""
+    def list_most_expensive(
+        self, since: str, limit: int, where: tuple[str, Sequence[str | float]] = EVERY_SESSION
+    ) -> list[Session]:
+        """Return the sessions that ended at this instant or later, the most expensive first.
+
+        ``where`` is that of ``list_sessions``."""
+        condition, values = where
         rows = self._db.execute(
-            f"select {_SUMS} from sessions where ended_at >= ?"  # noqa: S608 - our own text
+            f"select {_SUMS} from sessions where ended_at >= ? and {condition}"  # noqa: S608 - our own text
             " order by cost_cents desc, ended_at desc, session_id limit ?",
-            (since, limit),
+            (since, *values, limit),
         )
         return [_make_session(row) for row in rows]
+
+    def count_values(self, column: str, limit: int) -> list[tuple[str, int]]:
+        """Return the values of a column in the newest sessions, with how many have each, most first."""
+        rows = self._db.execute(
+            f"select value, count(*) from (select {column} as value from sessions"  # noqa: S608 - our own names
+            " order by ended_at desc limit ?) where value is not null group by 1 order by 2 desc, 1 limit ?",
+            (COUNTED, limit),
+        )
+        return [(str(value), int(count)) for value, count in rows]
 
     def find(self, session_id: str) -> Session | None:
         """Return a session, None where there is none with this id."""
@@ -214,6 +238,15 @@ class SessionReader:
     def read_deeds(self, turns: Sequence[Turn]) -> Deeds:
         """Return what turns did."""
         return read_deeds(self._connection, [turn.id for turn in turns])
+
+    def read_annotations(self, session_id: str) -> Annotations:
+        """Return the labels and the note of a session."""
+        return annotations.read_of_session(self._connection, session_id)
+
+    def list_labels(self, sessions: Sequence[Session]) -> Mapping[str, Sequence[str]]:
+        """Return the labels of those of these sessions that have some, by their ids."""
+        ids = [each.session_id for each in sessions]
+        return annotations.list_labels_of_sessions(self._connection, ids)
 
     def list_breaks(self, session_id: str) -> list[BrokenCall]:
         """Return the calls of a session that broke the cache, in the order of arrival."""

@@ -240,7 +240,8 @@ def test_any_id_has_a_page(ann, name):
     told = ann.get(address)
     assert told.status_code == 200
     assert "<b>x</b>" not in told.text
-    assert "\u202e" not in told.text
+    without_fields = re.sub(r' (?:value|data-session)="[^"]*"', "", told.text)
+    assert "\u202e" not in without_fields, "fields send the id as it is"
     assert ann.get(f"{address}.json").json()["session_id"] == name
 
 
@@ -280,3 +281,60 @@ def test_times_of_a_page_can_be_read_by_machines(ann):
     ann.record(call(1))
     for instant in re.findall(r'datetime="([^"]+)"', ann.get("/sessions/a").text):
         clock.parse_instant(instant)
+
+
+def test_the_list_is_filtered_by_what_calls_are(ann):
+    ann.record(
+        call(1, "plain"),
+        call(2, "failing", outcome="upstream_error", status_code=529),
+        call(3, "other", slug="nightly"),
+    )
+
+    def listed(query):
+        return [each["session_id"] for each in ann.get(f"/sessions.json?{query}").json()["items"]]
+
+    assert listed("") == ["other", "failing", "plain"]
+    assert listed("failed=1") == ["failing"]
+    assert listed("endpoint=nightly") == ["other"]
+    assert listed("endpoint=nightly&failed=1") == []
+    page = ann.get("/sessions?endpoint=nightly").text
+    assert 'href="/sessions/other"' in page
+    assert 'href="/sessions/plain"' not in page
+    assert "Endpoint <b>nightly</b>" in page
+    assert "where u.session_id is not null and u.slug = &#39;nightly&#39;" in page
+    empty = ann.get("/sessions?endpoint=nightly&failed=1").text
+    assert "No session matches" in empty
+    assert 'href="/sessions?failed=1">Endpoint nightly</a>' in empty
+
+
+def test_the_menu_of_filters_counts_the_newest_sessions(ann):
+    ann.record(call(1, "a"), call(2, "b"), call(3, "c", slug="nightly"))
+    page = words_of(ann.get("/sessions").text)
+    assert "A call failed A tool failed Broke the cache Endpoint default 2 nightly 1" in page
+
+
+def test_the_tools_of_a_session_are_summed(ann):
+    fine = ToolUse(tool="Read", target="/p/a/x.py", result=ToolResult(2_000, None))
+    broken = ToolUse(tool="Bash", target="pytest", result=ToolResult(90, "exit 1"))
+    ann.record(call(1, tool_uses=(fine, broken)), call(2, tool_uses=(fine,)))
+    page = words_of(ann.get("/sessions/a/tools").text)
+    assert "Read client 2 0 2.0k 4.0k" in page
+    assert "Bash client 1 1 exit 1 90 90" in page
+    assert "x.py Read 1 2 4.0k" in page
+
+
+def test_a_session_without_tools_says_so(ann):
+    ann.record(call(1))
+    assert "No tool was used" in ann.get("/sessions/a/tools").text
+    assert ann.get("/sessions/gone/tools").status_code == 404
+
+
+def test_the_calls_of_a_session_are_a_table(ann):
+    ann.record(
+        call(1, said_text="I look.", title_text="Mend it"),
+        call(2, outcome="upstream_error", status_code=529, error_type="overloaded_error"),
+    )
+    page = ann.get("/sessions/a/calls").text
+    assert 'href="/calls/2"' in page
+    assert "✕ 529 overloaded_error" in words_of(page)
+    assert "Answer I look." in words_of(page)

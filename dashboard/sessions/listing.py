@@ -1,0 +1,165 @@
+"""The list of sessions: one page of it, with the filters that are chosen and those that may be."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from dashboard.addresses import session_address
+from dashboard.call_filters import CallFilters, Chip
+from dashboard.list_arguments import format_cursor
+from metering.credential_names import name_credential
+from runtime import clock
+from store.traces.sessions.session_reader import Session, SessionReader
+
+PATH = "/sessions"
+COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost
+MOST_VALUES = 12  # of a column, in the menu of filters
+_FLAGS = (
+    ("failed", "A call failed"),
+    ("tool_failed", "A tool failed"),
+    ("cache_break", "Broke the cache"),
+)
+_COLUMNS = (("endpoint", "slug", "Endpoint"), ("client", "client", "Client"),
+            ("credential", "credential_hmac", "Credential"))  # fmt: skip
+
+type Place = tuple[str, str]  # ``ended_at`` and ``session_id`` of a session
+
+
+class Choice(NamedTuple):
+    """A link that adds a filter. ``number`` is how many of the newest sessions have it, None if unknown."""
+
+    words: str
+    address: str
+    number: int | None
+
+
+class Menu(NamedTuple):
+    """The choices of one column, or those without one where the title is empty."""
+
+    title: str
+    choices: Sequence[Choice]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A page of the list, newest first."""
+
+    sessions: list[Session]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListView:
+    """The page of the list.
+
+    ``names`` are those of credentials by fingerprint, ``labels`` those of sessions by id."""
+
+    listed: Listed
+    filters: CallFilters
+    menus: Sequence[Menu]
+    names: Mapping[str, str]
+    labels: Mapping[str, Sequence[str]]
+    is_first: bool
+    by_cost: bool
+
+    @property
+    def most_cents(self) -> float:
+        """Return the cost of the most expensive session that is listed."""
+        return max((each.cost_cents for each in self.listed.sessions), default=0.0)
+
+    @property
+    def sql(self) -> str:
+        """Return the query of the list."""
+        condition = self.filters.condition_of_sessions()
+        where = "" if condition.sql == "true" else f" where {condition.write_out()}"
+        order = "cost_cents" if self.by_cost else "ended_at"
+        return f"select * from sessions{where} order by {order} desc limit 50"  # noqa: S608 - for people to read
+
+    @property
+    def sql_address(self) -> str:
+        """Return the address where the query can be edited."""
+        return f"/traces?{urlencode({'sql': self.sql}, errors='replace')}"
+
+    @property
+    def newest_address(self) -> str:
+        """Return the address of the list in order of time."""
+        return self.filters.address(PATH)
+
+    @property
+    def by_cost_address(self) -> str:
+        """Return the address of the list in order of cost."""
+        return self.filters.address(PATH, order="cost")
+
+    @property
+    def older_address(self) -> str:
+        """Return the address of the next page."""
+        return self.filters.address(PATH, cursor=self.listed.next_cursor or "")
+
+    def remove_address(self, arguments: Sequence[tuple[str, str]]) -> str:
+        """Return the address of the list with these arguments."""
+        return f"{PATH}?{urlencode(arguments, errors='replace')}" if arguments else PATH
+
+    def name_credential(self, session: Session) -> str:
+        """Return the credential of a session in words."""
+        return name_credential(session.credential_hmac, self.names)
+
+    def word(self, chip: Chip) -> str:
+        """Return the value of a filter that is chosen, in words."""
+        return name_credential(chip.words, self.names) if chip.name == "credential" else chip.words
+
+    def address(self, session: Session) -> str:
+        """Return the address of a session."""
+        return session_address(session.session_id)
+
+
+def list_page(
+    reader: SessionReader | None,
+    limit: int,
+    before: Place | None,
+    *,
+    by_cost: bool,
+    filters: CallFilters,
+) -> Listed:
+    """Return a page of the list. Raises sqlite3.Error."""
+    if reader is None:
+        return Listed(sessions=[], next_cursor=None)
+    condition = filters.condition_of_sessions()
+    if by_cost:  # one page: the most expensive sessions of the week
+        since = clock.format_ms(clock.now() - COST_PERIOD)
+        return Listed(
+            sessions=reader.list_most_expensive(since, limit, condition), next_cursor=None
+        )
+    found = reader.list_sessions(limit + 1, before, condition)
+    sessions = found[:limit]
+    cursor = None
+    if len(found) > limit:
+        cursor = format_cursor((sessions[-1].ended_at, sessions[-1].session_id))
+    return Listed(sessions=sessions, next_cursor=cursor)
+
+
+def make_menus(
+    reader: SessionReader | None, filters: CallFilters, names: Mapping[str, str]
+) -> list[Menu]:
+    """Return what the list can be filtered by. Raises sqlite3.Error."""
+    flags = [
+        Choice(words, filters.only(name).address(PATH), None)
+        for name, words in _FLAGS
+        if name not in filters.values
+    ]
+    menus = [Menu("", flags)]
+    for name, column, title in _COLUMNS:
+        counts = [] if reader is None else reader.count_values(column, MOST_VALUES)
+        choices = [
+            Choice(_word(name, value, names), filters.only(name, value).address(PATH), count)
+            for value, count in counts
+            if (value,) != filters.values.get(name)
+        ]
+        if choices:
+            menus.append(Menu(title, choices))
+    return menus
+
+
+def _word(name: str, value: str, names: Mapping[str, str]) -> str:
+    return name_credential(value, names) if name == "credential" else value
