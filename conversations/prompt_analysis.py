@@ -21,10 +21,9 @@ from conversations.units import (
     make_prompt,
     read_prompt,
 )
-from wire.request import Request, read_messages
+from wire.request import MESSAGES, Request, read_messages
 
 MAX_BODY_BYTES = 16 * 1024 * 1024  # a larger one has no prompt: others would wait for it
-_FRONT = ("tools", "mcp_servers", "system")
 
 
 class PromptAnalysis:
@@ -32,8 +31,8 @@ class PromptAnalysis:
 
     def begin(self, head: Mapping[str, object], _text: bytes) -> "_Found":
         """Return what stands before the messages. Raises TooManyUnitsError."""
-        names = frozenset(name for name in _FRONT if name in head)
-        settings = {name: head[name] for name in head if name not in (*names, "messages")}
+        names = frozenset(Request(head).front)
+        settings = {name: head[name] for name in head if name not in (*names, MESSAGES)}
         return _Found(settings, _Front.read(head), names, _LateFront())
 
     def read_whole(self, document: dict[str, object] | None, text: bytes) -> Prompt | None:
@@ -71,7 +70,7 @@ class _LateFront:
 
         To write and hash it takes a fraction of that time, and tells apart the order of keys too."""
         try:
-            written = orjson.dumps([[name, tail[name]] for name in _FRONT if name in tail])
+            written = orjson.dumps([*Request(tail).front.items()])
         except orjson.JSONEncodeError:  # too deep to be written
             return _Front.read(tail)
         digest = blake2b(written, digest_size=16).digest()
@@ -120,7 +119,7 @@ class _Found(NamedTuple):
 
     def finish(self, tail: Mapping[str, object]) -> Prompt:
         front = self.front
-        if any(name in tail for name in _FRONT):
+        if Request(tail).front:
             if self.front_names:
                 raise ValueError("on both sides of the messages: no usual client writes that")
             front = self.late.read(tail)

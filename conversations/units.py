@@ -31,7 +31,6 @@ from metering.tool_results import UseResult, read_result
 from wire.block import (
     CALL,
     COMPACTION,
-    MARKER,
     RESULT,
     TEXT,
     THINKING,
@@ -39,8 +38,8 @@ from wire.block import (
     Block,
     CacheTtl,
     as_blocks,
+    find_ttl,
     is_call,
-    read_ttl,
     without_marker,
 )
 from wire.json_reading import as_object, as_text, clean_text
@@ -266,7 +265,7 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
     if kind == TEXT and isinstance(block, dict):
         text = block.get(TEXT)
         if isinstance(text, str):
-            return _make_text_unit(number, place, role, text, read_ttl(block.get(MARKER)))
+            return _make_text_unit(number, place, role, text, find_ttl(block))
     bare, marker, images, surplus, cites = _strip(block)
     if is_call(kind) and isinstance(bare, dict):
         # Clients send a call back without what else upstream said of it.
@@ -359,10 +358,7 @@ def _strip(block: object, *, is_part: bool = False) -> _Stripped:
     which may hold any names."""
     if not isinstance(block, dict):
         return _Stripped(block, None, 0, 0, False)
-    bare, marker = block, None
-    if MARKER in block:
-        marker = read_ttl(block[MARKER])
-        bare = without_marker(block)
+    bare, marker = without_marker(block), find_ttl(block)
     kind = block.get("type")
     if kind == "image":
         data = as_text(as_object(block.get("source")).get("data"))

@@ -110,14 +110,14 @@ def _list_contents(text: JsonText) -> Iterator[Span]:
 
 def _sort_tool(block: PlacedBlock, _: object) -> Iterator[Span]:
     """Yield the span of a tool: all of its definition, with a cache marker that it may have."""
-    name = block.read("name") or block.kind or None
-    category: Category = "deferred_tool" if block.is_true("defer_loading") else "tool"
+    name = block.name or block.kind or None
+    category: Category = "deferred_tool" if block.is_deferred else "tool"
     yield Span(*block.place, category, name)
 
 
 def _sort_system(block: PlacedBlock, _: object) -> Iterator[Span]:
-    words = block.fields.get("text")
-    if words is not None and block.parent.text.is_kind(words, b'"'):
+    words = block.words
+    if words is not None:
         is_attribution = block.number == 0 and block.parent.text.body.startswith(
             ATTRIBUTION.encode(), words.start + 1
         )
@@ -134,12 +134,12 @@ def _sort_block(block: PlacedBlock, names: dict[str, str]) -> Iterator[Span]:
             block.parent.text, content, _TEXTS.get(block.parent.role, "user_text")
         )
     elif block.is_call:
-        name = block.read("name")
-        if name and (call := block.read("id")):
-            names[call] = name
+        name = block.name
+        if name and block.call_id:
+            names[block.call_id] = name
         yield Span(*content, "tool_call", name or None)
     elif block.is_result:
-        yield from _sort_result(block, content, names.get(block.read("tool_use_id")))
+        yield from _sort_result(block, content, names.get(block.call_id))
     elif block.kind in _MEDIA:
         yield Span(*content, _MEDIA[block.kind])
     else:

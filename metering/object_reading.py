@@ -73,7 +73,7 @@ def set_counts(found: UpstreamObject, counts: Mapping[str, object]) -> UpstreamO
         found,
         tokens=tokens,
         cache_write_1h_tokens=cache_write_1h_tokens,
-        web_search_requests=usage.count("server_tool_use", "web_search_requests"),
+        web_search_requests=usage.web_searches,
         active_seconds=_read_seconds(counts.get("active_seconds")),
         list_cost_cents=_read_list_cost(counts.get("list_cost")),
     )

@@ -127,7 +127,7 @@ def read_usage(
         model=said.model,
         tokens=tokens,
         cache_write_1h_tokens=cache_write_1h_tokens,
-        web_search_requests=usage.count("server_tool_use", "web_search_requests"),
+        web_search_requests=usage.web_searches,
         thinking_tokens=usage.count("output_tokens_details", "thinking_tokens"),
         passes=passes,
         passes_are_stale=bool(passes) and usage.passes_are_stale,
@@ -243,5 +243,4 @@ def _is_sum(tokens: TokenCounts, usage: UsageObject, body: bytes) -> bool:
     Asked only of large prompts: a smaller one has the same price alone and as a part of a sum."""
     if (tokens.prompt or 0) <= LARGE_PROMPT_TOKENS:
         return False
-    runs = as_object(usage.fields.get("server_tool_use")).values()
-    return any(runs) or any(tool in body for tool in _SERVER_TOOLS)
+    return usage.has_server_runs or any(tool in body for tool in _SERVER_TOOLS)

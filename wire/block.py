@@ -2,10 +2,10 @@
 
 A block of a response may still grow, by the deltas of its stream."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
-from wire.json_reading import as_list, as_text, parse_json
+from wire.json_reading import as_list, as_object, as_text, parse_json
 
 TEXT, THINKING, INPUT, SUMMARY = "text", "thinking", "partial_json", "content"
 CALL: Final = "tool_use"
@@ -15,6 +15,11 @@ THINKING_KINDS = (THINKING, "redacted_thinking")
 COMPACTION = "compaction"  # stands for what upstream has summed up
 FALLBACK = "fallback"
 MARKER = "cache_control"
+# Fields that pages show in another way than as fields: of all blocks, of tools, calls and results.
+OF_BLOCK = ("type", MARKER)
+OF_TOOL = (*OF_BLOCK, "name", "description")
+OF_CALL = (*OF_BLOCK, "id", "name", "input", "caller", "server_name")
+OF_RESULT = (*OF_BLOCK, "tool_use_id", "content", "is_error", "caller")
 CODE_EXECUTION: Final = "code_execution"  # upstream's tool, in versions and with names before it
 
 type CacheTtl = Literal["5m", "1h"]
@@ -68,9 +73,12 @@ class Block:
         """Return whether code runs here in a container of upstream, or calls this tool."""
         if self.kind == "server_tool_use" and self.name.endswith(CODE_EXECUTION):
             return True
-        caller = self.fields.get("caller")
-        kind = caller.get("type") if self.is_call and isinstance(caller, dict) else None
-        return as_text(kind).startswith(CODE_EXECUTION)
+        return self.is_call and self.caller.startswith(CODE_EXECUTION)
+
+    @property
+    def caller(self) -> str:
+        """Return the kind of what calls the tool, ``direct`` for the model; empty where it does not say."""
+        return as_text(as_object(self.fields.get("caller")).get("type"))
 
     @property
     def name(self) -> str:
@@ -90,7 +98,13 @@ class Block:
     @property
     def ttl(self) -> CacheTtl | None:
         """Return the lifetime that its cache marker asks for, None without one."""
-        return read_ttl(self.fields[MARKER]) if MARKER in self.fields else None
+        return find_ttl(self.fields)
+
+    @property
+    def stated_ttl(self) -> str | None:
+        """Return the lifetime as the cache marker states it, empty where it does not, None without one."""
+        marker = self.fields.get(MARKER)
+        return as_text(marker.get("ttl")) if isinstance(marker, dict) else None
 
     @property
     def content(self) -> object:
@@ -183,6 +197,11 @@ def read_ttl(marker: object) -> CacheTtl | None:
     if not isinstance(marker, dict):
         return None
     return "1h" if marker.get("ttl") == "1h" else "5m"
+
+
+def find_ttl(fields: Mapping[str, object]) -> CacheTtl | None:
+    """Return the lifetime that the cache marker of a block asks for, None without one."""
+    return read_ttl(fields[MARKER]) if MARKER in fields else None
 
 
 def without_marker(fields: dict[str, object]) -> dict[str, object]:

@@ -21,7 +21,10 @@ from wire.json_reading import as_list, as_object, as_text, clean_text, parse_obj
 # text of the messages.
 ATTRIBUTION = "x-anthropic-billing-header:"
 CONTINUATION = "This session is being continued from a previous conversation"
-PROMPT_FIELDS = ("tools", "system", "messages")
+MESSAGES = "messages"
+PROMPT_FIELDS = ("tools", "system", MESSAGES)
+# What stands before the messages in the prompt; of a message thread it is that of its first request.
+FRONT_FIELDS = ("tools", "mcp_servers", "system")
 _WEB_SEARCH = "web_search"
 NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 _OF_SERVER = ("name", "tool_configuration")  # its address and its token are no part of the prompt
@@ -90,6 +93,11 @@ class Request:
         """Return the request that a decoded body is, None for what is no JSON object."""
         fields = parse_object(body)
         return None if fields is None else cls(fields)
+
+    @property
+    def front(self) -> dict[str, object]:
+        """Return the fields of what stands before the messages in the prompt, as they were sent."""
+        return {name: self.fields[name] for name in FRONT_FIELDS if name in self.fields}
 
     @property
     def settings(self) -> dict[str, object]:

@@ -64,14 +64,32 @@ class PlacedBlock:
         name = "content" if self.is_result else _CONTENT_FIELDS.get(self.kind)
         return self.fields.get(name)
 
-    def read(self, name: str) -> str:
-        """Return the beginning of a field, empty where it is no text."""
-        return _read_text(self.parent.text, self.fields.get(name))
+    @property
+    def name(self) -> str:
+        """Return the beginning of the name of a tool, empty where it is no text."""
+        return self._read("name")
 
-    def is_true(self, name: str) -> bool:
-        """Return whether a field is ``true``."""
-        place = self.fields.get(name)
+    @property
+    def call_id(self) -> str:
+        """Return the beginning of the id of a call, which its result has too; empty for other blocks."""
+        if self.is_call:
+            return self._read("id")
+        return self._read("tool_use_id") if self.is_result else ""
+
+    @property
+    def is_deferred(self) -> bool:
+        """Return whether it is a tool that is no part of the prompt until the model finds it."""
+        place = self.fields.get("defer_loading")
         return place is not None and self.parent.text.read(place) is True
+
+    @property
+    def words(self) -> Place | None:
+        """Return where the text of a block of the system prompt stands, None where it is no text."""
+        place = self.fields.get("text")
+        return place if place is not None and self.parent.text.is_kind(place, b'"') else None
+
+    def _read(self, name: str) -> str:
+        return _read_text(self.parent.text, self.fields.get(name))
 
     def list_parts(self) -> Iterator["PlacedBlock"]:
         """Yield the texts and blocks that its content consists of, as that of a tool result does."""

@@ -8,12 +8,10 @@ system prompt and tools are those of the request that began the thread.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from wire.block import MARKER
 from wire.content import read_content
 from wire.json_reading import as_list, parse_object
-from wire.request import Message
-
-OF_THREAD = ("system", "tools", "mcp_servers")
-MARKER = "cache_control"
+from wire.request import FRONT_FIELDS, Message
 
 
 class Exchange(NamedTuple):
@@ -46,8 +44,8 @@ def join_thread(before: Sequence[Exchange], request: bytes) -> WholeRequest | No
         messages.append({"role": answer.role, "content": answer.content})
     sent = as_list(own.get("messages"))
     history = [_without_markers(message) for message in messages] if before else []
-    whole = {name: _without_markers(first[name]) for name in OF_THREAD if name in first}
-    settings = {name: own[name] for name in own if not before or name not in OF_THREAD}
+    whole = {name: _without_markers(first[name]) for name in FRONT_FIELDS if name in first}
+    settings = {name: own[name] for name in own if not before or name not in FRONT_FIELDS}
     settings.pop("thread", None)
     return WholeRequest({**settings, **whole, "messages": [*history, *sent]}, len(sent))
 

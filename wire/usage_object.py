@@ -18,6 +18,7 @@ from wire.json_reading import as_count, as_list, as_object, clean_text
 
 MAX_FIELDS, MAX_MERGED_FIELDS = 64, 512  # upstream has some dozen
 PASSES = "iterations"
+_SERVER_TOOLS = "server_tool_use"
 
 type Fields = Mapping[str, object]
 NOTHING: Fields = MappingProxyType({})
@@ -66,6 +67,16 @@ class UsageObject:
     def text(self, name: str) -> str | None:
         """Return a text, None where there is none."""
         return clean_text(self.fields.get(name))
+
+    @property
+    def web_searches(self) -> int | None:
+        """Return how many searches upstream has made, None where it does not say."""
+        return self.count(_SERVER_TOOLS, "web_search_requests")
+
+    @property
+    def has_server_runs(self) -> bool:
+        """Return whether tools ran that upstream has run and counted."""
+        return any(as_object(self.fields.get(_SERVER_TOOLS)).values())
 
     def list_passes(self, most: int) -> Sequence["UsageObject"]:
         """Return the usage of each pass, none where they are not listed, or more than so many."""

@@ -13,7 +13,7 @@ from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Text, cache_note, short
 from dashboard.call.excerpts import Allowance, Excerpt
 from wire import request as wire
-from wire.block import MARKER, find_calls
+from wire.block import OF_TOOL, find_calls
 from wire.json_reading import as_text
 
 MAX_CHARS = 1_000_000
@@ -110,11 +110,7 @@ def _read_tools(given: Sequence[wire.Tool], room: Room) -> tuple[Tool, ...]:
             break
         tool = item.fields if isinstance(item.value, dict) else {"": item.value}
         notes = (short(item.kind),) if item.kind not in ("", "custom") else ()
-        rest = {
-            key: value
-            for key, value in tool.items()
-            if key not in ("name", "type", "description", MARKER)
-        }
+        rest = {key: value for key, value in tool.items() if key not in OF_TOOL}
         description = as_text(tool.get("description"))
         tools.append(
             Tool(

@@ -68,10 +68,10 @@ def test_tools_and_blocks_are_found_in_the_order_in_which_they_stand():
 
 def test_fields_are_read_one_by_one():
     tool, *_, result, _ = list_all(REQUEST)
-    assert (tool.read("name"), tool.read("type"), tool.read("defer_loading")) == ("Read", "", "")
-    assert tool.is_true("defer_loading")
-    assert not tool.is_true("name")
-    assert result.read("tool_use_id") == "t1"
+    assert (tool.name, tool.kind, tool.call_id) == ("Read", "", "")
+    assert tool.is_deferred
+    assert not result.is_deferred
+    assert result.call_id == "t1"
 
 
 def test_the_parts_of_a_result_are_texts_and_blocks():

@@ -12,37 +12,36 @@ from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Piece, Tasks, cache_note, short
 from dashboard.call.texts.highlighting import find_language
 from runtime.safe_text import reveal
-from wire.block import MARKER
+from wire import block as wire
 from wire.json_reading import as_list, as_object, as_objects, as_text
 
 _SHELLS = re.compile(r"bash|shell|terminal|command|exec|powershell|^sh$", re.IGNORECASE)
 _PROSE = ("prompt", "description", "plan", "question", "message", "body", "summary")
 _TASK_WORDS = ("content", "subject", "title", "task", "text", "description")
-_KNOWN = ("type", "id", "name", "input", MARKER, "caller", "server_name")
 _MAX_TASKS = 500
+_LABELS = dict(
+    zip(wire.CALL_KINDS, ("Tool call", "Server tool call", "MCP tool call"), strict=True)
+)
 
 type _Form = Callable[[str, dict[str, object], Room], Read | None]
 
 
 def read_call(item: dict[str, object], room: Room, _place: str) -> Block:
     """Return a call of a tool, of the client or of upstream."""
-    kind, name = as_text(item.get("type")), as_text(item.get("name"))
+    call = wire.Block(item)
     notes = [*cache_note(item)]
-    if server := short(item.get("server_name")):
-        notes.append(f"server {server}")
-    caller = short(as_object(item.get("caller")).get("type"))
-    if caller not in ("", "direct"):
-        notes.append(f"called by {caller}")
-    rest = {key: value for key, value in item.items() if key not in _KNOWN}
+    if call.server_name:
+        notes.append(f"server {short(call.server_name)}")
+    if call.caller not in ("", "direct"):
+        notes.append(f"called by {short(call.caller)}")
+    rest = {key: value for key, value in item.items() if key not in wire.OF_CALL}
     return Block(
         kind="call",
-        label={"tool_use": "Tool call", "server_tool_use": "Server tool call"}.get(
-            kind, "MCP tool call" if kind == "mcp_tool_use" else f"Tool call ({short(kind)})"
-        ),
-        name=short(name),
+        label=_LABELS.get(call.kind) or f"Tool call ({short(call.kind)})",
+        name=short(call.name),
         notes=tuple(notes),
-        pieces=(*_read_input(name, item.get("input"), room), *room.fields(rest)),
-        id=as_text(item.get("id")),
+        pieces=(*_read_input(call.name, call.input, room), *room.fields(rest)),
+        id=call.call_id,
     )
 
 

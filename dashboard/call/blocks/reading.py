@@ -10,7 +10,7 @@ from dataclasses import replace
 from dashboard.call.blocks import calls, media, results, texts
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, cache_note, short
-from wire.block import MARKER, is_call, is_result
+from wire.block import OF_BLOCK, is_call, is_result
 from wire.json_reading import as_object, as_text
 
 MAX_DEPTH = 3
@@ -50,7 +50,7 @@ def read_block(item: object, room: Room, place: str = "", depth: int = 0) -> Blo
 
 def read_other(item: dict[str, object], room: Room, _place: str) -> Block:
     """Return a block of a kind that is not known, as JSON."""
-    rest = {key: value for key, value in item.items() if key not in ("type", MARKER)}
+    rest = {key: value for key, value in item.items() if key not in OF_BLOCK}
     label = short(item.get("type")) or "Block without a type"
     pieces = (room.json(rest),) if rest else ()
     return Block(kind="other", label=label, notes=cache_note(item), pieces=pieces)

@@ -11,7 +11,6 @@ from wire.json_reading import as_objects, as_text
 
 _FOUND = ("web_search_result",)
 _NO_CALL = wire.Block(None)
-_SHOWN = ("tool_use_id", "content", "is_error", "caller")
 
 type ReadParts = Callable[[object], tuple[Block, ...]]
 
@@ -29,7 +28,7 @@ def read_result(item: dict[str, object], room: Room, read_parts: ReadParts) -> B
         pieces.append(read_sources(as_objects(content), room))
     else:
         parts = read_parts(content)
-    pieces += read_rest(item, room, _SHOWN)
+    pieces += read_rest(item, room, wire.OF_RESULT)
     return _make(result, room, call.name, pieces, parts, is_error=result.is_error)
 
 
@@ -56,7 +55,7 @@ def read_server_result(
         elif inner:
             parts = read_parts(inner if isinstance(inner, list) else [inner])
     pieces = [*read_rest(content, room, shown), *pieces]
-    pieces += read_rest(item, room, _SHOWN)
+    pieces += read_rest(item, room, wire.OF_RESULT)
     failed = result.is_error or kind.endswith("_error")
     return _make(result, room, call.name, pieces, parts, is_error=failed)
 

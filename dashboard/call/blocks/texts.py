@@ -6,7 +6,7 @@ from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Piece, Source, Sources, cache_note, short
 from metering.formats import format_bytes
 from runtime.safe_text import reveal
-from wire.block import MARKER
+from wire.block import OF_BLOCK
 from wire.json_reading import as_list, as_object, as_objects, as_text
 
 _LINKED = ("http://", "https://")
@@ -109,7 +109,7 @@ def read_sources(found: Iterable[Mapping[str, object]], room: Room, label: str =
 def read_rest(item: Mapping[str, object], room: Room, known: Iterable[str]) -> tuple[Piece, ...]:
     """Return the fields that the view of a block does not have in another way. Values that nobody can
     read (signatures, encrypted contents) are left to the block's JSON."""
-    left_to_json = {"type", MARKER, *_OPAQUE, *known}
+    left_to_json = {*OF_BLOCK, *_OPAQUE, *known}
     return room.fields({key: value for key, value in item.items() if key not in left_to_json})
 
 

@@ -4,14 +4,13 @@ Text in pieces and heads is fit to be shown (see ``runtime.safe_text``) and stil
 it is ``Markup``.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from markupsafe import Markup
 
 from runtime.safe_text import reveal
-from wire.block import MARKER
+from wire import block as wire
 
 MAX_LABEL_CHARS = 200
 LONG_CHARS, LONG_LINES = 1_500, 20
@@ -154,13 +153,12 @@ def short(value: object) -> str:
     return reveal(cut.replace("\n", " ")) + ("…" if len(cut) < len(text) else "")
 
 
-def cache_note(item: Mapping[str, object]) -> tuple[str, ...]:
+def cache_note(item: object) -> tuple[str, ...]:
     """Return a note for a block that has a cache breakpoint, otherwise nothing."""
-    marker = item.get(MARKER)
-    if not isinstance(marker, dict):
+    ttl = wire.Block(item).stated_ttl
+    if ttl is None:
         return ()
-    ttl = short(marker.get("ttl"))
-    return (f"cache breakpoint, {ttl}",) if ttl else ("cache breakpoint",)
+    return (f"cache breakpoint, {short(ttl)}",) if ttl else ("cache breakpoint",)
 
 
 def _count_chars(piece: Piece) -> int:
