@@ -123,6 +123,8 @@ def _find_by_units(
 
 def _find_by_compaction(call: CallSummary, candidates: Iterable[CallSummary]) -> Predecessor | None:
     """Return the call that answered with the block which this one begins with."""
+    if call.prompt is None or call.prompt.continued is None:  # as nearly all
+        return None
     found = [each for each in candidates if is_compacted_by(call, each) and may_precede(each, call)]
     latest = max(found, key=lambda each: each.began_at, default=None)
     return None if latest is None else Predecessor(latest, "compaction")

@@ -1,5 +1,6 @@
 """The fields of an entry that are read from the bodies, beside tokens, model and cost."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from metering.entry import UsageSource
@@ -7,7 +8,8 @@ from metering.request_facts import RequestFacts
 from metering.tool_uses import read_said_text, read_tool_uses
 from metering.upstream_changes import list_changes
 from metering.usage import Usage
-from wire.content import read_content
+from wire.block import Block
+from wire.content import list_content, read_content
 from wire.json_reading import clean_text
 
 # In less time than this, what was generated before came at once: the speed of it would be that of a cache.
@@ -34,7 +36,7 @@ def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
 def make_response_fields(usage: Usage, body: bytes) -> dict[str, Any]:
     """Return the fields of an entry that the response states, by name. ``body`` is its decoded body."""
     return {
-        **read_content_fields(body),
+        **_make_content_fields(list_content(usage.envelope, body)),
         "message_id": usage.envelope.id,
         "stop_reason": usage.stop_reason,
         "container_id": usage.container_id,
@@ -49,7 +51,10 @@ def make_response_fields(usage: Usage, body: bytes) -> dict[str, Any]:
 
 def read_content_fields(body: bytes) -> dict[str, Any]:
     """Return the fields of an entry that are read from what a decoded response says, by name."""
-    blocks = read_content(body).blocks
+    return _make_content_fields(read_content(body).blocks)
+
+
+def _make_content_fields(blocks: Sequence[Block]) -> dict[str, Any]:
     return {"said_text": read_said_text(blocks), "tool_uses": tuple(read_tool_uses(blocks))}
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeGuard
 
 from wire.block import INPUT, THINKING, Block
 from wire.chat_completions import read_chat
-from wire.envelope import is_document, is_fallback, parse_event
+from wire.envelope import Envelope, is_document, is_fallback, parse_event
 from wire.json_reading import as_list, as_object, decode_string, parse_object
 from wire.sse import BLANK_LINE, parse_events
 from wire.usage_object import Fields
@@ -113,6 +113,14 @@ def read_content(body: bytes, max_events: int = MAX_EVENTS) -> Content:
     if max_events != MAX_EVENTS:
         return _parse(body, max_events)
     return _remember_stream(body) if len(body) <= MAX_REMEMBERED_BYTES else _read_stream(body)
+
+
+def list_content(said: Envelope, body: bytes) -> Sequence[Block]:
+    """Return the blocks of a body whose envelope was read, as ``read_content`` does: a document is not
+    parsed again."""
+    if said.is_document:
+        return [Block(each) for each in as_list(said.message.get("content"))]
+    return read_content(body).blocks
 
 
 def find_fallbacks(body: bytes, most: int) -> list[int]:
