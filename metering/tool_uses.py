@@ -149,4 +149,5 @@ def _split_lines(text: str) -> list[str]:
 
 def _fold(text: str) -> str:
     """Return the beginning of a text in one line, without splitting more of it than that takes."""
-    return " ".join(text.split(maxsplit=SAID_CHARS)[:SAID_CHARS])[:SAID_CHARS].rstrip()
+    most_words = SAID_CHARS // 2 + 1  # each takes a character and a blank at least
+    return " ".join(text.split(maxsplit=most_words)[:most_words])[:SAID_CHARS].rstrip()

@@ -68,7 +68,8 @@ class Envelope:
     @property
     def dropped_thinking(self) -> int:
         """Return how many blocks of earlier thinking upstream has taken out of the request."""
-        changes = as_objects(self.fields.get("input_transformations"))
+        name = "input_transformations"
+        changes = as_objects(self.ending.get(name, self.message.get(name)))
         return sum(change.get("type") == "thinking_dropped" for change in changes)
 
     @property
