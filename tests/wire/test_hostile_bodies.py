@@ -18,7 +18,7 @@ import pytest
 import wire
 from tests import ROOT
 from wire.chat_completions import read_chat
-from wire.content import find_fallbacks, read_content
+from wire.content import find_fallbacks, list_content, read_content
 from wire.conversation_memory import ConversationMemory, shared_length
 from wire.decode import GrowingBody, decode_body
 from wire.envelope import is_document, parse_event, read_envelope
@@ -141,6 +141,7 @@ def _keep(body: bytes) -> None:
 READERS: dict[str, Callable[[bytes], object]] = {
     "chat_completions.read_chat": read_chat,
     "content.read_content": _read_answer,
+    "content.list_content": lambda body: list_content(read_envelope(body), body),
     "content.find_fallbacks": lambda body: find_fallbacks(body, 9),
     "conversation_memory.ConversationMemory.find_opening": _keep,
     "conversation_memory.shared_length": lambda body: shared_length(body, body + b" "),

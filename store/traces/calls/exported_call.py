@@ -73,7 +73,7 @@ def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[by
 
 
 def encode_entry(organization_id: str, entry: UsageLogEntry) -> bytes:
-    """Return the line of an entry that continues no call, as ``parse_line`` reads it."""
+    """Return the line of an entry that continues no call, as ``parse_row`` reads it."""
     names = [name for name in list_fields(UsageLogEntry) if name not in _NO_COLUMNS]
     limits = entry.rate_limits
     row = {
@@ -88,11 +88,6 @@ def encode_entry(organization_id: str, entry: UsageLogEntry) -> bytes:
         "cache_break": None,
     }
     return orjson.dumps(row, default=float)
-
-
-def parse_line(line: bytes) -> ExportedCall:
-    """Return the call of a line. Raises LineError."""
-    return parse_row(parse_document(line))
 
 
 def parse_document(line: bytes) -> Row:

@@ -6,6 +6,7 @@ from decimal import Decimal
 from types import NoneType, UnionType
 from typing import TypeAliasType, get_args, get_origin, get_type_hints
 
+import orjson
 import pytest
 
 from metering.entry import UsageLogEntry
@@ -14,7 +15,7 @@ from metering.tool_results import ToolResult
 from metering.tool_uses import ToolUse
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_list import read_calls
-from store.traces.calls.exported_call import DETAILS, encode_entry, parse_line
+from store.traces.calls.exported_call import DETAILS, encode_entry, parse_document, parse_row
 from store.traces.calls.judgements import Judgement
 from store.traces.calls.line_fields import LineError
 from store.traces.calls.reader import BODIES, EntryFilter
@@ -71,7 +72,7 @@ def rows(traces, traces_path):
 
 
 def parse(row, **changes):
-    return parse_line(json.dumps(row | changes).encode())
+    return parse_row(row | changes)
 
 
 def test_a_line_has_all_of_a_call(rows):
@@ -83,7 +84,7 @@ def test_a_line_has_all_of_a_call(rows):
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.entry_id)
 def test_an_entry_that_was_not_recorded_becomes_the_same_line(entry):
-    call = parse_line(encode_entry("org", entry))
+    call = parse_row(orjson.loads(encode_entry("org", entry)))
     assert (call.organization_id, call.entry, call.judgement) == ("org", entry, None)
 
 
@@ -114,7 +115,7 @@ def test_no_field_is_left_out(traces, traces_path):
     traces.insert([entry])
     (row,) = read_lines(traces_path)
     assert parse(row).entry == entry
-    assert parse_line(encode_entry("org", entry)).entry == entry
+    assert parse_row(orjson.loads(encode_entry("org", entry))).entry == entry
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_what_no_export_writes_is_refused_with_its_field(rows, changes, message)
 )
 def test_what_is_no_line_of_an_export_is_refused(line, message):
     with pytest.raises(LineError, match=message):
-        parse_line(line)
+        parse_row(parse_document(line))
 
 
 def test_a_column_that_is_missing_is_null(rows):
