@@ -22,6 +22,7 @@ from dashboard.call.views import open_file, open_view
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import FILE_HEADERS, PRIVATE
 from dashboard.replay.snippets import list_languages
+from store.control.sessions import Visitor
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import Call, CallReader, Side
 
@@ -64,6 +65,9 @@ def _render_tab(page: PageRequest, reader: CallReader) -> Response:
         call=call,
         tab=tab,
         head=head,
+        annotations=reader.read_annotations(call.id),
+        with_forms=isinstance(page.caller, Visitor),
+        credential=page.arguments["credential"],
         notices=page.arguments["notices"],
         **_OPEN[tab](page, call, head, reader),
     )

@@ -19,6 +19,7 @@ from dashboard.nothing_recorded import NothingRecorded
 from dashboard.page_forwarding import PageForwarding
 from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
+from metering.credential_names import name_credential
 from runtime import extensions
 from runtime.settings import Settings
 from store.control.people import Caller
@@ -63,13 +64,15 @@ class CallTabPages(TracePages):
         caller = await self._visitors.require_caller(request)
         if self._nothing_recorded.applies_to(caller):
             return await self._nothing_recorded.render(request, caller, "Calls", "calls", 404)
-        usage_id = await self._work.run(caller, lambda db: _find(db, name))
+        usage_id, credential = await self._work.run(caller, lambda db: _find(db, name))
+        names = await self._visitors.read_credential_names(caller)
         notices = await run_in_threadpool(self._list_notices, caller, usage_id)
         known = {
             "call": usage_id,
             "tab": tab,
             "language": request.query_params.get("language", "")[:_MAX_LANGUAGE],
             "notices": notices,
+            "credential": name_credential(credential, names),
         }
         return self._forwarding.respond(request, caller, "call", known)
 
@@ -80,8 +83,12 @@ class CallTabPages(TracePages):
         return list(map(asdict, found))
 
 
-def _find(db: sqlite3.Connection | None, name: str) -> int:
-    """Return the id of a call by its name, which may still be that of no call. Raises HTTPException."""
-    if db is None or name.isdigit():
-        return int(name) if name.isdigit() else 0
-    return find_id(CallReader(db), name)
+def _find(db: sqlite3.Connection | None, name: str) -> tuple[int, str | None]:
+    """Return the id of a call by its name, which may still be that of no call, and its credential.
+
+    Raises HTTPException, sqlite3.Error."""
+    if db is None:
+        return int(name) if name.isdigit() else 0, None
+    reader = CallReader(db)
+    usage_id = find_id(reader, name)
+    return usage_id, reader.find_credential(usage_id)

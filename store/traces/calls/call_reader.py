@@ -15,6 +15,8 @@ from typing import Literal, Self
 
 from metering.entry import UsageLogEntry
 from store import database
+from store.traces import annotations
+from store.traces.annotations import Annotations
 from store.traces.bodies import bodies
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls import cache_breaks, costs, predecessors, rate_limits
@@ -160,6 +162,17 @@ class CallReader:
         }[side]
         row = self._db.execute(question, (usage_id,)).fetchone()
         return None if row is None else bool(row[0])
+
+    def find_credential(self, usage_id: int) -> str | None:
+        """Return the fingerprint of the credential of a call, None where it had none or is not there."""
+        row = self._db.execute(
+            "select credential_hmac from usage where id = ?", (usage_id,)
+        ).fetchone()
+        return None if row is None else row[0]
+
+    def read_annotations(self, usage_id: int) -> Annotations:
+        """Return the labels and the note of a call."""
+        return annotations.read_of_call(self._db, usage_id)
 
     def find_id(self, entry_id: str) -> int | None:
         """Return the id of an entry, or None."""

@@ -1,9 +1,11 @@
 """The tabs of a call, and the head that all of them have."""
 
 import json
+import sqlite3
 
 import pytest
 
+from store.control import credential_names
 from tests.dashboard.pages import Page, words_of
 
 TOOL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q"}}
@@ -70,3 +72,21 @@ def test_bill_has_a_bar_to_scale(ann):
     bars = [e for e in Page(ann.get("/calls/1/cost").text).find("rect") if e.is_within("svg")]
     shares = [float(e.attributes["width"][:-1]) for e in bars if e.parents[-1].has_class("share")]
     assert sum(shares) == pytest.approx(100, abs=0.1)
+
+
+def test_a_call_has_its_labels_its_note_and_the_name_of_its_credential(ann, control):
+    fingerprint = "7d1c09aa54ef8b021f2e3d4c5b6a7988"
+    ann.record({"credential_hmac": fingerprint}, {})
+    with sqlite3.connect(ann.path) as db:
+        db.execute("insert into labels (usage_id, label, at) values (1, 'odd', '2026-01-02')")
+        db.execute(
+            "insert into notes (usage_id, text, by, at) values (1, 'Look.', 'bob@x', '2026-01-02')"
+        )
+    db.close()
+    assert "7d1c09aa" in head_of(ann.get("/calls/1").text)
+    with control.transaction() as rows:
+        credential_names.write(rows, ann.organization_id, fingerprint, "laptop of Ada")
+    head = head_of(ann.get("/calls/1/cost").text)
+    assert all(words in head for words in ("laptop of Ada", "odd", "Look.", "bob@x"))
+    assert "7d1c09aa" not in head
+    assert "odd" not in ann.get("/calls/2").text.partition("<main")[2].partition("tabs")[0]
