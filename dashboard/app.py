@@ -42,6 +42,7 @@ from dashboard.sessions.pages import SessionPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
 from dashboard.site import Site
+from dashboard.tools.pages import ToolPages
 from dashboard.traces import Traces
 from dashboard.visitors import ControlPool, NotSignedInError, TooManyBadKeysError, Visitors
 from runtime import address_space, extensions
@@ -74,6 +75,7 @@ class CallPages:
         self._live = LivePages(settings, visitors, connections)
         self._models = ModelPages(settings, visitors, connections, prices)
         self._savings = SavingsPages(settings, visitors, connections)
+        self._tools = ToolPages(settings, visitors, connections)
         self._share = SharePages(settings, visitors, connections, forwarding)
         self._search = SearchPages(settings, visitors, connections)
         self._sessions = SessionPages(settings, visitors, connections, forwarding)
@@ -97,6 +99,7 @@ class CallPages:
             *self._context.routes(),
             *self._models.routes(),
             *self._savings.routes(),
+            *self._tools.routes(),
             *self._share.routes(),
             *self._search.routes(),
             *self._added,

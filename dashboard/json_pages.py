@@ -16,6 +16,7 @@ from dashboard.savings.documents import Savings, SessionSavings
 from dashboard.savings.model_documents import SavingsModels
 from dashboard.search.documents import SearchResults
 from dashboard.sessions.documents import OpenedSession, SessionList
+from dashboard.tools.documents import Tools
 from store.json_models import JsonPage, Limit, NoFields, PageQuery, RequestModel, ResponseModel
 from store.traces.search.query import MAX_CHARS
 from store.traces.search.walk import Role
@@ -79,6 +80,12 @@ class _ModelsQuery(RequestModel):
         str | None,
         Field(description="The id of a session, with all its calls; no other filter goes with it."),
     ] = None
+
+
+class _ToolsQuery(RequestModel):
+    period: Annotated[str, Field(description=_SPAN)] = DEFAULT_SPAN
+    endpoint: str | None = _only("A slug")
+    credential: str | None = _only("The fingerprint of a credential")
 
 
 class _SearchQuery(RequestModel):
@@ -148,6 +155,13 @@ PAGES = (
         summary="What a period or a session would have cost with another model.",
         query=_ModelsQuery,
         response=SavingsModels,
+    ),
+    JsonPage(
+        path="/tools.json",
+        name="listTools",
+        summary="What tools were used for in a period, and what they cost.",
+        query=_ToolsQuery,
+        response=Tools,
     ),
     JsonPage(
         path="/limits.json",

@@ -78,6 +78,7 @@ class Example:
             "session-unnamed": f"/sessions/{self.unnamed}",
             "search": "/search?q=night",
             "savings": "/savings",
+            "tools": "/tools",
             "session-savings": f"/sessions/{SESSION}/savings",
             "session-context": f"/sessions/{SESSION}/context",
             "call-failed": self.call("overloaded"),

@@ -24,6 +24,8 @@ def list_pages(call_ids: Sequence[int], session: str) -> Iterator[str]:
         "/search.json?q=the",
         "/savings?span=90d",
         "/savings.json?span=90d",
+        "/tools?period=90d",
+        "/tools.json?period=90d",
         "/limits.json",
         "/settings/endpoints",
         "/settings/budgets",

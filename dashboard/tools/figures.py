@@ -1,0 +1,137 @@
+"""The figures of the page on tools: tools by server, most expensive first, and the bars beside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dashboard.drawing import per_cent
+from store.traces.savings.tool_sums import ToolSums
+from store.traces.savings.tools_reader import SummedTarget, SummedTool
+
+MAX_LINES = 8  # of a server; the others are one line
+type Bar = Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolLine:
+    """A line of the table: a tool (``name``), or so many others of its server (``count``)."""
+
+    sums: ToolSums
+    name: str = ""
+    count: int = 1
+    is_never_called: bool = False
+
+    @property
+    def cents(self) -> float:
+        """Return the sum of all that it cost."""
+        return sum_cents(self.sums)
+
+    @property
+    def mean_tokens(self) -> int | None:
+        """Return the tokens of a result, None where there were none."""
+        return self.sums.result_tokens // self.sums.uses if self.sums.result_tokens else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTools:
+    """The tools of an MCP server, or of the clients where its name is empty."""
+
+    server: str
+    count: int
+    sums: ToolSums
+    lines: Sequence[ToolLine]
+
+    @property
+    def cents(self) -> float:
+        """Return the sum of all that they cost."""
+        return sum_cents(self.sums)
+
+    @property
+    def never_called(self) -> ToolLine | None:
+        """Return the line of the tools that nobody called."""
+        return next((line for line in self.lines if line.is_never_called), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFigures:
+    """All that the page shows. ``paid_cents`` is what all calls of the period cost."""
+
+    servers: Sequence[ServerTools] = ()
+    targets: Sequence[SummedTarget] = ()
+    sums: ToolSums = field(default_factory=ToolSums)
+    paid_cents: float = 0.0
+
+    @property
+    def cents(self) -> float:
+        """Return what all tools cost."""
+        return sum_cents(self.sums)
+
+    @property
+    def most_cents(self) -> float:
+        """Return the cost of the most expensive line, which has the longest bar."""
+        return max((line.cents for each in self.servers for line in each.lines), default=0.0)
+
+    @property
+    def never_called(self) -> ServerTools | None:
+        """Return the server whose tools cost most without any call of them."""
+        found = [each for each in self.servers if each.never_called is not None]
+        return max(found, key=_rate_never_called, default=None)
+
+    def draw(self, line: ToolLine) -> Bar:
+        """Return the bar of a line: kind, left edge and width of each part, in per cent."""
+        parts, at, most = [], 0.0, self.most_cents or 1.0
+        for kind, cents in (
+            ("output", line.sums.definition_cents),
+            ("write", line.sums.written_cents),
+            ("read", line.sums.carried_cents),
+        ):
+            if cents > 0:
+                parts.append((kind, per_cent(at / most), per_cent(cents / most)))
+            at += cents
+        return parts
+
+
+def make_figures(
+    tools: Sequence[SummedTool], targets: Sequence[SummedTarget], paid_cents: float
+) -> ToolFigures:
+    """Return the figures of a period."""
+    by_server: dict[str, list[SummedTool]] = {}
+    for each in tools:
+        by_server.setdefault(each.server, []).append(each)
+    servers = [_make_server(server, found) for server, found in by_server.items()]
+    servers.sort(key=lambda each: (-each.cents, each.server))
+    return ToolFigures(
+        servers=servers,
+        targets=targets,
+        sums=add_up([each.sums for each in tools]),
+        paid_cents=paid_cents,
+    )
+
+
+def sum_cents(sums: ToolSums) -> float:
+    """Return the sum of all that a tool cost, in US cents."""
+    return sums.definition_cents + sums.brought_cents
+
+
+def add_up(parts: Sequence[ToolSums]) -> ToolSums:
+    """Return the sum of sums."""
+    total = ToolSums()
+    for each in parts:
+        total.add(each)
+    return total
+
+
+def _make_server(server: str, tools: Sequence[SummedTool]) -> ServerTools:
+    called = [ToolLine(name=each.tool, sums=each.sums) for each in tools if each.sums.uses]
+    called.sort(key=lambda line: (-line.cents, -line.sums.uses, line.name))
+    lines, others = called[:MAX_LINES], called[MAX_LINES:]
+    if others:
+        lines.append(ToolLine(count=len(others), sums=add_up([line.sums for line in others])))
+    unused = [each.sums for each in tools if not each.sums.uses]
+    if unused:
+        lines.append(ToolLine(count=len(unused), sums=add_up(unused), is_never_called=True))
+    sums = add_up([each.sums for each in tools])
+    return ServerTools(server=server, count=len(tools), sums=sums, lines=lines)
+
+
+def _rate_never_called(server: ServerTools) -> float:
+    return 0.0 if server.never_called is None else server.never_called.cents

@@ -1,0 +1,103 @@
+"""Reading the sums of tools of a period, from those of its days alone."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import NamedTuple
+
+from store.database import list_columns
+from store.traces.savings.tool_sums import OTHER, ToolSums
+
+_RESULTS = "sum(uses), sum(failed), sum(result_tokens)"
+_CENTS = "total(written_cents), total(carried_cents)"
+_WHERE = (
+    "day between :first and :last and (:slug is null or slug = :slug)"
+    " and (:credential is null or {credential} = :credential)"
+)
+_TOOLS = (
+    f"select server, tool, {_RESULTS}, total(definition_cents), {_CENTS}"  # noqa: S608 - our own text
+    f" from tools_daily where {_WHERE.format(credential='credential')} group by 1, 2"
+)
+_TARGETS = (
+    f"select server, tool, target, sum(sessions), {_RESULTS}, 0.0, {_CENTS}"  # noqa: S608 - our own text
+    f" from tool_targets_daily where {_WHERE.format(credential='credential')}"
+    f" and target <> '{OTHER}' group by 1, 2, 3"
+    " order by total(written_cents) + total(carried_cents) desc, sum(result_tokens) desc, target"
+    " limit :limit"
+)
+_PAID = (
+    "select total(cost_cents) from usage_daily"  # noqa: S608 - our own text
+    f" where {_WHERE.format(credential='credential_hmac')}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFilter:
+    """The days, both included, endpoint and credential of the sums; None for all of them."""
+
+    first: date
+    last: date
+    slug: str | None = None
+    credential: str | None = None
+
+    def bind(self) -> dict[str, str | int | None]:
+        """Return the values for SQL."""
+        return {
+            "first": self.first.isoformat(),
+            "last": self.last.isoformat(),
+            "slug": self.slug,
+            "credential": self.credential,
+        }
+
+
+class SummedTool(NamedTuple):
+    """A tool with its sums. ``server`` is empty for the tools of no MCP server."""
+
+    server: str
+    tool: str
+    sums: ToolSums
+
+
+class SummedTarget(NamedTuple):
+    """A target of a tool with its sums. ``sessions`` counts a session on each of its days."""
+
+    server: str
+    tool: str
+    target: str
+    sessions: int
+    sums: ToolSums
+
+
+class ToolsReader:
+    """Reads the sums of tools by a read-only connection. Every method may raise sqlite3.Error."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Take a connection that somebody else closes."""
+        self._cursor = connection.cursor()
+        self._cursor.row_factory = None
+        self.is_ready = bool(list_columns(connection, "tools_daily"))
+
+    def list_tools(self, given: ToolFilter) -> list[SummedTool]:
+        """Return the tools of a period."""
+        rows = self._cursor.execute(_TOOLS, given.bind()).fetchall()
+        return [SummedTool(row[0], row[1], ToolSums(*row[2:])) for row in rows]
+
+    def list_targets(self, given: ToolFilter, limit: int) -> list[SummedTarget]:
+        """Return the targets whose results cost most."""
+        rows = self._cursor.execute(_TARGETS, given.bind() | {"limit": limit}).fetchall()
+        return [SummedTarget(row[0], row[1], row[2], row[3], ToolSums(*row[4:])) for row in rows]
+
+    def list_values(self, given: ToolFilter, column: str) -> Sequence[tuple[str, int]]:
+        """Return the endpoints (``slug``) or credentials of a period, each with its uses of tools."""
+        return self._cursor.execute(
+            f"select {column}, sum(uses) from tools_daily"  # noqa: S608 - one of two names
+            f" where day between :first and :last and {column} <> '' group by 1 order by 2 desc, 1"
+            " limit 50",
+            given.bind(),
+        ).fetchall()
+
+    def sum_paid(self, given: ToolFilter) -> float:
+        """Return what all calls cost, in US cents."""
+        (cents,) = self._cursor.execute(_PAID, given.bind()).fetchone()
+        return float(cents)
