@@ -22,7 +22,8 @@ from dashboard.context.areas import HEIGHT, WIDTH, draw, sample
 from dashboard.context.bar import find_colour
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
-from dashboard.sessions.opened import NO_SESSION
+from dashboard.sessions.opened import NO_SESSION, find_reader
+from dashboard.sessions.view import list_address
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.threads import read_whole_request
 from store.traces.savings import savings_calls
@@ -46,7 +47,9 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
     """Return the page of one conversation of a session. Raises sqlite3.Error and HTTPException."""
     session_id, number = page.arguments["session_id"], page.arguments["number"]
     stored = [] if connection is None else savings_calls.read_calls(connection, session_id)
-    if connection is None or not stored:
+    sessions = find_reader(connection)
+    session = None if sessions is None else sessions.find(session_id)
+    if connection is None or session is None or not stored:
         raise HTTPException(404, NO_SESSION)
     calls = [make_call(c.columns, c.items, c.previous_id, c.cache_break) for c in stored]
     chains = sorted(list_chains(calls), key=lambda chain: (-_count_tokens(chain), chain[0].id))
@@ -60,8 +63,9 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
         "session_context.html",
         visitor=page.caller,
         headers=PRIVATE,
-        session_id=session_id,
-        session=session_address(session_id),
+        session=session,
+        address=session_address(session_id),
+        sql_address=list_address(session_id),
         chains=chains[:MOST_CONVERSATIONS],
         chain_count=len(chains),
         chain=chain,
@@ -77,7 +81,7 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
         listed_every=every,
         colour=find_colour,
         place=words.describe_place,
-        address=words.make_address,
+        item_address=words.make_address,
         titles=words.TITLES,
         singular=words.ONE,
     )

@@ -16,11 +16,13 @@ from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_
 from dashboard.rendering import PRIVATE
 from dashboard.savings.documents import Savings, SavingsSession, SessionSavings
 from dashboard.savings.findings import Findings, make_findings
-from dashboard.sessions.opened import NO_SESSION
+from dashboard.sessions.opened import NO_SESSION, find_reader
+from dashboard.sessions.view import list_address
 from dashboard.trace_work import TracePages
 from runtime import clock
 from store.traces.savings.savings import Looked
 from store.traces.savings.savings_reader import SavingsReader, SessionSum
+from store.traces.sessions.session_reader import Session
 
 TOP_SESSIONS = 10
 NOTHING = Findings(
@@ -41,7 +43,7 @@ class _OfPeriod:
 class _OfSession:
     """The findings of one session; ``looked`` is None while nobody has looked for any."""
 
-    title: str | None
+    session: Session
     findings: Findings
     looked: Looked | None
 
@@ -108,8 +110,9 @@ class SavingsPages(TracePages):
                 "session_savings.html",
                 visitor=caller,
                 headers=PRIVATE,
-                session_id=session_id,
-                session=session_address(session_id),
+                session=found.session,
+                address=session_address(session_id),
+                sql_address=list_address(session_id),
                 found=found,
             )
 
@@ -154,11 +157,12 @@ def _read_period(connection: sqlite3.Connection | None, period: Period) -> _OfPe
 
 def _read_session(connection: sqlite3.Connection | None, session_id: str) -> _OfSession:
     reader = None if connection is None else SavingsReader(connection)
-    exists, title = (False, None) if reader is None else reader.find_title(session_id)
-    if reader is None or not exists:
+    sessions = find_reader(connection)
+    session = None if sessions is None else sessions.find(session_id)
+    if reader is None or session is None:
         raise HTTPException(404, NO_SESSION)
     return _OfSession(
-        title=title,
+        session=session,
         findings=make_findings(reader.list_session_groups(session_id), reader),
         looked=reader.find_looked(session_id),
     )

@@ -27,6 +27,8 @@ class Step:
     said: str | None
     agent_type: str | None
     failures: int
+    started: datetime
+    ended: datetime
     idle_ms: float
 
     @property
@@ -55,16 +57,6 @@ class Step:
         return self.turn.request_class == COMPACTION
 
     @property
-    def started(self) -> datetime:
-        """Return when the request arrived."""
-        return clock.parse_instant(self.turn.created_at)
-
-    @property
-    def ended(self) -> datetime:
-        """Return when the response ended."""
-        return self.started + timedelta(milliseconds=self.turn.duration_ms or 0)
-
-    @property
     def cents(self) -> float:
         """Return the cost in US cents, 0 where it is not known."""
         return self.turn.cost_cents or 0.0
@@ -83,6 +75,7 @@ def make_steps(turns: Sequence[Turn], deeds: Deeds, first_number: int = 1) -> li
     number, ended = first_number - 1, None
     for turn in turns:
         is_failed = turn.outcome not in NO_ERROR
+        started = clock.parse_instant(turn.created_at)
         number += 0 if is_failed else 1
         uses = tuple(deeds.uses.get(turn.id, ()))
         problems = sum(use.problem is not None for use in uses)
@@ -93,7 +86,9 @@ def make_steps(turns: Sequence[Turn], deeds: Deeds, first_number: int = 1) -> li
             said=deeds.said.get(turn.id),
             agent_type=deeds.agent_types.get(turn.id),
             failures=max(problems, failed_names.get(turn.id, 0)),
-            idle_ms=_measure_pause(ended, turn),
+            started=started,
+            ended=started + timedelta(milliseconds=turn.duration_ms or 0),
+            idle_ms=_measure_pause(ended, started),
         )
         steps.append(step)
         ended = step.ended if ended is None else max(ended, step.ended)
@@ -119,7 +114,5 @@ def _count_named_failures(turns: Sequence[Turn]) -> dict[int, int]:
     return counts
 
 
-def _measure_pause(ended: datetime | None, turn: Turn) -> float:
-    if ended is None:
-        return 0.0
-    return max((clock.parse_instant(turn.created_at) - ended).total_seconds() * 1000, 0.0)
+def _measure_pause(ended: datetime | None, started: datetime) -> float:
+    return 0.0 if ended is None else max((started - ended).total_seconds() * 1000, 0.0)

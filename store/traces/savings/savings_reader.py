@@ -136,15 +136,11 @@ class SavingsReader:
         """Return how many sessions are still to be looked at."""
         return int(self._db.execute("select count(*) from savings_due").fetchone()[0])
 
-    def find_title(self, session_id: str) -> tuple[bool, str | None]:
-        """Return whether there is such a session, and its title."""
+    def _find_title(self, session_id: str) -> str | None:
         row = self._db.execute(
             "select title from sessions where session_id = ?", (session_id,)
         ).fetchone()
-        return row is not None, None if row is None else row[0]
-
-    def _find_title(self, session_id: str) -> str | None:
-        return self.find_title(session_id)[1]
+        return None if row is None else row[0]
 
     def _list(self, sql: str, *values: str) -> list[Group]:
         return [

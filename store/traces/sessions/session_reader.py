@@ -221,18 +221,22 @@ class SessionReader:
             f" where {_OF_SESSION} order by created_at desc, u.id desc limit :limit",
             unnamed_sessions.bind(session_id) | {"limit": limit},
         ).fetchall()[::-1]
-        ids = [row["id"] for row in rows]
+        # To find a value of a Row by its name takes the longer the more columns are before it.
+        names = tuple(rows[0].keys()) if rows else ()
+        calls = [dict(zip(names, row, strict=True)) for row in rows]
+        ids = [call["id"] for call in calls]
         cents = self._read_cents(ids)
         breaks = {each.usage_id: each.found for each in self.list_breaks(session_id)}
+        added = _count_new_messages(calls)
         return [
             Turn(
-                **_scalars(row),
-                tokens=TokenCounts.from_row(row),
-                new_messages=added,
-                cents=cents.get(row["id"], {}),
-                cache_break=breaks.get(row["id"]),
+                tokens=TokenCounts(**{name: call.pop(name) for name in NAMES}),
+                **call,
+                new_messages=new_messages,
+                cents=cents.get(call["id"], {}),
+                cache_break=breaks.get(call["id"]),
             )
-            for row, added in zip(rows, _count_new_messages(rows), strict=True)
+            for call, new_messages in zip(calls, added, strict=True)
         ]
 
     def read_deeds(self, turns: Sequence[Turn]) -> Deeds:
@@ -273,7 +277,7 @@ def _scalars(row: sqlite3.Row) -> dict[str, Any]:
     return {name: row[name] for name in row.keys() if name not in NAMES}  # noqa: SIM118 - a Row has no names in it
 
 
-def _count_new_messages(rows: Sequence[sqlite3.Row]) -> list[int | None]:
+def _count_new_messages(rows: Sequence[Mapping[str, Any]]) -> list[int | None]:
     last: dict[tuple[str | None, str | None], int] = {}
     by_id: dict[int | None, int] = {}
     counts: list[int | None] = []
