@@ -23,6 +23,7 @@ from dashboard.annotations.pages import AnnotationPages
 from dashboard.budgets.deliveries import BudgetDeliveries
 from dashboard.budgets.webhook_client import WebhookClient
 from dashboard.calls.call_pages import CallTabPages
+from dashboard.calls.list_pages import CallListPages
 from dashboard.context.pages import ContextPages
 from dashboard.export.pages import SharePages
 from dashboard.help.pages import HelpPages
@@ -74,6 +75,7 @@ class CallPages:
         self._limits = LimitPages(settings, visitors, connections)
         self._live = LivePages(settings, visitors, connections)
         self._models = ModelPages(settings, visitors, connections, prices)
+        self._call_list = CallListPages(settings, visitors, connections, self._live.spool)
         self._savings = SavingsPages(settings, visitors, connections)
         self._tools = ToolPages(settings, visitors, connections)
         self._share = SharePages(settings, visitors, connections, forwarding)
@@ -104,6 +106,7 @@ class CallPages:
             *self._search.routes(),
             *self._added,
             *self._sessions.routes(),
+            *self._call_list.routes(),
             *self._call_tabs.routes(),
             *self._traces.routes(),
             Route("/favicon.ico", _serve_icon),

@@ -28,7 +28,8 @@ class Deed:
     """The parts of a line. ``verb`` is a tool, an MCP server, or one of the words above.
 
     ``folder`` stands before ``object`` and ends in a slash, empty where the object is no file. ``more`` names
-    the other tools. ``plus`` and ``minus`` are sums, None where nothing is known. ``says`` is to be quoted.
+    the other tools. ``plus`` and ``minus`` are sums of its uses, None
+    where nothing is known. ``says`` is to be quoted.
     ``problem`` is why a tool failed, or why the response ended early; ``is_failed`` is for the former."""
 
     verb: str
@@ -72,8 +73,8 @@ def describe_deed(
         folder=folder,
         object=names,
         more=_name_others(use for use in uses if name_verb(use) != verb),
-        plus=_sum(use.plus for use in uses),
-        minus=_sum(use.minus for use in uses),
+        plus=_sum(use.plus for use in alike),
+        minus=_sum(use.minus for use in alike),
         problem=early if main.problem is None else main.problem,
         is_failed=main.problem is not None,
         says=said or "",

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from dashboard import rendering
 from dashboard.addresses import CALL_ID, ENTRY_ID
 from dashboard.call.lookup import find_id
 from dashboard.call_route import CallRoute
@@ -48,14 +47,9 @@ class CallTabPages(TracePages):
 
     def routes(self) -> list[BaseRoute]:
         return [
-            CallRoute("/calls", self.list_page),
             CallRoute("/calls/{name}", self.call_page),
             CallRoute("/calls/{name}/{tab}", self.call_page),
         ]
-
-    async def list_page(self, request: Request) -> Response:
-        """Lead to the table of calls."""
-        return rendering.redirect("/traces/usage")
 
     async def call_page(self, request: Request) -> Response:
         name, tab = request.path_params["name"], request.path_params.get("tab", _FIRST_TAB)

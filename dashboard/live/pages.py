@@ -71,8 +71,8 @@ class LivePages(TracePages):
         self, settings: Settings, visitors: Visitors, connections: KeptConnections
     ) -> None:
         super().__init__(settings, visitors, connections)
-        self._spool = SpoolWatch(settings.proxy_spool_path, settings.spool_path)
-        self.feeds = Feeds(settings.data_dir, self._spool, connections)
+        self.spool = SpoolWatch(settings.proxy_spool_path, settings.spool_path)
+        self.feeds = Feeds(settings.data_dir, self.spool, connections)
         self.streams = Streams()
         self._growing = GrowingCalls()
 
@@ -140,7 +140,7 @@ class LivePages(TracePages):
         return self.streams.respond(request, caller, events)
 
     async def _grow(self, caller: Caller, entry_id: str, check: Check) -> Events:
-        file = await run_in_threadpool(self._spool.find, caller.organization_id, entry_id)
+        file = await run_in_threadpool(self.spool.find, caller.organization_id, entry_id)
         if file is not None:
             with suppress(OSError, SpoolError), self._growing.open(file) as call:  # it has ended
                 async for event in self._read_on(call, check):
@@ -176,7 +176,7 @@ class LivePages(TracePages):
         for _ in range(round(STORED_WITHIN_S / GROWTH_EVERY_S)):
             # Looked at first: what leaves the spool is stored already.
             is_waiting = await run_in_threadpool(
-                self._spool.is_waiting, caller.organization_id, entry_id
+                self.spool.is_waiting, caller.organization_id, entry_id
             )
             usage_id = await self._find_stored(caller, entry_id)
             if usage_id is not None:
@@ -198,14 +198,14 @@ class LivePages(TracePages):
         return rendering.redirect(address)
 
     def _open(self, caller: Caller, entry_id: str) -> tuple[InFlight, GrowingResponse] | None:
-        file = self._spool.find(caller.organization_id, entry_id)
+        file = self.spool.find(caller.organization_id, entry_id)
         if file is None:
             return None
         response = GrowingResponse()
         try:
             with InFlightFile(file) as opened:
                 read_more(opened, response)
-            call = self._spool.describe(file)
+            call = self.spool.describe(file)
         except (OSError, SpoolError):  # it has ended
             return None
         return None if call is None else (call, response)

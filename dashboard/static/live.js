@@ -3,7 +3,7 @@
 //
 //   <div id="live" data-session="…" data-flights="1" data-noun="call">   what to follow; all but the id may lack
 //   [data-live-list="newest"] or ="oldest"   a list: its rows are told apart by data-key, or their id
-//   [data-live-part]                         what is replaced as a whole, such as figures
+//   [data-live-part]                         what is replaced as a whole, such as figures; ="flights": the calls in flight
 //   [data-live-tree]                         a list whose rows may hold lists (in <details> or not): each row has a data-key,
 //                                            new ones go where they belong, and what is open stays open
 //   data-reload with the id                  the page is another one as soon as there is a call
@@ -235,6 +235,11 @@
     }
   };
   const showFlights = ({ count, html }) => {
+    const rowsOfPage = document.querySelector("[data-live-part=flights]"); // the page shows them in its own way
+    if (rowsOfPage) {
+      if (count || rowsOfPage.children.length) refresh();
+      return;
+    }
     const page = new DOMParser().parseFromString(`<ul>${html}</ul>`, "text/html");
     keepPlace(() => {
       const rows = [...page.querySelectorAll("li")].map((row) => {

@@ -73,6 +73,9 @@ def address(site: Site) -> str:
     return f"/calls/{site.find_newest_call()}"
 
 
+UNFOLD = "document.querySelector('.folded[data-part*=\"/%s\"] > summary').click()"
+
+
 def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader, address):
     reader.open(address)
     assert "New in this call" in reader.text
@@ -81,10 +84,10 @@ def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader, address)
     new = reader.run("return document.querySelector('#new').parentElement.innerText")
     for words in ("Mend the meter.", "Be kind.", "The rate is wrong.", "toolu_edit"):
         assert words not in new
-    reader.click("1 earlier message", "menu")
+    reader.run(UNFOLD % "messages")
     earlier = "return document.querySelector('.messages').innerText"
     reader.wait_for(lambda: "Mend the meter." in reader.run(earlier), "the message")
-    reader.click("System prompt, settings", "menu")
+    reader.run(UNFOLD % "front")
     reader.see("Be kind.")
     reader.run("document.querySelector('.thinking summary').click()")
     reader.see("The rate is wrong.")
@@ -122,7 +125,7 @@ def test_a_part_that_could_not_be_loaded_is_loaded_when_it_is_unfolded_again(rea
         "const real = window.fetch;"
         " window.fetch = () => { window.fetch = real; return Promise.reject(new Error('busy')); }"
     )
-    reader.click("System prompt, settings", "menu")
+    reader.run(UNFOLD % "front")
     reader.see("It could not be loaded.")
     unfold(reader)
     reader.see("Be kind.")

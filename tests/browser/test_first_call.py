@@ -55,11 +55,13 @@ def read_calls(visitor: Visitor) -> None:
     visitor.see(SLUG)
     with visitor.page_change():
         visitor.run("return document.querySelector('table.calls td a')").click()
-    assert visitor.heading.startswith("A long story.")
+    assert visitor.heading.startswith("look_up_route")
     visitor.see(MODEL)
+    page = visitor.path
+    visitor.open(f"{page}/cost")
     visitor.see("List price")
     visitor.see("Price list:")
-    assert visitor.run(BILL) == [
+    assert [line.strip() for line in visitor.run(BILL)] == [
         "Uncached input",
         "Cache reads",
         "Cache writes, 5 minutes",
@@ -68,18 +70,19 @@ def read_calls(visitor: Visitor) -> None:
     ]
     visitor.see(f"${Counts().cost_cents / 100:.4f}")
 
+    visitor.open(page)
     visitor.see(LONG[:120].strip())
     assert "You drive a cab." not in visitor.text, "it is folded"
-    visitor.click("System prompt, settings", "menu")
+    visitor.run("document.querySelector('.folded > summary').click()")
     visitor.see("You drive a cab.")
     visitor.see("Let me look.")
     visitor.see("look_up_route")
 
-    visitor.follow("← Previous call", "link")
+    visitor.follow("← Turn 1", "link")
     visitor.see(QUESTION)
-    visitor.follow("Next call →", "link")
-    assert "← Previous call" in visitor.names("link")
-    assert "Next call →" not in visitor.names("link")
+    visitor.follow("Turn 2 →", "link")
+    assert "← Turn 1" in visitor.names("link")
+    assert "Turn 3 →" not in visitor.names("link")
 
 
 def test_calls_through_a_new_endpoint_are_read_until_it_is_deleted(browser, new_browser, site):

@@ -171,7 +171,8 @@ def _see_break(walk: Walk) -> None:
 def _see_changes(walk: Walk) -> None:
     walk.open_costliest_session()
     walk.follow_first(f".line[data-call='{walk.example.ids['edited']}'] a.open")
-    walk.follow("Compare with the previous call")
+    walk.visitor.run("document.querySelector('.actions details').open = true")
+    walk.follow_first(".actions .drop a[href*=compare]")
     changed = walk.visitor.run(
         "return [...document.querySelectorAll('del, ins')].map((each) => each.textContent)"
     )
@@ -264,7 +265,8 @@ def _see_savings(walk: Walk) -> None:
 @answers("Send this again with a change")
 def _see_replay(walk: Walk) -> None:
     walk.follow_first("[data-live-list=newest] tr a")
-    walk.follow("Change and send")
+    walk.follow("Raw & send again")
+    walk.follow("Change it and send")
     assert "Model" in walk.visitor.labels()
 
 

@@ -33,8 +33,8 @@ def test_a_changed_call_streams_beside_the_old_one(
     gate = Gate()
     first, *rest = message_events([EVIL, " Thirteen euros."])
     site.upstream.enqueue(sse([first, *rest[:2], gate, *rest[2:]]))
-    signed_in.open(f"/calls/{call_id}")
-    signed_in.follow("Change and send")
+    signed_in.open(f"/calls/{call_id}/raw")
+    signed_in.follow("Change it and send")
     assert signed_in.faults() == []
     signed_in.run("history.replaceState(history.state, '')")
     signed_in.run(

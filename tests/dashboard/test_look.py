@@ -118,8 +118,9 @@ def assert_whole(page):
     ("path", "status", "here"),
     [
         ("/", 200, {"/": "page"}),
-        ("/traces/usage", 200, {"/traces/usage": "page"}),
-        ("/calls/1", 200, {"/traces/usage": "true"}),
+        ("/calls", 200, {"/calls": "page"}),
+        ("/calls/1", 200, {"/calls": "true"}),
+        ("/traces/usage", 200, {"/traces": "true"}),
         ("/traces", 200, {"/traces": "page"}),
         ("/traces/usage_hourly", 200, {"/traces": "true"}),
         ("/traces/nowhere", 404, {"/traces": "true"}),
@@ -136,7 +137,7 @@ async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
     assert [each.attributes["href"] for each in links] == [
         "/",
         "/sessions",
-        "/traces/usage",
+        "/calls",
         "/savings",
         "/traces",
         "/settings",

@@ -1,0 +1,199 @@
+"""The lines of a list of calls: what each did or why it failed, its figures, and groups of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from dashboard.addresses import session_address
+from dashboard.moments import describe_moment
+from dashboard.what_was_done import Deed, describe_deed, find_root
+from metering.formats import (
+    UNKNOWN,
+    format_cache_share,
+    format_call_cost,
+    format_duration,
+    format_short_tokens,
+)
+from metering.refusals import STOP_REASON as REFUSAL
+from metering.token_counts import TokenCounts
+from runtime import clock
+from store.traces.calls.listed_calls import ListedSession, Row
+from store.traces.calls.tool_uses import StoredUse
+from store.traces.sums.rollup import NO_ERROR
+
+_FIRST_ERROR = 400  # of the status codes
+_LEFT = "client_disconnected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A call in a list. ``failure`` says why it failed, ``asked`` what was asked: for calls that failed,
+    and where nothing else tells a call from its neighbour. ``cut`` says that its response was cut."""
+
+    id: int
+    created_at: str
+    moment: str
+    session: str | None
+    agent: str | None
+    slug: str
+    credential: str | None
+    deed: Deed | None
+    failure: str
+    cut: str
+    asked: str
+    title: str
+    model: str
+    prompt: str
+    cached: str
+    output: str
+    cost: str
+    duration: str
+    first_byte: str
+    stop_reason: str
+    request_id: str
+    tags: str
+
+    @property
+    def words(self) -> tuple[object, ...]:
+        """Return what the line says the call did."""
+        return self.deed, self.failure, self.cut, self.asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Calls of a session or of one of its agents, or some without a session.
+
+    ``calls`` and ``cents`` are those of the whole session, None for the others."""
+
+    title: str
+    address: str
+    is_agent: bool
+    slug: str
+    credential: str | None
+    calls: int | None
+    cents: float | None
+    lines: tuple[Line, ...]
+
+
+def make_lines(
+    rows: Sequence[Row], uses: Mapping[int, Sequence[StoredUse]], at: datetime
+) -> list[Line]:
+    """Return the lines of rows, read at an instant. Paths are named from the root of their session on."""
+    roots = _find_roots(rows, uses)
+    return _tell_apart(
+        [_make_line(row, uses.get(row["id"], ()), roots[row["session"]], at) for row in rows]
+    )
+
+
+def group_lines(lines: Iterable[Line], sessions: Mapping[str, ListedSession]) -> list[Group]:
+    """Return lines by session and agent, those without a session by credential and endpoint.
+
+    Groups are in the order of the newest call of each."""
+    found: dict[tuple[str | None, str | None, str], list[Line]] = {}
+    for line in lines:
+        apart = (line.agent, "") if line.session else (line.credential, line.slug)
+        found.setdefault((line.session, *apart), []).append(line)
+    return [_make_group(each, sessions) for each in found.values()]
+
+
+def describe_failure(row: Row) -> str:
+    """Return why a call failed, with the number of its retry; empty for one that did not."""
+    if row["outcome"] in NO_ERROR:
+        return ""
+    kind = row["error_type"] or row["outcome"].replace("_", " ")
+    status = row["status_code"]
+    words = f"{status} {kind}" if status is not None and status >= _FIRST_ERROR else kind
+    return f"{words}, retry {row['retry_count']}" if row["retry_count"] else words
+
+
+def _find_roots(
+    rows: Sequence[Row], uses: Mapping[int, Sequence[StoredUse]]
+) -> dict[str | None, str]:
+    targets: dict[str | None, list[str | None]] = {row["session"]: [] for row in rows}
+    for row in rows:
+        targets[row["session"]] += [use.target for use in uses.get(row["id"], ())]
+    return {session: find_root(found) for session, found in targets.items()}
+
+
+def _make_line(row: Row, uses: Sequence[StoredUse], root: str, at: datetime) -> Line:
+    tokens = TokenCounts.from_row(row)
+    failure = describe_failure(row)
+    deed = describe_deed(uses, row["said_text"], stop_reason=row["stop_reason"], root=root)
+    cached = format_cache_share(tokens)
+    return Line(
+        id=row["id"],
+        created_at=row["created_at"],
+        moment=describe_time(clock.parse_instant(row["created_at"]), at),
+        session=row["session"],
+        agent=row["agent_id"],
+        slug=row["slug"],
+        credential=row["credential_hmac"],
+        deed=None if failure and not uses else deed,
+        failure=failure,
+        cut=_describe_cut(row),
+        asked=row["title_text"] or "" if failure or deed is None else "",
+        title=row["title_text"] or "",
+        model=shorten_model(row["model"] or row["request_model"] or UNKNOWN),
+        prompt=format_short_tokens(tokens.prompt),
+        cached="" if cached == UNKNOWN else cached,
+        output=format_short_tokens(tokens.output_tokens),
+        cost="$0" if row["cost_cents"] == 0 else format_call_cost(row["cost_cents"]),
+        duration=format_duration(row["duration_ms"]),
+        first_byte=format_duration(row["ttfb_ms"]),
+        stop_reason=row["stop_reason"] or UNKNOWN,
+        request_id=row["upstream_request_id"] or UNKNOWN,
+        tags=row["tags"] or "",
+    )
+
+
+def describe_time(instant: datetime, at: datetime) -> str:
+    """Return the time of a call: ``14:02:10`` today, ``Thu 19 14:02`` this week, else with the date."""
+    here = instant.astimezone(UTC)
+    if here.date() == at.astimezone(UTC).date():
+        return f"{here:%H:%M:%S}"
+    return f"{describe_moment(instant, at, UTC)} {here:%H:%M}"
+
+
+def shorten_model(name: str) -> str:
+    """Return the name of a model without what all of its family share, and without its day."""
+    parts = name.removeprefix("claude-").split("-")
+    return "-".join(part for part in parts if not (len(part) == 8 and part.isdigit()))
+
+
+def _describe_cut(row: Row) -> str:
+    if row["stop_reason"] == REFUSAL and not row["said_text"]:
+        return "refused"
+    if row["outcome"] != _LEFT:
+        return ""
+    estimated = ", output estimated" if row["usage_source"] == "estimated" else ""
+    return f"cut by the client{estimated}"
+
+
+def _tell_apart(lines: list[Line]) -> list[Line]:
+    """Return the lines, with what was asked where two in a row would say the same."""
+    alike = {
+        place for place, (one, other) in enumerate(pairwise(lines)) if one.words == other.words
+    }
+    return [
+        replace(line, asked=line.title) if {place, place - 1} & alike else line
+        for place, line in enumerate(lines)
+    ]
+
+
+def _make_group(lines: Sequence[Line], sessions: Mapping[str, ListedSession]) -> Group:
+    first = lines[0]
+    session, agent = first.session, first.agent
+    is_agent = session is not None and agent is not None
+    whole = None if is_agent else sessions.get(session or "")
+    title = (whole.title if whole else None) or session or "No session"
+    return Group(
+        title=(lines[-1].title or f"Subagent {agent}") if is_agent else title,
+        address=session_address(session) if session else "",
+        is_agent=is_agent,
+        slug=first.slug,
+        credential=first.credential,
+        calls=whole.calls if whole else None,
+        cents=whole.cost_cents if whole else None,
+        lines=tuple(lines),
+    )

@@ -1,0 +1,226 @@
+"""``/calls``: the list of calls, one line each, by session or in one list."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+
+from dashboard import rendering
+from dashboard.call_route import CallRoute
+from dashboard.calls.choice import (
+    ALL,
+    COLUMNS,
+    COOKIE,
+    DEFAULT_COLUMNS,
+    PATH,
+    PERIODS,
+    Choice,
+    parse_choice,
+)
+from dashboard.calls.lines import Group, Line, group_lines, make_lines
+from dashboard.kept_connections import KeptConnections
+from dashboard.live.in_flight import SpoolWatch
+from dashboard.nothing_recorded import NothingRecorded
+from dashboard.overview.periods import SPAN_TITLES
+from dashboard.rendering import PRIVATE
+from dashboard.trace_work import TracePages
+from dashboard.visitors import Visitors
+from runtime import clock
+from runtime.settings import Settings
+from store.database import list_columns
+from store.traces.calls.listed_calls import Chosen, ListedCalls, list_calls, read_sessions
+from store.traces.calls.tool_uses import read_uses_of
+from store.traces.sums.call_counts import CallCounts, count_breaks, count_calls
+from store.traces.sums.overview_query import Query
+
+PAGE_LIMIT = 100
+_MENU = {"model": "Model", "endpoint": "Endpoint", "credential": "Credential", "client": "Client"}
+_MAX_VALUES = 6  # of a column in the menu of filters
+_COST = "0.10"  # dollars, of a call that is worth a look
+_YEAR_S = 365 * 24 * 3_600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A link to a list, with its number of calls where sums have it."""
+
+    words: str
+    address: str
+    count: int | None = None
+    is_here: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A page of the list. ``counts`` are those of all that is chosen, None where that would take reading
+    all calls; ``failed`` is how many failed where these alone are chosen; ``older`` is the address of the
+    next page."""
+
+    lines: Sequence[Line]
+    groups: Sequence[Group]
+    counts: CallCounts | None
+    failed: int | None
+    presets: Sequence[Link]
+    menu: Sequence[tuple[str, Sequence[Link]]]
+    older: str | None
+
+
+class CallListPages(TracePages):
+    """The list of calls of the caller's organisation."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        visitors: Visitors,
+        connections: KeptConnections,
+        spool: SpoolWatch,
+    ) -> None:
+        super().__init__(settings, visitors, connections)
+        self._spool = spool
+        self._nothing_recorded = NothingRecorded(settings, visitors)
+
+    def routes(self) -> list[BaseRoute]:
+        return [CallRoute(PATH, self.list_page)]
+
+    async def list_page(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        if self._nothing_recorded.applies_to(caller):
+            return await self._nothing_recorded.render(request, caller, "Calls", "calls")
+        now = clock.now()
+        choice = parse_choice(request.query_params, request.cookies.get(COOKIE, ""), now)
+        listed = await self._work.run(caller, lambda db: read_list(db, choice, now))
+        is_first = choice.before is None
+        flights = await self._spool.read(caller.organization_id) if is_first else None
+        response = rendering.render(
+            "calls.html",
+            visitor=caller,
+            headers=PRIVATE,
+            choice=choice,
+            listed=listed,
+            flights=flights.calls if flights and not choice.filters.values else (),
+            periods=list_periods(choice, now),
+            columns=COLUMNS,
+            is_first=is_first,
+        )
+        if "col" in request.query_params:
+            value = ".".join(choice.columns)
+            is_usual = choice.columns == DEFAULT_COLUMNS
+            response.set_cookie(
+                COOKIE, value, 0 if is_usual else _YEAR_S, path=PATH, httponly=True, samesite="lax"
+            )
+        return response
+
+
+def list_periods(choice: Choice, now: datetime) -> list[Link]:
+    """Return the days that may be chosen."""
+    return [
+        Link(
+            words=SPAN_TITLES.get(period, "All days"),
+            address=choice.in_period(period, now),
+            is_here=period == choice.period,
+        )
+        for period in PERIODS
+    ]
+
+
+def read_list(db: sqlite3.Connection | None, choice: Choice, now: datetime) -> Listed:
+    """Return a page of the list. Raises sqlite3.Error."""
+    if db is None or not list_columns(db, "usage"):
+        return Listed(
+            lines=(), groups=(), counts=None, failed=None, presets=(), menu=(), older=None
+        )
+    condition = choice.condition
+    found = list_calls(db, Chosen(*condition), choice.before, PAGE_LIMIT)
+    uses = read_uses_of(db, [row["id"] for row in found.rows])
+    lines = make_lines(found.rows, uses, now)
+    counts, failed, breaks = _count(db, choice)
+    return Listed(
+        lines=lines,
+        groups=_group(db, lines) if choice.by_session else (),
+        counts=None if choice.only_failed else counts,
+        failed=failed if choice.only_failed else None,
+        presets=_list_presets(choice, failed, breaks),
+        menu=_list_menu(db, choice),
+        older=_find_older(choice, found),
+    )
+
+
+def _find_older(choice: Choice, found: ListedCalls) -> str | None:
+    """Return the address of the page with older calls, None where the days of the list are over."""
+    if found.behind is None:
+        return None
+    period = choice.filters.period
+    first = "" if period is None else period.elapsed.start.isoformat()[:10]
+    return choice.behind(found.behind) if found.behind[0] >= first else None
+
+
+def _group(db: sqlite3.Connection, lines: Sequence[Line]) -> list[Group]:
+    names = list(dict.fromkeys(line.session for line in lines if line.session))
+    return group_lines(lines, read_sessions(db, names))
+
+
+def _query(choice: Choice, filters: dict[str, str], by: str | None = None) -> Query | None:
+    period = choice.filters.period
+    if period is None:
+        return None
+    interval = period.elapsed
+    return Query(start=interval.start, end=interval.end, filters=filters, by=by)
+
+
+def _count(
+    db: sqlite3.Connection, choice: Choice
+) -> tuple[CallCounts | None, int | None, int | None]:
+    """Return the counts of all that is chosen, and of what failed and broke the cache in these days."""
+    filters = choice.summed_filters()
+    query = _query(choice, filters or {})
+    if query is None or not list_columns(db, "usage_daily"):
+        return None, None, None
+    counts = count_calls(db, query).get("", CallCounts())
+    if filters is None:
+        return None, None, None
+    breaks = None if filters else count_breaks(db, query.start.isoformat()[:10])
+    return counts, counts.failed, breaks
+
+
+def _list_presets(choice: Choice, failed: int | None, breaks: int | None) -> list[Link]:
+    """Return the filters that are used most, without those that are chosen or would find nothing."""
+    presets = (
+        ("failed", "1", "Failed", failed),
+        ("tool_failed", "1", "A tool failed", None),
+        ("cache_break", "1", "Broke the cache", breaks),
+        ("cost", _COST, f"${_COST} or more", None),
+    )
+    return [
+        Link(
+            words=words, address=choice.with_filters(choice.filters.only(name, value)), count=count
+        )
+        for name, value, words, count in presets
+        if name not in choice.filters.values and count != 0
+    ]
+
+
+def _list_menu(db: sqlite3.Connection, choice: Choice) -> list[tuple[str, Sequence[Link]]]:
+    """Return the values to filter by, each column with those that most calls have."""
+    if choice.period == ALL or not list_columns(db, "usage_daily"):
+        return []
+    menu: list[tuple[str, Sequence[Link]]] = []
+    for name, title in _MENU.items():
+        query = _query(choice, {}, name)
+        if query is None or name in choice.filters.values:
+            continue
+        links = [
+            Link(
+                words=value[:8] if name == "credential" else value,
+                address=choice.with_filters(choice.filters.only(name, value)),
+                count=counts.calls,
+            )
+            for value, counts in list(count_calls(db, query).items())[:_MAX_VALUES]
+            if value
+        ]
+        if len(links) > 1:
+            menu.append((title, links))
+    return menu

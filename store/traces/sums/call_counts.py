@@ -1,0 +1,47 @@
+"""The numbers of calls of a period by one column, from the sums alone."""
+
+import sqlite3
+from typing import NamedTuple
+
+from store.traces.sums.overview_query import COLUMNS, Query, divide, write_filters
+
+
+class CallCounts(NamedTuple):
+    """Calls, those among them that failed, and their cost in US cents."""
+
+    calls: int = 0
+    failed: int = 0
+    cost_cents: float = 0.0
+
+
+def count_calls(db: sqlite3.Connection, query: Query) -> dict[str, CallCounts]:
+    """Return the counts by the values of a column, most calls first; of all in one without a group.
+
+    Filters and group are those that sums have (``COLUMNS``). Raises sqlite3.Error."""
+    group = "''" if query.by is None else COLUMNS[query.by]
+    where, values = write_filters(query.filters, COLUMNS)
+    found: dict[str, CallCounts] = {}
+    for is_daily, start, end in divide(query):
+        table, time = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
+        rows = db.execute(
+            f"select {group}, sum(entries), sum(errors), total(cost_cents) from {table}"  # noqa: S608 - our own text
+            f" where {time} >= ? and {time} < ?{where} group by 1",
+            (start, end, *values),
+        )
+        for name, calls, failed, cents in rows:
+            known = found.get(name, CallCounts())
+            found[name] = CallCounts(
+                known.calls + calls, known.failed + failed, known.cost_cents + cents
+            )
+    ordered = sorted(found.items(), key=lambda each: (-each[1].calls, each[0]))
+    return {name: counts for name, counts in ordered if counts.calls}
+
+
+def count_breaks(db: sqlite3.Connection, since: str) -> int:
+    """Return how many calls from an instant on broke the prompt cache. Raises sqlite3.Error."""
+    row = db.execute(
+        "select count(*) from cache_breaks where usage_id >="
+        " (select id from usage where created_at >= ? order by created_at limit 1)",
+        (since,),
+    ).fetchone()
+    return int(row[0])

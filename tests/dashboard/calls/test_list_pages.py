@@ -1,0 +1,150 @@
+"""The list of calls as the web process serves it."""
+
+import re
+
+import pytest
+
+from dashboard.calls.list_pages import PAGE_LIMIT
+from runtime import clock
+from store.traces.calls import listed_calls
+from tests.dashboard.pages import Page, words_of
+
+FAILED = {
+    "outcome": "upstream_error",
+    "status_code": 529,
+    "error_type": "overloaded_error",
+    "title_text": "Ticket 31",
+    "cost_cents": 0,
+    "cost_items": (),
+}
+
+
+def record(person, *entries, **fields):
+    """Record calls that arrive now."""
+    for entry in entries:
+        person.record({"created_at": clock.format_ms(clock.now()), **entry}, **fields)
+
+
+def ids_of(text):
+    return [
+        int(e.attributes["data-key"]) for e in Page(text).find("tr") if "data-key" in e.attributes
+    ]
+
+
+def main_of(text):
+    return words_of(text.partition("<main")[2])
+
+
+def test_calls_are_listed_newest_first_with_their_sums(ann):
+    record(ann, {"said_text": "One."}, FAILED, {"said_text": "<b>Three.</b>"})
+    page = ann.get("/calls").text
+    assert ids_of(page) == [3, 2, 1]
+    seen = main_of(page)
+    assert "Calls 3 in 7 days · $0.03 · 1 failed" in seen
+    assert "Answer “<b>Three.</b>”" in seen
+    assert "✕ 529 overloaded_error Ticket 31" in seen
+    assert 'href="/calls/3"' in page
+
+
+def test_filters_are_chips_that_can_be_taken_away(ann):
+    record(ann, {"model": "claude-a"}, {"model": "claude-b"}, FAILED | {"model": "claude-b"})
+    page = ann.get("/calls?model=claude-b").text
+    assert ids_of(page) == [3, 2]
+    assert "Calls 2 in 7 days" in main_of(page)
+    (removed,) = [a.attributes["href"] for a in Page(page).find("a", "x")]
+    assert ids_of(ann.get(removed).text) == [3, 2, 1]
+    page = ann.get("/calls?failed=1").text
+    assert ids_of(page) == [3]
+    assert "Calls 1 failed in 7 days" in main_of(page)
+
+
+def test_query_is_shown_and_can_be_edited(ann):
+    record(ann, {}, FAILED)
+    page = Page(ann.get("/calls?failed=1&period=today").text)
+    (line,) = page.find("p", "sql-line")
+    assert "select * from usage where created_at >= '" in line.text
+    (link,) = [a for a in page.find("a") if a.text == "Edit as SQL"]
+    assert "529" in ann.get(link.attributes["href"]).text
+
+
+def test_calls_by_session_are_in_groups(ann):
+    record(ann, {"title_text": "Mend it"}, {}, session_id="s 1")
+    record(ann, {}, session_id=None)
+    page = Page(ann.get("/calls?by=session").text)
+    assert [tr.text.split(" ")[0] for tr in page.find("tr", "group")] == ["No", "Mend"]
+    assert page.find("tr", "group")[1].text.endswith("default · 2 calls$0.03")
+
+
+def test_older_calls_are_on_the_next_page(ann):
+    at = clock.format_ms(clock.now())
+    ann.record(*[{"created_at": at}] * (PAGE_LIMIT + 3))
+    first = ann.get("/calls").text
+    (older,) = [a.attributes["href"] for a in Page(first).find("a") if a.text == "Older calls"]
+    second = ann.get(older).text
+    assert ids_of(first) + ids_of(second) == list(range(PAGE_LIMIT + 3, 0, -1))
+    assert "Older calls" not in second
+    assert "Newest calls" in second
+
+
+def test_page_of_few_that_fit_ends_after_some_calls_and_goes_on(ann, monkeypatch):
+    monkeypatch.setattr(listed_calls, "SEARCHED", 3)
+    record(ann, FAILED, *[{}] * 7)
+    address, found = "/calls?failed=1", []
+    for _ in range(4):
+        page = ann.get(address).text
+        found += ids_of(page)
+        links = [a for a in Page(page).find("a") if a.text in ("Older calls", "look on")]
+        if not links:
+            break
+        address = links[0].attributes["href"]
+    assert found == [1]
+
+
+def test_days_are_chosen_and_old_calls_have_theirs(ann):
+    ann.record(created_at="2020-01-02T03:04:05.000Z", said_text="Long ago.")
+    record(ann, {"said_text": "Now."})
+    assert ids_of(ann.get("/calls").text) == [2]
+    for period in ("all", "2020-01-01..2020-01-31"):
+        assert 1 in ids_of(ann.get(f"/calls?period={period}").text)
+    assert ids_of(ann.get("/calls?until=2021-01-01").text) == [1]
+
+
+def test_columns_are_in_the_address_and_are_remembered(ann):
+    record(ann, {"upstream_request_id": "req_7"})
+    page = ann.get("/calls?col=cost&col=request_id")
+    assert "req_7" in page.text
+    heads = [th.text for th in Page(page.text).find("th")]
+    assert heads == ["Time (UTC) ↓", "What is new", "Request id", "Cost"] or heads == [
+        "Time (UTC) ↓",
+        "What is new",
+        "Cost",
+        "Request id",
+    ]
+    (cookie,) = re.findall(r"calls_columns=([^;]+)", page.headers["set-cookie"])
+    assert cookie == "cost.request_id"
+
+
+@pytest.mark.parametrize(
+    "query", ["period=yesterday", "cursor=x", "status=x", "cost=much", "model=" + "m" * 600]
+)
+def test_arguments_that_cannot_be_are_refused(ann, query):
+    record(ann, {})
+    assert ann.get(f"/calls?{query}").status_code == 400
+
+
+def test_nothing_that_fits_says_which_filter_to_drop(ann):
+    record(ann, {})
+    seen = main_of(ann.get("/calls?model=none").text)
+    assert "No call fits these filters" in seen
+    assert "Without “Model none”" in seen
+
+
+def test_calls_of_others_are_not_listed(ann, cid):
+    record(ann, {"said_text": "ours"})
+    record(cid, {"said_text": "theirs"}, {"said_text": "theirs"})
+    assert ids_of(ann.get("/calls").text) == [1]
+    assert "theirs" not in ann.get("/calls?period=all").text
+
+
+def test_before_the_first_call_the_page_says_how_to_connect(ann):
+    assert "Nothing has been recorded yet" in ann.get("/calls").text
