@@ -19,6 +19,7 @@ from store.control.budget_management import BudgetStatus
 
 MAX_BUDGETS = 3  # the others are in the settings
 _UP, _DOWN, _SAME = "up", "down", "0 %"
+_MANY_TIMES = 10  # from here on per cent say nothing
 _DAY = timedelta(days=1)
 _WINDOW_NAMES = {"5h": "5 hours", "7d": "Week", "overage": "Extra"}
 
@@ -87,6 +88,9 @@ def _compare(strip: Strip, now: datetime) -> Sequence[Phrase]:
     if not change:
         return [Phrase(f"nothing {day} by {now:%H:%M}")]
     kind = _UP if strip.today.cost_cents > before else _DOWN
+    times = strip.today.cost_cents / before
+    if times >= _MANY_TIMES:
+        return [Phrase(f"{times:,.0f} times", kind), Phrase(f"as much as {day} by {now:%H:%M}")]
     return [Phrase(change, "" if change == _SAME else kind), Phrase(f"on {day} by {now:%H:%M}")]
 
 

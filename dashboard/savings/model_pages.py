@@ -2,19 +2,24 @@
 
 import sqlite3
 from collections.abc import Callable
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from dashboard import json_pages
+from dashboard import json_pages, rendering
+from dashboard.addresses import session_address
 from dashboard.call_route import CallRoute
+from dashboard.home.names import name_filter
 from dashboard.kept_connections import KeptConnections
 from dashboard.overview.filters import Filters, parse_filters
-from dashboard.overview.periods import DEFAULT_SPAN, Period, parse_span
+from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_span
 from dashboard.prices import PagePrices
+from dashboard.rendering import PRIVATE
 from dashboard.savings.model_documents import SavingsModels
-from dashboard.savings.other_models import OtherModels, compare_models, read_uses
+from dashboard.savings.model_view import find_best, make_columns, make_rows
+from dashboard.savings.other_models import METHOD, OtherModels, compare_models, read_uses
 from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
 from runtime import clock
@@ -38,7 +43,13 @@ class ModelPages(TracePages):
         self._prices = prices
 
     def routes(self) -> list[BaseRoute]:
-        return [CallRoute(f"{PATH}.json", self.json)]
+        return [CallRoute(PATH, self.page), CallRoute(f"{PATH}.json", self.json)]
+
+    async def page(self, request: Request) -> Response:
+        caller = await self._visitors.require_caller(request)
+        return await self._respond(
+            request, caller, lambda found, period, filters: _render(caller, found, period, filters)
+        )
 
     async def json(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
@@ -68,3 +79,35 @@ class ModelPages(TracePages):
             return respond(compare_models(uses, self._prices(), now), period, filters)
 
         return await self._work.run(caller, run)
+
+
+def _render(caller: Caller, found: OtherModels, period: Period, filters: Filters) -> Response:
+    session = filters.values.get("session")
+    columns = make_columns(found)
+    return rendering.render(
+        "savings_models.html",
+        visitor=caller,
+        headers=PRIVATE,
+        found=found,
+        period=period,
+        session=session,
+        session_address=session and session_address(session),
+        columns=columns,
+        rows=make_rows(found),
+        calls=sum(each.use.calls for each in found.models),
+        best=find_best(found, columns),
+        method=METHOD,
+        periods=[
+            (_address(PATH, span, filters), title, span == period.span)
+            for span, title in SPAN_TITLES.items()
+        ],
+        chips=[
+            (*name_filter(name, value), _address(PATH, period.span, filters.without(name)))
+            for name, value in filters.values.items()
+        ],
+        json_address=_address(f"{PATH}.json", period.span, filters),
+    )
+
+
+def _address(path: str, span: str, filters: Filters) -> str:
+    return f"{path}?{urlencode([('period', span), *filters.as_arguments()], errors='replace')}"

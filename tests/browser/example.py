@@ -86,6 +86,7 @@ class Example:
             "search": "/search?q=night",
             "savings": "/savings",
             "tools": "/tools",
+            "savings-models": "/savings/models",
             "session-savings": f"/sessions/{SESSION}/savings",
             "session-context": f"/sessions/{SESSION}/context",
             "call-failed": self.call("overloaded"),

@@ -42,7 +42,7 @@ def test_home(rosa, facts):
     rosa.open("/?order=cost")
     figures = read_figures(rosa)
     today = facts.sum_calls("created_at >= date('now')")
-    assert figures["Today"].startswith(f"{format_sum_cost(today['cents'])} ")
+    assert figures["Today"].startswith(f"Today: {format_sum_cost(today['cents'])} ")
     assert f"{format_count(today['calls'])} call" in figures["Today"]
     shown = read_rows(rosa, "Sessions")
     costs = facts.sum_calls_by("session_id")

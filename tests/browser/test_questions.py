@@ -89,14 +89,14 @@ def _see_spend(walk: Walk) -> None:
     today, month = (f"{clock.now():{pattern}}" for pattern in ("%Y-%m-%d", "%Y-%m"))
     sql = "select total(cost_cents) from usage where created_at >= ?"
     name = f"{clock.now():%B}"
-    assert figures["Today"].startswith(f"{format_sum_cost(walk.facts.value(sql, today))} ")
-    assert figures[name].startswith(f"{format_sum_cost(walk.facts.value(sql, month))} ")
+    assert figures["Today"].startswith(f"Today: {format_sum_cost(walk.facts.value(sql, today))} ")
+    assert figures[name].startswith(f"{name}: {format_sum_cost(walk.facts.value(sql, month))} ")
     assert " expected at its end" in figures[name]
 
 
 @answers("By endpoint, credential and client, per day")
 def _see_spend_by_endpoint(walk: Walk) -> None:
-    walk.click("by model ▾", "menu")
+    walk.click("by model", "menu")
     walk.follow("Endpoint")
     walk.click("As a table", "menu")
     then = clock.now() - timedelta(days=3)

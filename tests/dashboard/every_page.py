@@ -17,6 +17,8 @@ def list_pages(call_ids: Sequence[int], session: str) -> Iterator[str]:
     yield from (
         "/",
         "/?period=90d&measure=tokens",
+        "/savings/models",
+        "/savings/models.json",
         "/overview.json?span=90d",
         "/sessions",
         "/sessions.json",

@@ -1,10 +1,11 @@
-"""``/savings/models.json``: the same calls with another model."""
+"""The same calls with another model, as a page and as JSON."""
 
 from decimal import Decimal
 
 import pytest
 
 from runtime import clock
+from tests.dashboard.pages import Page, words_of
 
 # By the list: 5 and 25 dollars of a million with Opus 4.5, a fifth of that with Haiku 4.5.
 TOKENS = {
@@ -71,3 +72,37 @@ def test_what_is_in_no_sums_is_refused(ann):
     ann.record()
     for choice in ("agent=a", "tag.project=a", "tag.env=a", "session=s1&model=x", "period=never"):
         assert ann.get(f"/savings/models.json?{choice}").status_code == 400
+
+
+def test_the_page_has_the_same_costs_and_says_what_they_leave_out(ann, now):
+    ann.record(
+        CALL, CALL | {"model": "claude-haiku-4-5", "cost_cents": Decimal(30)}, created_at=now
+    )
+    page = words_of(ann.get("/savings/models?period=today").text)
+    assert "cost $1.80" in page
+    assert "The same tokens with haiku-" in page
+    assert "All 2 $1.80" in page
+    assert " $0.60 " in page.partition("All 2 $1.80")[2], "all of it with Haiku 4.5"
+    assert "opus-4-5 1 $1.50" in page
+    assert "Another model would have written other responses" in page
+    assert "No calls here" in ann.get("/savings/models?period=today&endpoint=none").text
+    text = ann.get("/savings/models?session=s1").text
+    assert "No calls here" in text
+
+
+def test_the_page_is_a_tab_beside_findings_and_tools(ann, now):
+    ann.record(CALL, created_at=now)
+    tabs = [
+        (
+            each.text.split("$")[0].strip(),
+            each.attributes["href"],
+            "aria-current" in each.attributes,
+        )
+        for each in Page(ann.get("/savings/models").text).find("a")
+        if each.is_within("nav") and "period=7d" in each.attributes["href"]
+    ]
+    assert tabs[:3] == [
+        ("Findings", "/savings?period=7d", False),
+        ("Tools", "/tools?period=7d", False),
+        ("Another model", "/savings/models?period=7d", True),
+    ]

@@ -1,0 +1,88 @@
+"""The table of costs with other models, in words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dashboard.home.names import name_group
+from dashboard.savings.other_models import Compared, OtherModels
+from metering.formats import UNKNOWN, format_change, format_sum_cost
+
+_SAME = "This is the model that was used."
+_NO_PRICE = "A price is not known."
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Another model, and what all calls would have cost with it; None where a part is not known."""
+
+    model: str
+    name: str
+    cents: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cost with its class, and why there is none."""
+
+    text: str
+    kind: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A model that was used, with a cell for each column."""
+
+    name: str
+    calls: int
+    cents: float
+    cells: Sequence[Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The one model that would have cost least, with the change in words."""
+
+    name: str
+    cents: float
+    change: str
+
+
+def make_columns(found: OtherModels) -> Sequence[Column]:
+    """Return the other models, the most expensive first."""
+    return [
+        Column(model, name_group("model", model), found.total_with(model))
+        for model in found.columns
+    ]
+
+
+def make_rows(found: OtherModels) -> Sequence[Row]:
+    """Return the models that were used, the most expensive first."""
+    return [
+        Row(
+            name_group("model", each.use.model),
+            each.use.calls,
+            each.use.cents,
+            [_make_cell(each, other) for other in found.columns],
+        )
+        for each in found.models
+    ]
+
+
+def find_best(found: OtherModels, columns: Sequence[Column]) -> Best | None:
+    """Return the model that would have cost least; None where none would have cost less."""
+    known = [(each.cents, each.name) for each in columns if each.cents is not None]
+    if not known or min(known)[0] >= found.cents:
+        return None
+    cents, name = min(known)
+    return Best(name, cents, format_change(cents, found.cents))
+
+
+def _make_cell(compared: Compared, other: str) -> Cell:
+    if compared.use.model == other:
+        return Cell(UNKNOWN, "soft", _SAME)
+    found = compared.find(other)
+    if found is None:
+        return Cell(UNKNOWN, "soft", _NO_PRICE)
+    kind = "" if not found.saved_cents else "down" if found.saved_cents > 0 else "up"
+    return Cell(format_sum_cost(found.other_cents), kind)
