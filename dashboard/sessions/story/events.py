@@ -122,7 +122,8 @@ def _find_failure(step: Step, after: Sequence[Step]) -> Event | None:
         return None
     turn = step.turn
     status = str(turn.status_code) if turn.status_code and turn.status_code != 200 else ""
-    name = " ".join(filter(None, (status, turn.error_type))) or outcome_label(turn.outcome)
+    error = "" if turn.error_type == turn.outcome else turn.error_type
+    name = " ".join(filter(None, (status, error))) or outcome_label(turn.outcome)
     source = " from upstream" if turn.outcome == "upstream_error" else ""
     billed = (
         "Not billed." if not turn.cost_cents else f"Billed: {format_call_cost(turn.cost_cents)}."

@@ -88,7 +88,8 @@ def test_calls_that_failed_are_no_turns_and_have_no_number() -> None:
 
 def test_failed_call_that_is_not_sent_again_says_so() -> None:
     session = Session()
-    session.add(outcome="upstream_timeout", status_code=None, cost_cents=2.0)
+    outcome = "upstream_timeout"
+    session.add(outcome=outcome, error_type=outcome, status_code=None, cost_cents=2.0)
     (event,) = events(session.tell(), "fail")
     assert event.words == "timed out; the client did not send it again. Billed: $0.020."
 
