@@ -1,12 +1,25 @@
 """``/search.json``: what it responds."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
-from store.json_models import Instant, ListResponse
+from store.json_models import Instant, ListResponse, ResponseModel
 from store.traces.search.hit_model import SearchHit
+from store.traces.search.notes import FoundNote
+
+
+class SearchNote(ResponseModel):
+    session_id: Annotated[str | None, Field(description="null: it is about a call.")]
+    id: Annotated[int | None, Field(description="Of the call; null: it is about a session.")]
+    text: str
+    by: Annotated[str | None, Field(description="null: the operator.")]
+    at: Instant
+
+    @classmethod
+    def make(cls, found: FoundNote) -> Self:
+        return cls.of(found.note, session_id=found.session_id, id=found.usage_id)
 
 
 class SearchResults(ListResponse):
@@ -17,3 +30,7 @@ class SearchResults(ListResponse):
     indexed: Annotated[bool, Field(description="Whether search is turned on.")]
     searched_back_to: Instant | None
     calls_not_searched: int
+    notes: Annotated[
+        Sequence[SearchNote],
+        Field(description="Notes with these words, on the first page without filters."),
+    ] = ()

@@ -1,6 +1,7 @@
 """``/search`` and ``/search.json``: what was said in the calls of the caller's organisation."""
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -14,11 +15,12 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.list_arguments import format_cursor
 from dashboard.rendering import PRIVATE
 from dashboard.search.arguments import Arguments, parse_arguments
-from dashboard.search.documents import SearchResults
+from dashboard.search.documents import SearchNote, SearchResults
 from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
 from runtime.settings import Settings
 from store.traces.search.hit_model import SearchHit
+from store.traces.search.notes import FoundNote, search_notes
 from store.traces.search.progress import Reach, read_reach
 from store.traces.search.query import MAX_CHARS
 from store.traces.search.reader import Found, SearchReader
@@ -36,11 +38,14 @@ ROLE_TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
-    """The result of a search. ``location`` is where an id leads: to its call or its session."""
+    """The result of a search. ``location`` is where an id leads: to its call or its session.
+
+    ``notes`` are what people wrote, on the first page of a search without filters."""
 
     found: Found
     reach: Reach
     location: str | None = None
+    notes: Sequence[FoundNote] = ()
 
 
 class SearchPages(TracePages):
@@ -93,6 +98,7 @@ class SearchPages(TracePages):
                     next_cursor=None if place is None else format_cursor(place),
                     has_more=place is not None,
                     location=result.location,
+                    notes=[SearchNote.make(each) for each in result.notes],
                     indexed=self._is_on,
                     searched_back_to=result.reach.back_to,
                     calls_not_searched=result.reach.left,
@@ -109,10 +115,15 @@ class SearchPages(TracePages):
         if not reader.is_ready:
             return nothing
         location = _find_location(reader, arguments.text)
+        notes = (
+            search_notes(connection, arguments.query)
+            if arguments.is_first and not arguments.given
+            else []
+        )
         if not self._is_on:
-            return _Result(found=nothing.found, reach=nothing.reach, location=location)
+            return _Result(found=nothing.found, reach=nothing.reach, location=location, notes=notes)
         found = reader.search(arguments.query, arguments.only, arguments.limit, arguments.place)
-        return _Result(found=found, reach=read_reach(connection), location=location)
+        return _Result(found=found, reach=read_reach(connection), location=location, notes=notes)
 
 
 def _find_location(reader: SearchReader, text: str) -> str | None:

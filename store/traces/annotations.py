@@ -195,30 +195,3 @@ def move_to_session(connection: sqlite3.Connection, left: str, joined: str) -> N
             (joined, left),
         )
     remove_of_session(connection, left)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundNote:
-    """A note that has the words that were looked for, with its session or the id of its call."""
-
-    session_id: str | None
-    usage_id: int | None
-    note: Note
-
-
-def search_notes(
-    connection: sqlite3.Connection, words: Sequence[str], limit: int
-) -> list[FoundNote]:
-    """Return the newest notes that have all of these words. Raises sqlite3.Error."""
-    if not words or not list_columns(connection, "notes"):
-        return []
-    where = " and ".join("instr(lower(text), ?) > 0" for _ in words)
-    rows = connection.execute(
-        f"select session_id, usage_id, text, by, at from notes where {where}"  # noqa: S608 - our text
-        " order by at desc limit ?",
-        [*(word.lower() for word in words), limit],
-    )
-    return [
-        FoundNote(session_id=session_id, usage_id=usage_id, note=Note(text=text, by=by, at=at))
-        for session_id, usage_id, text, by, at in rows
-    ]

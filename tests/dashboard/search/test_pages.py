@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 import time
 from dataclasses import replace
 
@@ -295,3 +296,31 @@ def test_every_page_has_the_search_box(ann):
         assert '<label class="vh" for="search-box">' in page
         assert "/static/search.js" in page
     assert json.loads(ann.get("/search.json").text)["items"] == []
+
+
+def test_notes_are_found_without_filters(ann):
+    ann.record(session_id="s1")
+    with sqlite3.connect(ann.path) as db:
+        rows = [("s1", None, "The tracker was restarted."), (None, 1, "<i>tracker</i>")]
+        db.executemany(
+            "insert into notes (session_id, usage_id, text, at) values (?, ?, ?, '2026-01-02')",
+            rows,
+        )
+    db.close()
+    page = ann.get("/search?q=tracker").text
+    assert "The tracker was restarted." in page
+    assert "&lt;i&gt;tracker" in page
+    assert 'href="/sessions/s1"' in page
+    found = ann.get("/search.json?q=restarted").json()
+    assert found["items"] == []
+    assert found["notes"] == [
+        {
+            "session_id": "s1",
+            "id": None,
+            "text": "The tracker was restarted.",
+            "by": None,
+            "at": "2026-01-02",
+        }
+    ]
+    assert ann.get("/search.json?q=restarted&role=user").json()["notes"] == []
+    assert ann.get("/search.json").json()["notes"] == []

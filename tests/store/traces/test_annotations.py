@@ -133,21 +133,9 @@ def test_they_follow_the_calls_of_an_unnamed_session_into_another(traces):
     assert annotations.read_of_session(traces.connection, "unnamed-3") == NOTHING
 
 
-def test_notes_are_found_by_their_words(traces, two):
-    label(traces, "session", "s/1", text="The Tracker was restarted at 100 %.")
-    label(traces, "call", "3", text="tracker is fine")
-    found = annotations.search_notes(traces.connection, ["TRACKER"], 10)
-    assert {(each.session_id, each.usage_id) for each in found} == {("s/1", None), (None, 3)}
-    (one,) = annotations.search_notes(traces.connection, ["tracker", "100 %"], 10)
-    assert one.note.text == "The Tracker was restarted at 100 %."
-    assert annotations.search_notes(traces.connection, [], 10) == []
-    assert len(annotations.search_notes(traces.connection, ["tracker"], 1)) == 1
-
-
 def test_a_database_of_before_has_none(tmp_path):
     connection = sqlite3.connect(tmp_path / "old.db")
     assert annotations.read_of_session(connection, "s") == NOTHING
     assert annotations.list_labels_of_calls(connection, [1]) == {}
     assert annotations.count_labels(connection) == {}
-    assert annotations.search_notes(connection, ["x"], 1) == []
     connection.close()
