@@ -106,10 +106,10 @@ def render_page(name: str) -> str:
     for token in tokens:
         token.children = _drop_links(token.children or [])
     html = str(parser.renderer.render(tokens, parser.options, {}))
-    region = r'\1<div class="table-scroll" tabindex="0" role="region" aria-label="\2">\n\3</div>\n'
+    region = r'\1<div class="scroll" tabindex="0" role="region" aria-label="\2">\n\3</div>\n'
     html = _TABLE.sub(region, html).replace("<th>", '<th scope="col">')
     # On a phone the columns of a row stand below each other, under the first as their heading.
-    html = html.replace("<table>", '<table class="stack named" role="table">')
+    html = html.replace("<table>", '<table class="prose-table">')
     return "\n" + _FIRST_CELL.sub(r'\1<th scope="row">\2</th>', html)
 
 

@@ -202,6 +202,6 @@ def test_conditions_are_told_in_words(conditions, words):
 @pytest.mark.parametrize("comparison", ["exact", "not", "in", "notin", "isnull", "date", "glob"])
 def test_a_page_with_a_condition_says_it_in_words(ann, comparison):
     page = Page(ann.get(f"/traces/usage?outcome__{comparison}=complete").text)
-    lead = page.find("p", "lead")[0].text
+    lead = page.find("p", "lede")[0].text
     assert not re.search(r'[\["\]=]|null', lead), lead
     assert "where outcome" in lead

@@ -25,7 +25,7 @@ async def test_the_page_about_costs_has_the_text_of_the_documentation(client, an
         "Subscriptions",
     ):
         assert f'<th scope="row">{words}' in page.text
-    assert page.text.count('<table class="stack named"') == 2
+    assert page.text.count('<table class="prose-table"') == 2
     assert "prices.md" not in page.text
     assert "[[[" not in page.text
 

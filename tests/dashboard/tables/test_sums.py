@@ -56,8 +56,8 @@ def find_rows(page):
     """The lines of the sums: what they are of with its link, calls and cost."""
     section = page.partition('<section class="sums"')[2].partition("</section>")[0]
     return re.findall(
-        r'<th scope="row"><a href="([^"]+)">.*?<bdi>(.*?)</bdi>.*?data-label="Calls">([\d,]+)'
-        r'.*?data-label="Cost">([^\s<]+)',
+        r'<th scope="row"><a href="([^"]+)">.*?<bdi>(.*?)</bdi>.*?<td class="num">([\d,]+)</td>'
+        r'<td class="num">([^\s<]+)',
         section,
     )
 

@@ -43,7 +43,7 @@ def ask(client, ann):
 
 async def count_calls(ask, address):
     page = await ask(address)
-    found = re.match(r"([\d,]+) calls?\b", page.find("p", "lead")[0].text)
+    found = re.match(r"([\d,]+) calls?\b", page.find("p", "lede")[0].text)
     listed = len(page.find("td", "time"))
     assert found is not None
     assert int(found[1]) == listed
