@@ -6,7 +6,7 @@ from tests.browser.looks import ALL_LOOKS, assert_fit
 from tests.browser.site import ACCOUNT, SIGN_IN
 
 CUT_OFF = """
-return [...document.querySelectorAll(".table-scroll")]
+return [...document.querySelectorAll(".scroll, .table-scroll")]
   .filter((t) => t.offsetParent && t.scrollWidth > t.clientWidth)
   .map((t) => `a table is cut off: ${t.ariaLabel}`)
 """

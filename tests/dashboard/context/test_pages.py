@@ -45,10 +45,12 @@ def table(page, label):
     """The rows of a table, as texts of their cells by the names of the columns."""
     [region] = [e for e in page.elements if e.attributes.get("aria-label") == label]
     inside = [e for e in page.elements if region in e.parents]
+    heads = [e.text for e in inside if e.tag == "th" and e.is_within("thead")]
+    columns = ["name", *heads[1:]]
     rows = []
     for row in (e for e in inside if e.tag == "tr" and e.is_within("tbody")):
         cells = [e for e in inside if row in e.parents and e.tag in ("th", "td")]
-        rows.append({e.attributes.get("data-label", "name"): e.text for e in cells})
+        rows.append(dict(zip(columns, (e.text for e in cells), strict=True)))
     return rows
 
 

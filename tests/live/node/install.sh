@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the Node clients that tests/live/clients runs, in the versions of the lock file.
+# Installs the Node clients that tests/live/clients runs, and the checker of tests/browser/test_axe.py, in the
+# versions of the lock file.
 # Nothing happens when they are there already.
 set -eu
 cd "$(dirname "$0")"

@@ -1,0 +1,55 @@
+"""axe-core looks at each page, by the rules of WCAG 2 (A and AA) and its best practices, and finds nothing.
+
+Its rules are not ours, so it sees what the checks of ``page.js`` do not, and the other way round.
+"""
+
+import json
+
+import pytest
+
+from tests.browser.site import Site
+from tests.browser.visitor import Visitor
+from tests.live.clients.programs import MODULES
+
+_AXE = MODULES / "axe-core" / "axe.min.js"
+_RUN = """
+axe.run(document, {resultTypes: ["violations"]}).then(
+  (found) => done(found.violations.flatMap(
+    (each) => each.nodes.map((node) => `${each.id}: ${node.target.join(" ")}: ${node.html.slice(0, 120)}`))),
+  (error) => done([String(error)]),
+);
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not _AXE.exists(),
+        reason="there is no axe-core; tests/live/node/install.sh installs it with npm",
+    ),
+]
+
+
+def find_faults(visitor: Visitor, pages: dict[str, str]) -> dict[str, list[str]]:
+    """Return what axe-core finds on pages in light and dark colours, by their names."""
+    found = {}
+    source = _AXE.read_text()
+    for name, address in pages.items():
+        visitor.open(address)
+        visitor.run(source)
+        for scheme in ("light", "dark"):
+            visitor.prefer(scheme)
+            if faults := visitor.run_async(_RUN):
+                found[f"{name}, {scheme}"] = faults
+    return found
+
+
+def test_axe_finds_nothing_on_the_pages_of_an_organisation(rosa, example):
+    rosa.resize(1280, 900)
+    found = find_faults(rosa, example.pages())
+    assert found == {}, json.dumps(found, indent=1)
+
+
+def test_axe_finds_nothing_on_the_pages_for_signing_in(browser: Visitor, site: Site):
+    pages = {"sign-in": "/sign-in", "link": site.make_link(), "used": "/sign-in/link?token=used"}
+    found = find_faults(browser, pages)
+    assert found == {}, json.dumps(found, indent=1)
