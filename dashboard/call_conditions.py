@@ -1,7 +1,7 @@
 """SQL for the filters of ``call_filters``: what holds for a row of ``usage``.
 
-Every function takes what stands before a column (``u.``, or nothing) and the values of a filter, any of
-which may hold; "" stands for calls that name none.
+Every function takes how the calls are read and the values of a filter, any of which may hold; "" stands for
+calls that name none.
 """
 
 import re
@@ -31,14 +31,24 @@ class Condition(NamedTuple):
         return "".join(part + value for part, value in zip(parts, (*written, ""), strict=True))
 
 
-def is_column(column: str, prefix: str, values: Sequence[str]) -> Condition:
+class Calls(NamedTuple):
+    """The rows that a condition is for. ``prefix`` stands before their columns: ``u.``, or nothing.
+
+    They are ``walked`` in a list, which ends when its page is full: then each row is looked up in other
+    tables, instead of reading there first all that a filter is about."""
+
+    prefix: str = ""
+    walked: bool = True
+
+
+def is_column(column: str, calls: Calls, values: Sequence[str]) -> Condition:
     """Return that a column has one of these values, or none where "" is among them."""
     named = tuple(value for value in values if value)
     parts = []
     if named:
-        parts.append(_is_one_of(f"{prefix}{column}", named))
+        parts.append(_is_one_of(f"{calls.prefix}{column}", named))
     if len(named) < len(values):
-        parts.append(Condition(f"{prefix}{column} is null"))
+        parts.append(Condition(f"{calls.prefix}{column} is null"))
     return _any_of(parts)
 
 
@@ -48,20 +58,20 @@ def _is_one_of(sql: str, values: tuple[Value, ...]) -> Condition:
     return Condition(f"{sql} in ({', '.join('?' * len(values))})", values)
 
 
-def is_model(prefix: str, values: Sequence[str]) -> Condition:
+def is_model(calls: Calls, values: Sequence[str]) -> Condition:
     """Return that a response named one of these models, or that the call asked for it and none was named."""
     asked = [model for value in values if (model := find_requested(value)) is not None]
     named = [value for value in values if find_requested(value) is None]
-    parts = [is_column("model", prefix, named)] if named else []
+    parts = [is_column("model", calls, named)] if named else []
     if asked:
-        requested = is_column("request_model", prefix, asked)
-        parts.append(all_of([Condition(f"{prefix}model is null"), requested]))
+        requested = is_column("request_model", calls, asked)
+        parts.append(all_of([Condition(f"{calls.prefix}model is null"), requested]))
     return _any_of(parts)
 
 
-def is_client(prefix: str, values: Sequence[str]) -> Condition:
+def is_client(calls: Calls, values: Sequence[str]) -> Condition:
     """Return that a call is from one of these clients, in any version."""
-    column = f"{prefix}client"
+    column = f"{calls.prefix}client"
     return _any_of(
         Condition(
             f"({column} = ? or {column} glob ? or {column} glob ?)",
@@ -77,28 +87,28 @@ def _escape_glob(text: str) -> str:
     return re.sub(r"[*?\[]", lambda found: f"[{found[0]}]", text)
 
 
-def is_billing(prefix: str, values: Sequence[str]) -> Condition:
+def is_billing(calls: Calls, values: Sequence[str]) -> Condition:
     """Return that calls are paid for like this. Paid extra usage is no longer the subscription."""
     parts = []
     for value in values:
         if value in (OVERAGE, SUBSCRIPTION):
             stands = "is" if value == OVERAGE else "is not"
-            sql = f"({prefix}billing = ? and {prefix}overage {stands} 1)"
+            sql = f"({calls.prefix}billing = ? and {calls.prefix}overage {stands} 1)"
             parts.append(Condition(sql, (SUBSCRIPTION,)))
         else:
-            parts.append(is_column("billing", prefix, [value]))
+            parts.append(is_column("billing", calls, [value]))
     return _any_of(parts)
 
 
-def is_session(prefix: str, values: Sequence[str]) -> Condition:
+def is_session(calls: Calls, values: Sequence[str]) -> Condition:
     """Return that calls are of these sessions, also of those that their client does not name."""
-    unnamed = f"{prefix}id in (select usage_id from unnamed_calls"  # noqa: S608 - our own text
+    unnamed = f"{calls.prefix}id in (select usage_id from unnamed_calls"  # noqa: S608 - our own text
     parts = []
     for value in values:
-        named = Condition(f"{prefix}session_id = ?", (value,))
+        named = Condition(f"{calls.prefix}session_id = ?", (value,))
         first_id = parse_first_id(value)
         if not value:
-            parts.append(Condition(f"({prefix}session_id is null and not {unnamed}))"))
+            parts.append(Condition(f"({calls.prefix}session_id is null and not {unnamed}))"))
         elif first_id is None:
             parts.append(named)
         else:
@@ -107,97 +117,105 @@ def is_session(prefix: str, values: Sequence[str]) -> Condition:
     return _any_of(parts)
 
 
-def is_status(prefix: str, values: Sequence[str]) -> Condition:
+def is_status(calls: Calls, values: Sequence[str]) -> Condition:
     named = tuple(int(value) for value in values if value)
-    parts = [_is_one_of(f"{prefix}status_code", named)] if named else []
+    parts = [_is_one_of(f"{calls.prefix}status_code", named)] if named else []
     if len(named) < len(values):
-        parts.append(Condition(f"{prefix}status_code is null"))
+        parts.append(Condition(f"{calls.prefix}status_code is null"))
     return _any_of(parts)
 
 
-def is_failed(prefix: str, _values: Sequence[str]) -> Condition:
-    return Condition(f"{prefix}outcome not in ({', '.join('?' * len(NO_ERROR))})", NO_ERROR)
+def is_failed(calls: Calls, _values: Sequence[str]) -> Condition:
+    return Condition(f"{calls.prefix}outcome not in ({', '.join('?' * len(NO_ERROR))})", NO_ERROR)
 
 
-def costs_at_least(prefix: str, values: Sequence[str]) -> Condition:
+def costs_at_least(calls: Calls, values: Sequence[str]) -> Condition:
     """Return that calls cost so many dollars or more: the least of these, as all values are alternatives."""
     least = min(map(Decimal, values))
-    return Condition(f"{prefix}cost_cents >= ?", (float(least * 100),))
+    return Condition(f"{calls.prefix}cost_cents >= ?", (float(least * 100),))
 
 
-def arrived(comparison: str, prefix: str, values: Sequence[str]) -> Condition:
+def arrived(comparison: str, calls: Calls, values: Sequence[str]) -> Condition:
     return _any_of(
         # What is left of an instant sorts before all that begins with it.
-        Condition(f"{prefix}created_at {comparison} ?", (value.removesuffix("Z"),))
+        Condition(f"{calls.prefix}created_at {comparison} ?", (value.removesuffix("Z"),))
         for value in values
     )
 
 
-def is_in_table(sql: str, prefix: str, _values: Sequence[str]) -> Condition:
-    return Condition(f"{prefix}id in ({sql})")
+def is_in_table(table: str, where: str, calls: Calls, _values: Sequence[str]) -> Condition:
+    """Return that another table has a row of the call for which some SQL holds."""
+    return _has_row(calls, table, Condition(where))
 
 
-def uses(column: str, prefix: str, values: Sequence[str]) -> Condition:
+def _has_row(calls: Calls, table: str, where: Condition, has: str = "") -> Condition:
+    """Return that a table has a row of the call for which a condition holds, or with "not " has none."""
+    if calls.walked:
+        sql = (
+            f"{has}exists (select 1 from {table} where usage_id = {calls.prefix}id and {where.sql})"  # noqa: S608
+        )
+    else:
+        sql = f"{calls.prefix}id {has}in (select usage_id from {table} where {where.sql})"  # noqa: S608
+    return Condition(sql, where.values)
+
+
+def uses(column: str, calls: Calls, values: Sequence[str]) -> Condition:
     """Return that a response uses one of these tools, or tools of one of these servers."""
-    used = is_column(column, "", values)
-    return Condition(
-        f"{prefix}id in (select usage_id from tool_uses where {used.sql})",  # noqa: S608 - our own text
-        used.values,
-    )
+    return _has_row(calls, "tool_uses", is_column(column, Calls(), values))
 
 
-def is_labelled(prefix: str, values: Sequence[str]) -> Condition:
+def is_labelled(calls: Calls, values: Sequence[str]) -> Condition:
     """Return that calls, or their sessions, have one of these labels, or neither has any."""
     parts = []
     named = tuple(value for value in values if value)
     if named:
         one = _is_one_of("label", named)
-        parts.append(_has_label(prefix, one))
+        parts.append(_has_label(calls, one))
     if len(named) < len(values):
-        any_label = _has_label(prefix, Condition("true"))
+        any_label = _has_label(calls, Condition("true"))
         parts.append(Condition(f"not {any_label.sql}", any_label.values))
     return _any_of(parts)
 
 
-def _has_label(prefix: str, label: Condition) -> Condition:
+def _has_label(calls: Calls, label: Condition) -> Condition:
     labels = f"from labels where {label.sql} and"
-    unnamed = f"select '{PREFIX}' || first_id from unnamed_calls where usage_id = {prefix}id"  # noqa: S608
+    unnamed = f"select '{PREFIX}' || first_id from unnamed_calls where usage_id = {calls.prefix}id"  # noqa: S608
     return Condition(
-        f"({prefix}id in (select usage_id {labels} usage_id is not null)"
-        f" or coalesce({prefix}session_id, ({unnamed}), '')"
+        f"({calls.prefix}id in (select usage_id {labels} usage_id is not null)"
+        f" or coalesce({calls.prefix}session_id, ({unnamed}), '')"
         f" in (select session_id {labels} session_id is not null))",
         label.values * 2,
     )
 
 
-def is_tagged(key: str, prefix: str, values: Sequence[str]) -> Condition:
+def is_tagged(key: str, calls: Calls, values: Sequence[str]) -> Condition:
     """Return that calls have a tag ``key:value`` with one of these values, or none with this key."""
     parts = []
     named = tuple(value for value in values if value)
-    of_key = "(select usage_id from tags where name = ? and"
+    of_key = Condition("name = ?", (key,))
     if named:
-        one = _is_one_of("value", named)
-        parts.append(Condition(f"{prefix}id in {of_key} {one.sql})", (key, *one.values)))
+        one = all_of([of_key, _is_one_of("value", named)])
+        parts.append(_has_row(calls, "tags", one))
     if len(named) < len(values):
-        parts.append(Condition(f"{prefix}id not in {of_key} value <> '')", (key,)))
+        any_value = all_of([of_key, Condition("value <> ''")])
+        parts.append(_has_row(calls, "tags", any_value, has="not "))
     return _any_of(parts)
 
 
-def has_tag(prefix: str, values: Sequence[str]) -> Condition:
+def has_tag(calls: Calls, values: Sequence[str]) -> Condition:
     """Return that calls have one of these tags without a key, or no tag at all."""
     parts = []
     named = tuple(value for value in values if value)
     if named:
-        one = _is_one_of("name", named)
-        sql = f"{prefix}id in (select usage_id from tags where {one.sql} and value = '')"  # noqa: S608
-        parts.append(Condition(sql, one.values))
+        plain = all_of([_is_one_of("name", named), Condition("value = ''")])
+        parts.append(_has_row(calls, "tags", plain))
     if len(named) < len(values):
-        parts.append(Condition(f"{prefix}tags is null"))
+        parts.append(Condition(f"{calls.prefix}tags is null"))
     return _any_of(parts)
 
 
-def is_in(prefix: str, interval: Interval) -> Condition:
-    column = f"{prefix}created_at"
+def is_in(calls: Calls, interval: Interval) -> Condition:
+    column = f"{calls.prefix}created_at"
     values = (_format_hour(interval.start), _format_hour(interval.end))
     return Condition(f"{column} >= ? and {column} < ?", values)
 

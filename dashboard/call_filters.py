@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from dashboard import call_conditions as conditions
-from dashboard.call_conditions import Condition
+from dashboard.call_conditions import Calls, Condition
 from dashboard.formats import outcome_label
 from dashboard.overview.periods import SPAN_TITLES, Period, parse_span
 from metering.attribution import PROJECT, USER
@@ -46,8 +46,8 @@ class Chip(NamedTuple):
     removed: Sequence[tuple[str, str]]
 
 
-# What writes the condition of a filter: from what stands before a column (``u.`` or nothing), and values.
-type _Write = Callable[[str, Sequence[str]], Condition]
+# What writes the condition of a filter: from how the calls are read, and values.
+type _Write = Callable[[Calls, Sequence[str]], Condition]
 
 
 class Filter(NamedTuple):
@@ -97,13 +97,16 @@ class CallFilters:
         """Return what holds for the chosen calls, over ``usage`` or ``usage_log``.
 
         ``prefix`` stands before its columns, such as ``u.`` where the query joins other tables."""
-        between = [] if self.period is None else [conditions.is_in(prefix, self.period.elapsed)]
-        chosen = [_find(name).write(prefix, values) for name, values in self.values.items()]
+        return self._write(Calls(prefix))
+
+    def _write(self, calls: Calls) -> Condition:
+        between = [] if self.period is None else [conditions.is_in(calls, self.period.elapsed)]
+        chosen = [_find(name).write(calls, values) for name, values in self.values.items()]
         return conditions.all_of([*between, *chosen])
 
     def condition_of_sessions(self, column: str = "session_id") -> Condition:
         """Return what holds for the sessions with such calls, over a column that has session ids."""
-        call = self.condition("u.")
+        call = self._write(Calls("u.", walked=False))
         if not call.values and call.sql == "true":
             return call
         unnamed = f"select '{PREFIX}' || n.first_id from unnamed_calls as n join usage as u"  # noqa: S608
@@ -215,13 +218,13 @@ FILTERS: Mapping[str, Filter] = {
     "failed": Filter("Failed", conditions.is_failed, is_flag=True, has_none=False),
     "tool_failed": Filter(
         "A tool failed",
-        partial(conditions.is_in_table, "select usage_id from tool_uses where problem is not null"),
+        partial(conditions.is_in_table, "tool_uses", "problem is not null"),
         is_flag=True,
         has_none=False,
     ),
     "cache_break": Filter(
         "Broke the cache",
-        partial(conditions.is_in_table, "select usage_id from cache_breaks"),
+        partial(conditions.is_in_table, "cache_breaks", "true"),
         is_flag=True,
         has_none=False,
     ),
