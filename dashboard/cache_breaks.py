@@ -1,13 +1,12 @@
 """Sentences about cache breaks, as pages of sessions and calls display them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from conversations.savings.breaks import EXPIRED, HOUR_S
 from conversations.savings.kinds import CACHE_BREAK, IDLE_GAP, LONG_GAP
 from metering.formats import format_cents, format_count
 from runtime.safe_text import reveal
-from store.traces.calls.cache_breaks import BrokenCall, CacheBreak
+from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_reader import Call
 
 _FOUND_BY = {
@@ -65,10 +64,3 @@ def describe_cost(found: CacheBreak, written: int | None) -> str:
     if found.extra_cost_cents is None:
         return f"{tokens}; what that cost more than reading them is not known."
     return f"{tokens}: {format_cents(found.extra_cost_cents)} more than reading them."
-
-
-def sum_extra_cost(breaks: Sequence[BrokenCall]) -> float | None:
-    """Return what breaks cost more than reads would have, None where none of them has a known price."""
-    known = [each.found.extra_cost_cents for each in breaks]
-    cents = [each for each in known if each is not None]
-    return sum(cents) if cents else None

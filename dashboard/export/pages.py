@@ -4,7 +4,8 @@ import logging
 import re
 import sqlite3
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields as dataclass_fields
+from itertools import batched
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,12 +15,12 @@ from starlette.types import Send
 
 from dashboard.call_route import CallRoute
 from dashboard.current_counts import CurrentCounts
+from dashboard.export.parts import FileView, Part, find_call
 from dashboard.export.session_file import SessionFile
 from dashboard.kept_connections import KeptConnections
 from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
-from dashboard.sessions.opened import NO_SESSION, find_reader, open_session
-from dashboard.sessions.turns import TurnLine
+from dashboard.sessions.opened import NO_SESSION, find_reader, open_view
 from dashboard.trace_work import TracePages
 from dashboard.visitors import NotSignedInError, Visitors
 from runtime.errors import InvalidInputError
@@ -28,7 +29,7 @@ from store.control.people import Caller
 from store.control.sessions import Visitor
 
 MAX_EXPORTS = 2  # of one organisation at once
-_TURNS_AT_ONCE = 5  # between two looks whether the caller may still read
+_PARTS_AT_ONCE = 5  # between two looks whether the caller may still read
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _HEADERS = {
     **PRIVATE,
@@ -44,7 +45,7 @@ class _Begun:
 
     file: SessionFile
     head: str
-    lines: list[TurnLine]
+    parts: list[Part]
     with_bodies: bool
 
 
@@ -110,18 +111,18 @@ class SharePages(TracePages):
         with self._exports.count(caller.organization_id):
             yield begun.head
             pictures_bytes = 0
-            for first in range(0, len(begun.lines), _TURNS_AT_ONCE):
+            for parts in batched(begun.parts, _PARTS_AT_ONCE):
                 await self._visitors.check_caller(request, caller)
-                lines = begun.lines[first : first + _TURNS_AT_ONCE]
-                words = [""] * len(lines)
-                if begun.with_bodies:
-                    asked = {
-                        "usage_ids": [line.turn.id for line in lines],
-                        "pictures_bytes": pictures_bytes,
-                    }
+                words: dict[int | None, str] = {}
+                calls = [call for part in parts if (call := find_call(part)) is not None]
+                if begun.with_bodies and calls:
+                    asked = {"usage_ids": calls, "pictures_bytes": pictures_bytes}
                     found = await self._forwarding.fetch(request, caller, "export", asked)
-                    words, pictures_bytes = found["words"], found["pictures_bytes"]
-                yield "".join(map(begun.file.render_turn, lines, words))
+                    words = dict(zip(calls, found["words"], strict=True))
+                    pictures_bytes = found["pictures_bytes"]
+                yield "".join(
+                    begun.file.render_turn(part, words.get(find_call(part), "")) for part in parts
+                )
             yield begun.file.render_foot()
 
 
@@ -129,11 +130,13 @@ def _begin(
     db: sqlite3.Connection | None, session_id: str, caller: Caller, *, with_bodies: bool
 ) -> _Begun:
     """Return the beginning of a file. Raises HTTPException where there is no such session."""
-    opened = open_session(find_reader(db), session_id)
-    if opened is None:
+    shown = open_view(find_reader(db), session_id, 1, {})
+    if shown is None:
         raise HTTPException(404, NO_SESSION)
-    file = SessionFile(opened, with_bodies=with_bodies, exported_by=_name(caller))
-    return _Begun(file=file, head=file.render_head(), lines=opened.lines, with_bodies=with_bodies)
+    fields = {each.name: getattr(shown, each.name) for each in dataclass_fields(shown)}
+    view = FileView(**fields, with_bodies=with_bodies)
+    file = SessionFile(view, exported_by=_name(caller))
+    return _Begun(file=file, head=file.render_head(), parts=view.parts, with_bodies=with_bodies)
 
 
 def _name(caller: Caller) -> str:

@@ -3,14 +3,8 @@
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
-from dashboard.cache_breaks import sum_extra_cost
-from dashboard.sessions.agents import make_tree
 from dashboard.sessions.story.story import tell_story
-from dashboard.sessions.strip import DRAWING, make_strip
-from dashboard.sessions.turns import TurnLine, make_lines
 from dashboard.sessions.view import View
 from store.traces.calls.cache_breaks import BrokenCall
 from store.traces.sessions.deeds import Deeds
@@ -29,23 +23,6 @@ class Opened:
     turns: list[Turn]
     deeds: Deeds
     breaks: list[BrokenCall]
-
-    @cached_property
-    def lines(self) -> list[TurnLine]:
-        """Return a line for each turn, numbered from the first of the session on."""
-        return make_lines(self.turns, self.session.calls - len(self.turns) + 1)
-
-    def as_context(self) -> dict[str, Any]:
-        """Return what templates need for the parts of a session."""
-        return {
-            "session": self.session,
-            "agents": self.agents,
-            "lines": self.lines,
-            "bars": make_strip(self.turns),
-            "drawing": DRAWING,
-            "tree": make_tree(self.agents),
-            "break_cents": sum_extra_cost(self.breaks),
-        }
 
 
 def find_reader(connection: sqlite3.Connection | None) -> SessionReader | None:

@@ -118,11 +118,15 @@ class View:
     @cached_property
     def map(self) -> Map:
         """Return the map of all turns."""
+        return make_map(self.story, self._label_turns())
+
+    def _label_turns(self) -> dict[int, str]:
+        """Return what turns did in few words, by row id."""
         labels = {line.step.id: line.label for line in _list_lines(self.story.chapters)}
         for event in self.story.events:
             if event.number is not None:
                 labels[event.step.id] = "Compaction"
-        return make_map(self.story, labels)
+        return labels
 
     @cached_property
     def lede(self) -> list[Run]:

@@ -118,6 +118,8 @@ class Chapter:
     steps: tuple[Step, ...]
     items: tuple[Item, ...]
 
+    shape: ClassVar = "chapter"
+
     @property
     def cents(self) -> float:
         """Return the cost in US cents."""

@@ -61,7 +61,7 @@ def test_without_bodies_it_has_figures_and_nothing_that_was_said(ann):
         assert "no text of requests or responses" in page
         assert WORDS not in page
         assert "claude" in page
-        assert len(Page(page).find("li", "turn")) == 2
+        assert len(Page(page).find("li", "line")) == 2
     assert ann.get("/sessions/s/export.html?bodies=maybe").status_code == 400
 
 
@@ -85,7 +85,7 @@ def test_it_needs_nothing_else_and_runs_nothing(ann):
     ]
     assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
     styles = page.find("style")[0].text
-    assert ".turn {" in styles
+    assert ".line {" in styles
     assert "url(" not in styles
     assert "@import" not in styles
 
@@ -148,8 +148,8 @@ def test_it_is_cut_when_its_caller_may_no_longer_read(ann, settings, monkeypatch
     monkeypatch.setattr(Visitors, "require_caller", leave_later)
     page = ann.get("/sessions/s/export.html?bodies=yes").text
     assert checks == 3
-    assert "Words 4" in page
-    assert "Words 5" not in page
+    assert "Response to Words 1" in page
+    assert "Response to Words 5" not in page
     assert "</html>" not in page
     (said,) = [each for each in caplog.records if each.name == "dashboard.export.pages"]
     assert said.getMessage().endswith("its caller may no longer read it")
