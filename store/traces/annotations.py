@@ -179,6 +179,18 @@ def remove_note(connection: sqlite3.Connection, subject: Subject, row: str | int
     )
 
 
+def add_to_call(connection: sqlite3.Connection, entry_id: str, given: Annotations) -> None:
+    """Give a call labels, and a note where it has none. The caller holds the write lock."""
+    found = connection.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
+    if found is None:
+        return
+    (row,), subject = found, Subject("call", entry_id)
+    for label in given.labels:
+        write_label(connection, subject, row, label)
+    if given.note is not None and read_of_call(connection, row).note is None:
+        write_note(connection, subject, row, given.note)
+
+
 def remove_of_session(connection: sqlite3.Connection, session_id: str) -> None:
     """Remove the labels and the note of a session that goes. The caller holds the write lock."""
     for table in ("labels", "notes"):

@@ -21,7 +21,7 @@ from metering.upstream_objects import UpstreamObject
 from runtime import extensions
 from store import database
 from store.spool.format import Rejection
-from store.traces import schema, steps
+from store.traces import annotations, schema, steps
 from store.traces.bodies import bodies
 from store.traces.bodies.bodies import (
     PieceStore,
@@ -200,6 +200,14 @@ class TraceDatabase:
         for _, entry in new:
             if entry.output_size is not None and entry.model is not None:
                 output_sizes.write_size(self.connection, entry.model, entry.output_size)
+
+    def annotate(self, given: Sequence[tuple[str, annotations.Annotations]]) -> None:
+        """Give stored calls, by entry id, labels and notes; one that has a note already keeps it."""
+        given = [each for each in given if each[1] != annotations.NOTHING]
+        if given:
+            with database.immediate(self.connection):
+                for entry_id, found in given:
+                    annotations.add_to_call(self.connection, entry_id, found)
 
     def insert_rejections(self, flush_id: str, rejections: Sequence[Rejection]) -> None:
         """Count what one flush of a proxy reports. The same flush again changes nothing."""

@@ -10,7 +10,7 @@ import binascii
 import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
@@ -20,6 +20,10 @@ from metering.body_fields import read_content_fields
 from metering.entry import CostItem, UsageLogEntry
 from metering.rate_limits import RateLimits
 from metering.token_counts import TokenCounts
+from runtime.errors import InvalidInputError
+from store.annotation_rules import check_label, check_note
+from store.traces import annotations
+from store.traces.annotations import NOTHING, Annotations, Label, Note
 from store.traces.calls import cache_breaks, costs, rate_limits, tool_uses
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.judgements import Judgement
@@ -33,9 +37,10 @@ from store.traces.calls.line_fields import (
 from store.traces.calls.reader import BODIES, Row
 from store.traces.calls.tool_uses import StoredUse
 
-DETAILS = ("cost_items", "rate_limits", "predecessor", "cache_break", "tool_uses")
+DETAILS = ("cost_items", "rate_limits", "predecessor", "cache_break", "tool_uses", "annotations")
 # What 0.1.0 has not exported, and is read from the response.
 _OF_CONTENT = ("said_text", "tool_uses")
+_OPTIONAL = (*_OF_CONTENT, "annotations")
 _ENTRY_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 _PREDECESSOR = (
     "select u.entry_id, p.failed_tools from predecessors as p join usage as u on u.id = p.previous_id"
@@ -49,11 +54,14 @@ _ADDED = {"product"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedCall:
-    """A call that was read from a line. ``judgement`` is None for one that continues no call."""
+    """A call that was read from a line. ``judgement`` is None for one that continues no call.
+
+    ``annotations`` are the labels and the note of the call itself."""
 
     organization_id: str
     entry: UsageLogEntry
     judgement: Judgement | None
+    annotations: Annotations
 
 
 def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[bytes]:
@@ -67,6 +75,7 @@ def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[by
         None if row is None else {"entry_id": row[0], "failed_tools": row[1]},
         None if found is None else asdict(found),
         [asdict(each) for each in tool_uses.read_uses(connection, usage_id)],
+        asdict(annotations.read_of_call(connection, usage_id)),
     )
     for name, value in zip(DETAILS, values, strict=True):
         yield b',"%s":%s' % (name.encode(), orjson.dumps(value, default=float))
@@ -86,6 +95,7 @@ def encode_entry(organization_id: str, entry: UsageLogEntry) -> bytes:
         "rate_limits": None if limits is None else limits._asdict(),
         "predecessor": None,
         "cache_break": None,
+        "annotations": asdict(NOTHING),
     }
     return orjson.dumps(row, default=float)
 
@@ -106,7 +116,7 @@ def parse_document(line: bytes) -> Row:
 def parse_row(row: Row) -> ExportedCall:
     """Return the call of a row. Raises LineError."""
     needed = (*BODIES, *DETAILS)
-    missing = [name for name in needed if name not in row and name not in _OF_CONTENT]
+    missing = [name for name in needed if name not in row and name not in _OPTIONAL]
     if missing:
         raise LineError(
             f"it has no {missing[0]}: export with --bodies, by this version or a newer one"
@@ -116,6 +126,7 @@ def parse_row(row: Row) -> ExportedCall:
         organization_id=read_field("organization_id", row, str),
         entry=entry,
         judgement=_parse_judgement(entry.entry_id, row),
+        annotations=_parse_annotations(row),
     )
 
 
@@ -162,6 +173,26 @@ def _read_uses(row: Row, response: bytes | None) -> dict[str, Any]:
         for each in read_field("tool_uses", row, list)
     )
     return {"tool_uses": tuple(uses)}
+
+
+def _parse_annotations(row: Row) -> Annotations:
+    """Return labels and note of a line, as far as they are what people may give. Raises LineError."""
+    given = row.get("annotations")
+    if given is None:
+        return NOTHING
+    found = _as_object("annotations", given)
+    labels = [
+        Label(**read_fields(Label, _as_object("annotations", each)))
+        for each in read_field("labels", found, list)
+    ]
+    note = _parse_object("note", {"note": None} | found, Note)
+    try:
+        return Annotations(
+            labels=tuple(replace(each, label=check_label(each.label)) for each in labels),
+            note=None if note is None else replace(note, text=check_note(note.text)),
+        )
+    except InvalidInputError as error:
+        raise LineError(f"its annotations are not what an export writes: {error}") from error
 
 
 def _parse_judgement(entry_id: str, row: Row) -> Judgement | None:

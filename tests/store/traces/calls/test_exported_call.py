@@ -13,12 +13,16 @@ from metering.entry import UsageLogEntry
 from metering.rate_limits import RateLimits
 from metering.tool_results import ToolResult
 from metering.tool_uses import ToolUse
+from store.annotation_rules import Subject
+from store.call_imports import store_lines
+from store.traces.annotations import NOTHING, Annotations, Label, Note, read_of_call, write_note
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_list import read_calls
 from store.traces.calls.exported_call import DETAILS, encode_entry, parse_document, parse_row
 from store.traces.calls.judgements import Judgement
 from store.traces.calls.line_fields import LineError
 from store.traces.calls.reader import BODIES, EntryFilter
+from store.traces.database import TraceDatabase
 from tests.store.traffic import make_entry, make_item
 
 BREAK = CacheBreak(
@@ -216,3 +220,46 @@ def test_what_0_1_0_has_not_exported_is_read_from_the_response(rows):
     assert entry.tool_uses == (ToolUse(tool="Read", target="/a"),)
     assert entry.said_text == "I look."
     assert parse(rows[0], response_body=None).entry.tool_uses == ()
+
+
+LABELLED = Annotations(
+    labels=(Label(label="odd", by="ann@example.org", at="2026-01-02T03:00:00.000Z"),),
+    note=Note(text="Look.\nAgain.", by=None, at="2026-01-02T04:00:00.000Z"),
+)
+
+
+def test_a_line_has_the_labels_and_the_note_of_its_call(traces, traces_path, tmp_path):
+    traces.insert(ENTRIES)
+    traces.annotate([("second", LABELLED), ("first", NOTHING), ("gone", LABELLED)])
+    rows = read_lines(traces_path)
+    assert [parse(row).annotations for row in rows] == [NOTHING, LABELLED]
+    with TraceDatabase(tmp_path / "other.db") as other:
+        for _ in range(2):
+            store_lines(other, [orjson.dumps(row) for row in rows])
+        assert read_of_call(other.connection, 1) == NOTHING
+        assert read_of_call(other.connection, 2) == LABELLED
+        mine = Note(text="Mine.", by=None, at="2026-01-03")
+        write_note(other.connection, Subject("call", "second"), 2, mine)
+        store_lines(other, [orjson.dumps(row) for row in rows])
+        assert read_of_call(other.connection, 2).note == mine
+
+
+def test_a_line_of_before_there_were_labels_has_none(rows):
+    old = {name: value for name, value in rows[0].items() if name != "annotations"}
+    assert parse(old).annotations == NOTHING
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {"labels": "odd"},
+        {"labels": [{"label": 1, "by": None, "at": "x"}]},
+        {"labels": [{"label": "x" * 41, "by": None, "at": "x"}]},
+        {"labels": [], "note": {"text": "", "by": None, "at": "x"}},
+        {"labels": [], "note": "Look."},
+    ],
+)
+def test_labels_and_notes_that_nobody_may_give_are_refused(rows, value):
+    with pytest.raises(LineError):
+        parse(rows[0], annotations=value)
