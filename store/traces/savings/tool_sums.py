@@ -1,13 +1,18 @@
 """The sums of what tools were used for and what they cost: of each session, and of days.
 
-A look at a session (``recorder.savings``) replaces the rows of the session, and makes the sums of its days
-anew. Rows of days that have left with their calls stay until the session goes with its last call.
+A look at a session (``recorder.savings``) replaces the rows of the session, and takes the difference into
+the sums of its days: to sum up a day anew would hold up recording for longer the more sessions it has. Rows
+of days that have left with their calls stay until the session goes with its last call.
+
+Of the targets of a day as many are named as there is room for. One that comes later takes the place of the
+least expensive if a session has paid more for it; what is left out is summed up in the row of the others.
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from store.traces.sessions import unnamed_sessions
 
@@ -37,25 +42,33 @@ _INSERT_TARGET = (
     f"insert into session_tool_targets ({_KEYS}, target, {_RESULTS}, {_CENTS})"  # noqa: S608 - our own text
     " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_SUM_TOOLS = (
-    f"insert into tools_daily (day, slug, credential, server, tool, {_RESULTS}, definition_cents, {_CENTS})"  # noqa: S608 - our own text
-    " select day, slug, credential, server, tool, sum(uses), sum(failed), sum(result_tokens),"
-    " sum(definition_cents), sum(written_cents), sum(carried_cents)"
-    " from session_tools where day = ? group by 1, 2, 3, 4, 5"
+_OF_TOOL = "day, slug, credential, server, tool"
+_SUMS_OF_TOOL = f"{_RESULTS}, definition_cents, {_CENTS}"
+# With a sign of -1, what was added is taken out.
+_ADD_TOOLS = (
+    f"insert into tools_daily ({_OF_TOOL}, {_SUMS_OF_TOOL})"  # noqa: S608 - our own text
+    f" select {_OF_TOOL}, :sign * uses, :sign * failed, :sign * result_tokens,"
+    " :sign * definition_cents, :sign * written_cents, :sign * carried_cents"
+    " from session_tools where day = :day and session_id = :session_id"
+    f" on conflict ({_OF_TOOL}) do update set "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS_OF_TOOL.split(", "))
 )
-_SUM_TARGETS = (
-    "insert into tool_targets_daily"  # noqa: S608 - our own text
-    f" (day, slug, credential, server, tool, target, sessions, {_RESULTS}, {_CENTS})"
-    " with summed as (select slug, credential, server, tool, target, count(*) as sessions,"
-    " sum(uses) as uses, sum(failed) as failed, sum(result_tokens) as result_tokens,"
-    " sum(written_cents) as written_cents, sum(carried_cents) as carried_cents,"
-    f" target <> '{OTHER}' and row_number() over (order by target = '{OTHER}',"
-    " sum(written_cents) + sum(carried_cents) desc, sum(result_tokens) desc, target)"
-    f" <= {MAX_TARGETS} as is_named"
-    " from session_tool_targets where day = :day group by 1, 2, 3, 4, 5)"
-    " select :day, slug, credential, iif(is_named, server, ''), iif(is_named, tool, ''),"
-    f" iif(is_named, target, '{OTHER}'), sum(sessions), sum(uses), sum(failed), sum(result_tokens),"
-    " sum(written_cents), sum(carried_cents) from summed group by 2, 3, 4, 5, 6"
+# Sums of floats that are taken out again leave digits that mean nothing.
+_REMOVE_EMPTY = (
+    "delete from tools_daily where day = ? and uses <= 0 and result_tokens <= 0"
+    " and definition_cents + written_cents + carried_cents < 1e-9"
+)
+_OF_TARGET = "slug, credential, server, tool, target"
+_TARGETS_OF_DAY = (
+    f"select {_OF_TARGET}, sessions, {_RESULTS}, {_CENTS} from tool_targets_daily where day = ?"  # noqa: S608 - our own text
+)
+_TARGETS_OF_SESSION = (
+    f"select {_OF_TARGET}, 1, {_RESULTS}, {_CENTS} from session_tool_targets"  # noqa: S608 - our own text
+    " where day = ? and session_id = ?"
+)
+_INSERT_DAILY = (
+    f"insert into tool_targets_daily (day, {_OF_TARGET}, sessions, {_RESULTS}, {_CENTS})"  # noqa: S608 - our own text
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -104,6 +117,84 @@ class ToolSums:
 type SumsOfTargets = Mapping[tuple[Payer, Target], ToolSums]
 
 
+class TargetKey(NamedTuple):
+    """The target of a tool, with the endpoint and credential of the calls."""
+
+    slug: str
+    credential: str
+    server: str
+    tool: str
+    target: str
+
+    @property
+    def others(self) -> "TargetKey":
+        """Return the row of the targets without one of their own."""
+        return self._replace(server="", tool="", target=OTHER)
+
+
+class TargetSums(NamedTuple):
+    """The sums of a target on a day, or of one session there."""
+
+    sessions: int
+    uses: int
+    failed: int
+    result_tokens: int
+    written_cents: float
+    carried_cents: float
+
+    @property
+    def cents(self) -> float:
+        """Return what its results cost."""
+        return self.written_cents + self.carried_cents
+
+    def plus(self, other: "TargetSums", sign: int = 1) -> "TargetSums":
+        """Return the sum of both, or with a sign of -1 the difference, where nothing is below 0."""
+        return TargetSums(
+            max(self.sessions + sign * other.sessions, 0),
+            max(self.uses + sign * other.uses, 0),
+            max(self.failed + sign * other.failed, 0),
+            max(self.result_tokens + sign * other.result_tokens, 0),
+            max(self.written_cents + sign * other.written_cents, 0.0),
+            max(self.carried_cents + sign * other.carried_cents, 0.0),
+        )
+
+
+type Targets = dict[TargetKey, TargetSums]
+NO_TARGETS: Mapping[TargetKey, TargetSums] = MappingProxyType({})
+
+
+def change_targets(
+    targets: Targets,
+    added: Mapping[TargetKey, TargetSums],
+    removed: Mapping[TargetKey, TargetSums] = NO_TARGETS,
+) -> None:
+    """Add the targets of a session to those of a day, and take out what it had there before."""
+    for key, sums in removed.items():
+        row = key if key in targets else key.others
+        if row in targets:
+            left = targets.pop(row).plus(sums, -1)
+            if left.sessions:
+                targets[row] = left
+    count = sum(key.target != OTHER for key in targets)
+    for key, sums in sorted(added.items(), key=lambda item: -item[1].cents):
+        if key in targets or key.target == OTHER:
+            _add(targets, key, sums)
+        elif count < MAX_TARGETS:
+            targets[key] = sums
+            count += 1
+        else:
+            least = min((k for k in targets if k.target != OTHER), key=lambda k: targets[k].cents)
+            if sums.cents > targets[least].cents:
+                _add(targets, least.others, targets.pop(least))
+                targets[key] = sums
+            else:
+                _add(targets, key.others, sums)
+
+
+def _add(targets: Targets, key: TargetKey, sums: TargetSums) -> None:
+    targets[key] = targets[key].plus(sums) if key in targets else sums
+
+
 def read_payers(connection: sqlite3.Connection, session_id: str) -> dict[int, Payer]:
     """Return for whom the calls of a session are summed up, by their row ids."""
     rows = connection.execute(_GROUPS, unnamed_sessions.bind(session_id))
@@ -132,29 +223,20 @@ def write_session(
     caller holds the write lock."""
     if not has_costs and _has_costs(connection, session_id):
         return
-    days = _list_days(connection, session_id) | {payer.day for payer, _ in sums}
-    for table in ("session_tools", "session_tool_targets"):
-        connection.execute(
-            f"delete from {table} where {_OF_SESSION} and day >= :first_day",  # noqa: S608 - our own text
-            {"session_id": session_id, "first_day": first_day},
-        )
+    for day in _list_days(connection, session_id):
+        if day >= first_day:
+            _remove_day(connection, session_id, day)
     connection.executemany(_INSERT_TOOL, _list_tool_rows(session_id, sums))
     connection.executemany(_INSERT_TARGET, _list_target_rows(session_id, sums))
-    for day in days:
-        _sum_tools(connection, day)
-        _sum_targets(connection, day)
+    for day in {payer.day for payer, _ in sums}:
+        connection.execute(_ADD_TOOLS, {"day": day, "session_id": session_id, "sign": 1})
+        _change_targets(connection, day, added=_read_targets(connection, day, session_id))
 
 
 def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
     """Remove the sums of a session. The caller holds the write lock."""
     for day in _list_days(connection, session_id):
-        for table in ("session_tools", "session_tool_targets"):
-            connection.execute(
-                f"delete from {table} where day = ? and session_id = ?",  # noqa: S608 - our own text
-                (day, session_id),
-            )
-        _sum_tools(connection, day)
-        _sum_targets(connection, day)
+        _remove_day(connection, session_id, day)
 
 
 def forget_targets(connection: sqlite3.Connection, usage_id: int) -> None:
@@ -166,11 +248,8 @@ def forget_targets(connection: sqlite3.Connection, usage_id: int) -> None:
         " from usage as u where u.id = ?",
         (usage_id,),
     ).fetchone()
-    removed = connection.execute(
-        "delete from session_tool_targets where day = ? and session_id = ?", row or ("", "")
-    )
-    if removed.rowcount > 0:
-        _sum_targets(connection, row[0])
+    if row is not None and row[1] is not None:
+        _remove_targets(connection, session_id=row[1], day=row[0])
 
 
 def _list_days(connection: sqlite3.Connection, session_id: str) -> set[str]:
@@ -190,14 +269,46 @@ def _has_costs(connection: sqlite3.Connection, session_id: str) -> bool:
     return row is not None
 
 
-def _sum_tools(connection: sqlite3.Connection, day: str) -> None:
-    connection.execute("delete from tools_daily where day = ?", (day,))
-    connection.execute(_SUM_TOOLS, (day,))
+def _remove_day(connection: sqlite3.Connection, session_id: str, day: str) -> None:
+    """Remove a day of a session, and take it out of the sums of the day."""
+    values = {"day": day, "session_id": session_id}
+    connection.execute(_ADD_TOOLS, values | {"sign": -1})
+    connection.execute(_REMOVE_EMPTY, (day,))
+    connection.execute(
+        "delete from session_tools where day = :day and session_id = :session_id", values
+    )
+    _remove_targets(connection, session_id, day)
 
 
-def _sum_targets(connection: sqlite3.Connection, day: str) -> None:
+def _remove_targets(connection: sqlite3.Connection, session_id: str, day: str) -> None:
+    removed = _read_targets(connection, day, session_id)
+    connection.execute(
+        "delete from session_tool_targets where day = ? and session_id = ?", (day, session_id)
+    )
+    _change_targets(connection, day, removed=removed)
+
+
+def _read_targets(connection: sqlite3.Connection, day: str, session_id: str) -> Targets:
+    return _make_targets(connection.execute(_TARGETS_OF_SESSION, (day, session_id)))
+
+
+def _make_targets(rows: Iterable[Sequence[Any]]) -> Targets:
+    return {TargetKey(*row[:5]): TargetSums(*row[5:]) for row in rows}
+
+
+def _change_targets(
+    connection: sqlite3.Connection,
+    day: str,
+    *,
+    added: Mapping[TargetKey, TargetSums] = NO_TARGETS,
+    removed: Mapping[TargetKey, TargetSums] = NO_TARGETS,
+) -> None:
+    if not added and not removed:
+        return
+    targets = _make_targets(connection.execute(_TARGETS_OF_DAY, (day,)))
+    change_targets(targets, added, removed)
     connection.execute("delete from tool_targets_daily where day = ?", (day,))
-    connection.execute(_SUM_TARGETS, {"day": day})
+    connection.executemany(_INSERT_DAILY, [(day, *key, *sums) for key, sums in targets.items()])
 
 
 def _list_tool_rows(session_id: str, sums: SumsOfTargets) -> list[tuple[object, ...]]:

@@ -1,8 +1,21 @@
 """The sums of tools by day, of which targets are bounded."""
 
+import pytest
+from hypothesis import given, strategies as st
+
 from store import database
 from store.traces.savings import tool_sums
-from store.traces.savings.tool_sums import MAX_TARGETS, OTHER, Payer, Target, ToolSums
+from store.traces.savings.tool_sums import (
+    MAX_TARGETS,
+    OTHER,
+    Payer,
+    Target,
+    TargetKey,
+    Targets,
+    TargetSums,
+    ToolSums,
+    change_targets,
+)
 
 DAY = "2026-01-02"
 
@@ -37,7 +50,7 @@ def test_the_most_expensive_targets_of_a_day_are_named(traces):
     assert rows.pop(OTHER) == 150
     assert sum(name.startswith("/b/") for name in rows) == MAX_TARGETS - 100
     assert f"/a/{MAX_TARGETS + 49}" in rows
-    assert "/a/0" not in rows
+    assert rows[f"/a/{MAX_TARGETS + 49}"] == 1
     ((uses, cents),) = read(traces, "sum(uses), sum(written_cents)")
     assert (uses, cents) == (350, MAX_TARGETS + 50 + 2 * (MAX_TARGETS - 100))
 
@@ -70,3 +83,36 @@ def test_sums_with_costs_are_kept_where_they_cannot_be_computed_again(traces):
     write(traces, "b", later, has_costs=False)
     write(traces, "b", later, has_costs=False)
     assert read(traces, "day, uses", "tools_daily") == [(DAY, 2), ("2026-01-03", 1)]
+
+
+_KEYS = st.builds(
+    TargetKey, st.sampled_from(["one", "two"]), st.just(""), st.just(""), st.just("Read"),
+    st.sampled_from([f"/{n}" for n in range(9)]),
+)  # fmt: skip
+_SUMS = st.builds(
+    TargetSums, st.just(1), st.integers(1, 9), st.integers(0, 9), st.integers(0, 99),
+    st.integers(0, 9).map(float), st.integers(0, 9).map(float),
+)  # fmt: skip
+_SESSIONS = st.lists(st.dictionaries(_KEYS, _SUMS, max_size=6), max_size=6)
+
+
+@given(_SESSIONS)
+def test_sums_of_targets_are_those_of_sessions(sessions):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tool_sums, "MAX_TARGETS", 3)
+        day: Targets = {}
+        for each in sessions:
+            change_targets(day, each)
+    for place in range(6):
+        expected = sum(sums[place] for each in sessions for sums in each.values())
+        assert sum(sums[place] for sums in day.values()) == expected
+
+
+@given(_SESSIONS)
+def test_targets_that_have_room_leave_with_their_sessions(sessions):
+    day: Targets = {}
+    for each in sessions:
+        change_targets(day, each)
+    for each in sessions:
+        change_targets(day, {}, each)
+    assert day == {}
