@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute
 from dashboard import notices, rendering
 from dashboard.addresses import session_address
 from dashboard.call_route import CallRoute
+from dashboard.home.alerts import MAX_SHOWN
 from dashboard.home.choice import KIND, Choice, Measure, parse_choice
 from dashboard.home.columns import make_columns
 from dashboard.home.lists import failed_address, list_failures, list_sessions
@@ -35,6 +36,7 @@ from dashboard.visitors import Visitors
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
+from store.control.alerts import Alert, list_active
 from store.control.budget_management import BudgetStatus
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
@@ -81,6 +83,7 @@ class _Found:
     budgets: Sequence[BudgetStatus]
     used_up: Sequence[BudgetStatus]
     owners: Sequence[str]
+    alerts: Sequence[Alert]
     invitations: list[Invitation]
 
 
@@ -109,11 +112,14 @@ class HomePages:
 
     def _read(self, control: ControlDatabase, visitor: Visitor) -> _Found:
         management = Management.make(control, self._settings)
+        with control.reading() as db:
+            active = list_active(db, visitor.organization_id, clock.now(), MAX_SHOWN)
         budgets = list(management.budgets.list_by_subject(visitor).values())
         return _Found(
             endpoints=management.list_endpoints(visitor, limit=ENDPOINTS),
             budgets=budgets,
             used_up=[each for each in budgets if each.refuses],
+            alerts=active,
             owners=_list_owners(management.list_members(visitor)),
             invitations=list(management.list_invitations_for(visitor.email)),
         )
@@ -131,7 +137,7 @@ class HomePages:
         if path.exists():
             try:
                 with self._connections.lend(path) as db:
-                    home = read_home(db, choice, self._prices(), now)
+                    home = read_home(db, choice, self._prices(), now, found.alerts)
             except sqlite3.Error as error:
                 trouble = _explain(path, error)
         return rendering.render(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from conversations.savings.kinds import KINDS, Kind
+from dashboard.home.alerts import ShownAlert, list_alerts
 from dashboard.home.choice import Choice
 from dashboard.overview.filters import Filters
 from dashboard.overview.periods import Period
@@ -19,6 +20,7 @@ from metering.limit_windows import WindowState
 from metering.other_models import Exchange, Prices, suggest
 from runtime import clock
 from runtime.intervals import HOUR, Interval, floor_hour
+from store.control.alerts import Alert
 from store.database import snapshot
 from store.traces.calls.failures import Failures, count_failures
 from store.traces.calls.limit_readings import read_states
@@ -108,6 +110,7 @@ class Home:
     strip: Strip
     costs: Costs
     week: Totals
+    alerts: Sequence[ShownAlert] = ()
     windows: Sequence[WindowState] = ()
     accounts: int = 0
     sessions: Sequence[Session] = ()
@@ -118,8 +121,16 @@ class Home:
     size_bytes: int = 0
 
 
-def read_home(db: sqlite3.Connection, choice: Choice, prices: Prices, now: datetime) -> Home | None:
-    """Return what the page shows, None while nothing has been recorded. Raises sqlite3.Error."""
+def read_home(
+    db: sqlite3.Connection,
+    choice: Choice,
+    prices: Prices,
+    now: datetime,
+    active: Sequence[Alert] = (),
+) -> Home | None:
+    """Return what the page shows, None while nothing has been recorded.
+
+    ``active`` are the alerts of rules. Raises sqlite3.Error."""
     with snapshot(db):
         reader = OverviewReader(db)
         if not reader.is_ready or reader.find_first_hour() is None:
@@ -128,6 +139,7 @@ def read_home(db: sqlite3.Connection, choice: Choice, prices: Prices, now: datet
         windows = read_states(db, now)
         return Home(
             strip=_read_strip(db, reader, now),
+            alerts=list_alerts(db, active, now),
             costs=_read_costs(db, reader, choice, prices, now),
             week=_sum(reader, week),
             windows=[each for each in windows if each.account == windows[0].account],

@@ -1,8 +1,9 @@
 """``/savings`` and ``/sessions/<id>/savings``: what could have been saved, as pages and as JSON."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -10,16 +11,18 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import json_pages, rendering
-from dashboard.addresses import session_address
+from dashboard.addresses import call_address, session_address
 from dashboard.call_route import CallRoute
 from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_span
 from dashboard.rendering import PRIVATE
 from dashboard.savings.documents import Savings, SavingsSession, SessionSavings
 from dashboard.savings.findings import Findings, make_findings
+from dashboard.savings.folding import fold
 from dashboard.sessions.opened import NO_SESSION, find_reader
 from dashboard.sessions.view import list_address
 from dashboard.trace_work import TracePages
 from runtime import clock
+from store.control.people import Caller
 from store.traces.savings.savings import Looked
 from store.traces.savings.savings_reader import SavingsReader, SessionSum
 from store.traces.sessions.session_reader import Session
@@ -66,15 +69,7 @@ class SavingsPages(TracePages):
 
         def respond(connection: sqlite3.Connection | None) -> Response:
             found = _read_period(connection, period)
-            return rendering.render(
-                "savings.html",
-                visitor=caller,
-                headers=PRIVATE,
-                period=period,
-                spans=SPAN_TITLES,
-                found=found,
-                address=session_address,
-            )
+            return _render_period(caller, period, found, request.query_params)
 
         return await self._work.run(caller, respond)
 
@@ -140,7 +135,34 @@ class SavingsPages(TracePages):
 
 def _parse_period(request: Request) -> Period:
     """Return the period that the address names. Raises InvalidInputError."""
-    return parse_span(request.query_params.get("span", DEFAULT_SPAN), clock.now())
+    arguments = request.query_params
+    return parse_span(arguments.get("period") or arguments.get("span", DEFAULT_SPAN), clock.now())
+
+
+def _render_period(
+    caller: Caller, period: Period, found: _OfPeriod, arguments: Mapping[str, str]
+) -> Response:
+    opened, is_whole = arguments.get("open"), arguments.get("all") == "1"
+
+    def address(**others: str) -> str:
+        return f"/savings?{urlencode({'period': period.span, **others}, errors='replace')}"
+
+    return rendering.render(
+        "savings.html",
+        visitor=caller,
+        headers=PRIVATE,
+        period=period,
+        periods=[
+            (f"/savings?period={span}", title, span == period.span)
+            for span, title in SPAN_TITLES.items()
+        ],
+        found=found,
+        savings=fold(found.findings.savings, opened, is_whole=is_whole),
+        expensive=fold(found.findings.expensive, opened, is_whole=is_whole),
+        address=address,
+        session_address=session_address,
+        call_address=call_address,
+    )
 
 
 def _read_period(connection: sqlite3.Connection | None, period: Period) -> _OfPeriod:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from html import unescape
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,12 @@ from tests.store.traffic import make_entry
 
 NOW = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
 MINUS = "\N{MINUS SIGN}"
-UNPAID = {"cost_cents": None, "cost_items": (), "usage_source": "none", "status_code": 529}
+UNPAID: dict[str, Any] = {
+    "cost_cents": None,
+    "cost_items": (),
+    "usage_source": "none",
+    "status_code": 529,
+}
 
 
 @pytest.fixture
@@ -296,6 +302,30 @@ def count_list(ann, address):
     rows = ann.get(unescape(address).replace("/traces/usage?", "/traces/usage.json?_size=max&"))
     assert rows.status_code == 200, rows.text
     return len(rows.json()["rows"])
+
+
+def test_a_burst_of_failures_and_an_expensive_session_are_alerts(ann, record):
+    at = [clock.format_ms(clock.now() - timedelta(minutes=minute)) for minute in range(12)]
+    record(
+        ann.organization_id,
+        *(
+            {"created_at": each, "outcome": "upstream_error", "error_type": "overloaded_error"}
+            | UNPAID
+            for each in at
+        ),
+        *({"session_id": f"s{n}", "cost_cents": Decimal(10)} for n in range(20)),
+        {
+            "session_id": "dear",
+            "title_text": "Find out why",
+            "tool_count": 1,
+            "cost_cents": Decimal(900),
+        },
+    )
+    alerts = ann.get("/").text.partition('<ul class="alerts"')[2].partition("</ul>")[0]
+    assert "12 calls failed" in alerts
+    assert "529 overloaded_error" in alerts
+    assert 'href="/sessions/dear"' in alerts
+    assert alerts.index("12 calls failed") < alerts.index("Find out why")
 
 
 # -- costs ----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The pages of savings: of a period and of a session, as pages and as JSON."""
 
+import re
 import sqlite3
 from contextlib import closing
 from typing import Any
@@ -67,7 +68,7 @@ def test_findings_are_listed_in_order_of_dollars(ann):
         ("long_gap", 90.0, False),
     ]
     page = ann.get("/savings?span=today").text
-    assert page.index("Cache breaks: <bdi>the tools changed") < page.index("never cached")
+    assert page.index("<bdi>the tools changed") < page.index("never cached")
     assert page.index("never cached") < page.index("not counted as savings")
     assert KINDS["cache_break"].remedy in page
     assert 'href="/calls/1"' in page
@@ -83,6 +84,29 @@ def test_a_cause_with_a_remedy_of_its_own_has_that_one(ann):
     assert KINDS["cache_break"].remedy not in page
 
 
+def test_an_open_kind_lists_three_subjects_and_then_all(ann):
+    store(
+        ann,
+        *(
+            row("repeated_result", 10.0 + number, subject=f"file {number}", calls=2)
+            for number in range(5)
+        ),
+        row("never_cached", 20.0),
+    )
+    page = ann.get("/savings?period=today").text
+    listed = re.findall(r"<bdi>(file \d)</bdi>", page)
+    assert listed == ["file 4", "file 3", "file 2"]
+    more = '<a href="/savings?period=today&amp;open=repeated_result&amp;all=1#repeated_result">2 more</a>'
+    assert more in page
+    assert KINDS["repeated_result"].formula in page
+    whole = ann.get("/savings?period=today&open=repeated_result&all=1").text
+    assert len(re.findall(r"<bdi>file \d</bdi>", whole)) == 5
+    assert "more</a>" not in whole
+    closed = ann.get("/savings?period=today&open=never_cached").text
+    assert "<bdi>file" not in closed
+    assert KINDS["never_cached"].formula in closed
+
+
 def test_the_total_is_that_of_the_table_and_leaves_out_what_is_no_saving(ann):
     store(ann, row("never_cached", 40.25), row("long_gap", 90.0), row("never_read", 0.5))
     store(ann, row("failed_call", 3.5, subject="upstream_timeout"), session="s2")
@@ -94,7 +118,7 @@ def test_the_total_is_that_of_the_table_and_leaves_out_what_is_no_saving(ann):
         ("s1", 40.75),
         ("s2", 3.5),
     ]
-    assert "$0.4425" in ann.get("/savings").text
+    assert "<b>$0.44</b> could have been saved" in ann.get("/savings").text
 
 
 def test_small_findings_are_counted_and_not_listed(ann):
@@ -107,7 +131,7 @@ def test_small_findings_are_counted_and_not_listed(ann):
     found = ann.get("/savings.json").json()
     assert [item["finding"] for item in found["items"]] == ["never_cached"]
     assert found["smaller"] == {"count": 2, "cost_cents": 5.9}
-    assert "and 2 smaller ones, $0.0590" in ann.get("/savings").text
+    assert "And 2 smaller ones, $0.06" in ann.get("/savings").text
 
 
 def test_only_the_days_of_the_period_count(ann):
@@ -136,7 +160,7 @@ def test_a_bad_period_is_refused(ann, span):
 def test_tokens_without_a_price_are_told_apart(ann):
     store(ann, row("never_read", 0.0, unpriced_tokens=5_000, top=[(1, None)]))
     page = ann.get("/savings").text
-    assert "5,000 tokens without a known price" in page
+    assert "5.0k tokens without a known price" in page
     assert ann.get("/savings.json").json()["unpriced_tokens"] == 5_000
 
 
