@@ -1,7 +1,7 @@
 """``/calls``: the list of calls, one line each, by session or in one list."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -29,6 +29,7 @@ from dashboard.overview.periods import SPAN_TITLES
 from dashboard.rendering import PRIVATE
 from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
+from metering.credential_names import name_credential
 from runtime import clock
 from runtime.settings import Settings
 from store.database import list_columns
@@ -92,7 +93,8 @@ class CallListPages(TracePages):
             return await self._nothing_recorded.render(request, caller, "Calls", "calls")
         now = clock.now()
         choice = parse_choice(request.query_params, request.cookies.get(COOKIE, ""), now)
-        listed = await self._work.run(caller, lambda db: read_list(db, choice, now))
+        names = await self._visitors.read_credential_names(caller)
+        listed = await self._work.run(caller, lambda db: read_list(db, choice, now, names))
         is_first = choice.before is None
         flights = await self._spool.read(caller.organization_id) if is_first else None
         response = rendering.render(
@@ -104,6 +106,7 @@ class CallListPages(TracePages):
             flights=flights.calls if flights and not choice.filters.values else (),
             periods=list_periods(choice, now),
             columns=COLUMNS,
+            name_credential=lambda fingerprint: name_credential(fingerprint, names),
             is_first=is_first,
         )
         if "col" in request.query_params:
@@ -127,8 +130,10 @@ def list_periods(choice: Choice, now: datetime) -> list[Link]:
     ]
 
 
-def read_list(db: sqlite3.Connection | None, choice: Choice, now: datetime) -> Listed:
-    """Return a page of the list. Raises sqlite3.Error."""
+def read_list(
+    db: sqlite3.Connection | None, choice: Choice, now: datetime, names: Mapping[str, str]
+) -> Listed:
+    """Return a page of the list. ``names`` are those of credentials. Raises sqlite3.Error."""
     if db is None or not list_columns(db, "usage"):
         return Listed(
             lines=(), groups=(), counts=None, failed=None, presets=(), menu=(), older=None
@@ -144,7 +149,7 @@ def read_list(db: sqlite3.Connection | None, choice: Choice, now: datetime) -> L
         counts=None if choice.only_failed else counts,
         failed=failed if choice.only_failed else None,
         presets=_list_presets(choice, failed, breaks),
-        menu=_list_menu(db, choice),
+        menu=_list_menu(db, choice, names),
         older=_find_older(choice, found),
     )
 
@@ -203,7 +208,9 @@ def _list_presets(choice: Choice, failed: int | None, breaks: int | None) -> lis
     ]
 
 
-def _list_menu(db: sqlite3.Connection, choice: Choice) -> list[tuple[str, Sequence[Link]]]:
+def _list_menu(
+    db: sqlite3.Connection, choice: Choice, names: Mapping[str, str]
+) -> list[tuple[str, Sequence[Link]]]:
     """Return the values to filter by, each column with those that most calls have."""
     if choice.period == ALL or not list_columns(db, "usage_daily"):
         return []
@@ -214,7 +221,7 @@ def _list_menu(db: sqlite3.Connection, choice: Choice) -> list[tuple[str, Sequen
             continue
         links = [
             Link(
-                words=value[:8] if name == "credential" else value,
+                words=name_credential(value, names) if name == "credential" else value,
                 address=choice.with_filters(choice.filters.only(name, value)),
                 count=counts.calls,
             )

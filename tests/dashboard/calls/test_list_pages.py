@@ -1,6 +1,8 @@
 """The list of calls as the web process serves it."""
 
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -148,3 +150,30 @@ def test_calls_of_others_are_not_listed(ann, cid):
 
 def test_before_the_first_call_the_page_says_how_to_connect(ann):
     assert "Nothing has been recorded yet" in ann.get("/calls").text
+
+
+def test_calls_are_chosen_by_the_tools_that_they_used(ann):
+    record(ann, {}, {}, {}, {})
+    uses = [
+        (1, 0, "Bash", "exit 1"),
+        (1, 1, "Read", None),
+        (2, 0, "Bash", None),
+        (3, 0, "Grep", "x"),
+    ]
+    with closing(sqlite3.connect(ann.path)) as db, db:
+        db.executemany(
+            "insert into tool_uses (usage_id, place, tool, problem) values (?, ?, ?, ?)", uses
+        )
+    for query, expected in (
+        ("tool=Bash", [2, 1]),
+        ("tool=Bash&tool=Grep", [3, 2, 1]),
+        ("tool_failed=1", [3, 1]),
+        ("tool_failed=1&tool=Bash", [1]),
+        ("tool=Bash&failed=1", []),
+    ):
+        assert ids_of(ann.get(f"/calls?{query}").text) == expected, query
+
+
+def test_credentials_have_their_names(ann):
+    record(ann, {"credential_hmac": "3f9a21c4" * 4})
+    assert "3f9a21c4" in main_of(ann.get("/calls?col=credential").text)
