@@ -120,9 +120,13 @@ class View:
         """Return the map of all turns."""
         return make_map(self.story, self._label_turns())
 
+    @cached_property
+    def _lines(self) -> list[Line]:
+        return _list_lines(self.story.chapters)
+
     def _label_turns(self) -> dict[int, str]:
         """Return what turns did in few words, by row id."""
-        labels = {line.step.id: line.label for line in _list_lines(self.story.chapters)}
+        labels = {line.step.id: line.label for line in self._lines}
         for event in self.story.events:
             if event.number is not None:
                 labels[event.step.id] = "Compaction"
@@ -201,8 +205,7 @@ class View:
     @property
     def jumps(self) -> list[Jump]:
         """Return links to the first failure, break, compaction and subagent, of those that there are."""
-        lines = _list_lines(self.story.chapters)
-        failed = [line.step for line in lines if line.is_failed]
+        failed = [line.step for line in self._lines if line.is_failed]
         events, threads = self.story.events, self.story.threads
         failures = sum(step.failures + step.is_failed for step in self.story.steps)
         jumps = []

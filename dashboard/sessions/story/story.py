@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from dashboard.sessions.story.chapters import Chapter, Item, Thread, make_chapters
 from dashboard.sessions.story.events import Event
@@ -15,7 +16,7 @@ PAGE_TURNS = 500
 _CHAT_PROMPTS = 3  # from so many on, prompts of one turn each are a list
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Story:
     """The story of a session.
 
@@ -30,17 +31,17 @@ class Story:
     before: int
     root: str
 
-    @property
+    @cached_property
     def turns(self) -> list[Step]:
         """Return the calls that did not fail."""
         return [step for step in self.steps if step.number is not None]
 
-    @property
+    @cached_property
     def threads(self) -> list[Thread]:
         """Return the subagents, in the order in which they began, each before its own."""
         return [thread for chapter in self.chapters for thread in _list_threads(chapter.items)]
 
-    @property
+    @cached_property
     def events(self) -> list[Event]:
         """Return all events, those of subagents too."""
         return [event for chapter in self.chapters for event in _list_events(chapter.items)]
