@@ -60,6 +60,7 @@ QUERIES = {
     "/savings.json": ("", "span=90d"),
     "/savings/models.json": ("", "period=30d&endpoint=default", "session=s1"),
     "/limits.json": ("",),
+    "/tools.json": ("",),
     "/search.json": ("q=ship", "q=ship&limit=1&role=user", "q=call-1", ""),
 }
 
