@@ -14,7 +14,6 @@ from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidInputError, LimitReachedError, NotFoundError
 from runtime.webhook_rule import WebhookRule
-from store.control.audit import Activity
 from store.control.records import Table
 
 type Kind = Literal["session_cost", "errors", "window", "day_cost"]
@@ -25,9 +24,6 @@ MAX_RULES = 100  # of an organisation
 MAX_THRESHOLD = 1e9
 ACTIVE_FOR = timedelta(days=1)
 KEPT_FOR = timedelta(days=100)
-
-CREATED = Activity("alert.create", "created the rule for alerts")
-DELETED = Activity("alert.delete", "deleted the rule for alerts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ def test_commands_and_options_are_completed():
     assert complete("keys", "") == ["create", "delete", "list"]
     assert complete("usage", "--by", "") == [
         "day", "model", "endpoint", "client", "credential", "billing",
+        "user", "project", "tag", "session", "agent",
     ]  # fmt: skip
     assert "--slug" in complete("tail", "--")
 
