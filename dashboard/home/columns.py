@@ -111,18 +111,19 @@ def make_columns(costs: Costs) -> Columns:
                 written,
             )
         )
+    chart = make_chart(
+        stacks,
+        [label_step(choice.period, step.time) for step in steps],
+        values.tick,
+        unit=values.unit,
+        expected=costs.expected_cents,
+    )
     return Columns(
-        chart=make_chart(
-            stacks,
-            [label_step(choice.period, step.time) for step in steps],
-            values.tick,
-            unit=values.unit,
-            expected=costs.expected_cents,
-        ),
+        chart=chart,
         keys=values.keys,
         words=words,
         unit=f"{_UNITS[choice.measure]} per {choice.period.step}, UTC.",
-        has_expected=costs.expected_cents is not None,
+        has_expected=chart.columns[-1].expected is not None,
         is_empty=not any(map(any, stacks)),
     )
 

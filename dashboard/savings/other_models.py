@@ -50,11 +50,11 @@ class OtherModels:
         return sum(each.use.cents for each in self.models)
 
     def total_with(self, other: str) -> float | None:
-        """Return the cost if one model had done all of it, None where a part of it is not known."""
+        """Return the cost if one model had done all that has a known cost; None without a price."""
         total = 0.0
         for each in self.models:
             found = each.find(other)
-            if each.use.model != other and found is None and any(each.use.tokens.values()):
+            if each.use.model != other and found is None and each.use.cents > 0:
                 return None
             total += each.use.cents if found is None else found.other_cents
         return total

@@ -36,7 +36,7 @@ def test_a_filter_and_days_are_chosen_by_the_form_without_scripts(browser, site,
     browser.see("There are no calls in this period with these filters.")
     assert re.search(r"from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d", browser.address)
     browser.follow("Remove Model nothing-of-this-name", "link")
-    browser.see("Dashed: expected by midnight.")
+    browser.see("US dollars per day, UTC.")
 
 
 def test_the_page_is_short_and_never_wider_than_the_screen(rosa):

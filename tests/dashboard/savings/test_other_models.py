@@ -65,7 +65,9 @@ def test_calls_without_a_known_price_have_no_cost_with_others(ann, now):
     ann.record(CALL | {"model": "a-model-of-my-own", "cost_cents": None}, CALL, created_at=now)
     found = ann.get("/savings/models.json?period=today").json()
     assert found["models"][1]["others"] == []
-    assert find_cost(found["with_models"], "claude-opus-4-5") is None
+    assert find_cost(found["with_models"], "claude-opus-4-5") == 150, (
+        "as in the cost it is set against"
+    )
 
 
 def test_what_is_in_no_sums_is_refused(ann):
