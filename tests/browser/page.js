@@ -112,7 +112,7 @@ const findFaint = () => {
   const known = new Map();
   const hasWords = (e) => [...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.data.trim());
   return [...document.body.querySelectorAll("*")].filter((element) => {
-    if (!hasWords(element) || element.closest("svg, script, style, :disabled, .visually-hidden, .vh")) return false;
+    if (!hasWords(element) || element.closest("svg, script, style, :disabled, .vh, [aria-hidden=true]")) return false;
     if (!isShown(element)) return false;
     const style = getComputedStyle(element);
     const paper = behind(element, known);

@@ -135,7 +135,7 @@ def test_livez_answers_to_any_name(client):
     assert client.get("/livez", headers={"host": "10.0.0.7"}).json() == {"status": "ok"}
 
 
-@pytest.mark.parametrize("path", ["/", "/sign-in", "/static/taximeter.css", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/static/style.css", "/nowhere"])
 def test_every_page_carries_the_security_headers(client, path):
     headers = client.get(path).headers
     assert "default-src 'none'" in headers["content-security-policy"]
