@@ -52,6 +52,8 @@ def list_pages(call_ids: Sequence[int], session: str) -> Iterator[str]:
         f"/sessions/{session}.json",
         f"/sessions/{session}/context",
         f"/sessions/{session}/savings",
+        f"/sessions/{session}/tools",
+        f"/sessions/{session}/calls",
         f"/sessions/{session}/export.html",
     )
     for call_id in call_ids:
