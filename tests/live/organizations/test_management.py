@@ -24,6 +24,8 @@ from tests.rawclient import request
 SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 MILLISECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 CALLS_PER_SLUG = 280  # of the 300 that one may take in any minute
+# In docs/api.md.
+SESSION_OF_EXAMPLES, CALL_OF_EXAMPLES = "1b8ed7e8-8b48-42c8-99fc-439b7b12e67f", 4711
 
 
 def code_of(answer: httpx.Response) -> tuple[int, str]:
@@ -89,6 +91,7 @@ def test_a_raw_key_is_shown_once_and_kept_nowhere(world: World) -> None:
     headers = [*REQUEST_HEADERS, ("authorization", f"Bearer {raw}")]
     world.ann.ask("POST", "/proxy-endpoints", json={"name": "Mixed up"})
     world.service.send(request("POST", "/proxy/mixed-up/v1/messages", headers, b"{}"))
+    assert world.service.send(world.message("mixed-up")).status == 200
     world.service.wait_spool_empty()
     secret = raw[8:].encode()  # the prefix is shown
     files = [path for path in world.service.data_dir.rglob("*") if path.is_file()]
@@ -162,9 +165,15 @@ def test_the_examples_of_the_documentation_run(world: World) -> None:
     page = (ROOT / "docs" / "api.md").read_text()
     examples = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     assert len(examples) > 8
+    # The session and the call that a label and a note are about.
+    world.ann.ask("POST", "/proxy-endpoints", json={"name": "Labelled"})
+    headers = (*REQUEST_HEADERS, ("x-claude-code-session-id", SESSION_OF_EXAMPLES))
+    world.service.send(request("POST", "/proxy/labelled/v1/messages", headers, b"{}"))
+    (row,) = world.rows("labelled")
+    script = "\n".join(f"{example}\necho" for example in examples)
     done = subprocess.run(
         ["/bin/bash", "-euo", "pipefail"],
-        input="\n".join(f"{example}\necho" for example in examples),
+        input=script.replace(f"/call/{CALL_OF_EXAMPLES}", f"/call/{row['id']}"),
         env={
             "PATH": os.environ["PATH"],
             "TAXIMETER_BASE_URL": f"http://{world.service.host}",

@@ -154,7 +154,7 @@ def test_while_the_pool_is_away_tables_and_calls_are_missing_and_they_come_back(
         answer = victim.get(f"/calls/{newest}", [("Accept", "text/html")])
         assert answer.status == 503
         assert b"Pages of calls cannot be made at the moment." in answer.body
-        for path in ("/", "/settings", "/sessions", f"/traces/usage/{newest}/request"):
+        for path in ("/", "/settings/endpoints", "/sessions", f"/traces/usage/{newest}/request"):
             assert victim.get(path, [("Accept", "text/html")]).status == 200
     finally:
         service.signal(signal.SIGCONT)
