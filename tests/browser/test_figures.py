@@ -20,6 +20,10 @@ from tests.browser.example_calls import HAIKU, PHRASE, SESSION, TASK
 from tests.browser.facts import BREAK_COSTS, Facts, read_figures, read_rows
 
 WEEK = "created_at >= date('now', '-6 days')"
+FAILED_TOOLS = (
+    "select count(*) from tool_uses as t join usage as u on u.id = t.usage_id"
+    " where u.session_id = ? and t.problem is not null"
+)
 
 
 @pytest.fixture
@@ -27,9 +31,14 @@ def facts(example):
     return Facts(example.traces_path)
 
 
-def share(read, prompt):
-    percent = 100 * read / prompt
-    return "<1%" if 0 < percent < 1 else ">99%" if 99 < percent < 100 else f"{percent:.0f}%"
+def read_rail(visitor, *, titles=False):
+    """Return the figures beside a page, or what their titles say more exactly, by label."""
+    script = (
+        "return Object.fromEntries([...document.querySelectorAll('.rail dl > div')].map((each) =>"
+        " [each.querySelector('dt').textContent, arguments[0] ? each.querySelector('dd').title"
+        " : squeeze(each.querySelector('dd').textContent)]))"
+    )
+    return visitor.run(script, titles)
 
 
 def read_json(visitor, address):
@@ -77,30 +86,39 @@ def test_costs_of_a_period(rosa, facts):
 
 def test_sessions(rosa, facts, example):
     rosa.open("/sessions")
-    shown = {each["Session"]: each for each in read_rows(rosa, "Sessions")}
+    rows = read_rows(rosa, "Sessions, the one that ended last first")
+    shown = {each["Title"]: each for each in rows}
     named = shown[TASK]
     own = facts.sum_calls("session_id = ?", SESSION)
-    assert (named["Calls"], named["Errors"]) == (str(own["calls"]), str(own["errors"]))
-    assert named["Cost"] == format_cents(own["cents"])
-    assert named["From cache"] == share(own["read"], own["prompt"])
-    assert named["Cache breaks"] == str(len(facts.rows(BREAK_COSTS, SESSION))) == "3"
-    assert named["Largest prompt"] == format_tokens(own["largest"])
+    failed_tools = facts.value(FAILED_TOOLS, SESSION)
+    assert failed_tools > 0
+    assert named["Calls"] == str(own["calls"])
+    assert named["Failed"] == str(own["errors"] + failed_tools)
+    assert named["Cost"] == format_sum_cost(own["cents"])
+    assert named["Breaks"] == str(len(facts.rows(BREAK_COSTS, SESSION))) == "3"
+    (listed,) = [
+        each for each in read_json(rosa, "/sessions.json")["items"] if each["session_id"] == SESSION
+    ]
+    assert listed["cost_cents"] == pytest.approx(own["cents"])
+    assert (listed["errors"], listed["failed_tools"]) == (own["errors"], failed_tools)
     unnamed = shown["A cab for 12 Harbour Road, please. unnamed"]
     ids = [example.ids[f"unnamed-{number}"] for number in (1, 2, 3)]
     sums = facts.sum_calls("id in (?, ?, ?)", *ids)
-    assert (unnamed["Calls"], unnamed["Cost"]) == ("3", format_cents(sums["cents"]))
+    assert (unnamed["Calls"], unnamed["Cost"]) == ("3", format_sum_cost(sums["cents"]))
 
 
 def test_session(rosa, facts, example):
     rosa.open(f"/sessions/{SESSION}")
-    figures = dict(rosa.run(
-        "return [...document.querySelectorAll('.rail dl > div')].map((each) =>"
-        " [each.querySelector('dt').textContent, each.querySelector('dd').textContent])"
-    ))  # fmt: skip
+    figures = read_rail(rosa)
     sums = facts.sum_calls("session_id = ?", SESSION)
     lede = rosa.run("return document.querySelector('.lede').textContent")
     assert lede.startswith(f"{format_some_cost(sums['cents'])} for ")
     assert figures["Tokens out"] == format_short_tokens(sums["output"])
+    assert figures["From cache"] == format_per_cent(sums["read"], sums["prompt"])
+    assert figures["Largest prompt"] == format_short_tokens(sums["largest"])
+    exact = read_rail(rosa, titles=True)
+    assert exact["Tokens in"] == format_count(sums["prompt"])
+    assert exact["Largest prompt"] == format_count(sums["largest"])
     turns = facts.rows(
         "select id, cost_cents as cents from usage where session_id = ?"
         " and outcome in ('complete', 'client_disconnected') order by created_at, id",
@@ -133,12 +151,13 @@ def test_session(rosa, facts, example):
 
 
 def test_call(rosa, facts, example):
-    rosa.open(example.call("lost-tool"))
+    rosa.open(f"{example.call('lost-tool')}/cost")
     call = facts.sum_calls("id = ?", example.ids["lost-tool"])
-    figures = read_figures(rosa)
+    figures = read_rail(rosa)
     assert figures["Cost"] == format_cents(call["cents"])
-    assert figures["Tokens in"].split()[0] == format_count(call["prompt"])
-    assert figures["Tokens out"].split()[0] == format_count(call["output"])
+    assert figures["Tokens in"] == format_short_tokens(call["prompt"])
+    assert figures["Tokens out"] == format_short_tokens(call["output"])
+    assert read_rail(rosa, titles=True)["Tokens in"].startswith(f"{format_count(call['prompt'])} ")
     lines = facts.rows(
         "select quantity, quantity * rate_usd / 1e6 as usd from usage_cost where usage_id = ?"
         " order by line",
@@ -151,6 +170,8 @@ def test_call(rosa, facts, example):
     paid = [float(each["Cost"].strip("$")) for each in shown]
     assert paid == pytest.approx([each["usd"] for each in lines])
     assert sum(paid) * 100 == pytest.approx(call["cents"])
+    total = rosa.run("return document.querySelector('table.bill tfoot td:last-child').textContent")
+    assert float(total.strip("$")) * 100 == pytest.approx(call["cents"])
 
 
 def test_context(rosa, facts, example):
@@ -172,8 +193,8 @@ def test_context(rosa, facts, example):
 
 
 def test_savings(rosa, facts):
-    found = read_json(rosa_at(rosa, "/savings"), "/savings.json?span=7d")
-    rosa.open("/savings?span=7d")
+    found = read_json(rosa_at(rosa, "/savings"), "/savings.json?period=7d")
+    rosa.open("/savings?period=7d")
     breaks = {
         each["subject"]: each["cost_cents"]
         for each in found["items"]
@@ -185,7 +206,15 @@ def test_savings(rosa, facts):
     counted = [each["cost_cents"] for each in found["items"] if each["is_saving"]]
     total = sum(counted) + found["smaller"]["cost_cents"]
     assert found["total_cents"] == pytest.approx(total)
-    assert read_figures(rosa)["Could have been saved"] == format_cents(found["total_cents"])
+    lede = rosa.run("return squeeze(document.querySelector('.lede').textContent)")
+    assert lede.startswith(f"{format_sum_cost(found['total_cents'])} could have been saved")
+    shown = {
+        each["What could be saved"]: (each["Calls"], each["Cost ↓"])
+        for each in read_rows(rosa, "What could have been saved, by kind")
+        if "Cost ↓" in each
+    }
+    assert shown["the tools changed"] == ("1", format_sum_cost(costs[0]))
+    assert shown["an earlier message changed"] == ("1", format_sum_cost(costs[2]))
     assert total < facts.value("select sum(cost_cents) from usage")
 
 
@@ -243,5 +272,5 @@ def test_exports(rosa, facts):
     own = facts.sum_calls("session_id = ?", SESSION)
     assert sum(each["cost_cents"] for each in session["turns"]) == pytest.approx(own["cents"])
     file = rosa.run_async(script, f"/sessions/{SESSION}/export.html?bodies=yes")
-    assert f"{own['calls']} " in file
-    assert format_cents(own["cents"]) in file
+    assert f": {own['calls']} calls of session" in file
+    assert f'<p class="lede"><b>{format_some_cost(own["cents"])}</b> for ' in file
