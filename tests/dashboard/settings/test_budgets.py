@@ -95,8 +95,8 @@ def test_the_home_page_has_the_budgets_that_are_used_most(ann, endpoint, spend):
         f"/settings/endpoints/{endpoint.id}/budget", limit_usd="50", period="day", action="warn"
     )
     page = text_of(ann.get("/"))
-    assert page.index("Organisation Budget: $25.00 of $30.00") < page.index(
-        "team Budget: $25.00 of $50.00 this day (50%)"
+    assert page.index("All83 %$25.00 of $30.00 today") < page.index(
+        "team50 %$25.00 of $50.00 today"
     )
 
 

@@ -111,7 +111,7 @@ async def test_refusals_say_whether_they_are_billed(read):
     ] == [("m2", None, None, None, 3.0), ("m2", "cyber", "refused_before_output", 10, 0.0)]  # fmt: skip
 
 
-async def test_the_home_page_leads_to_each_of_them(client, ann, read):
-    page = (await client.get("/", headers=ann.cookie)).text
+async def test_the_page_of_sql_leads_to_each_of_them(client, ann, read):
+    page = (await client.get("/traces", headers=ann.cookie)).text
     for by in ("model", "client", "credential", "endpoint"):
         assert f'href="/traces/cost_by_{by}"' in page

@@ -165,6 +165,6 @@ def read_settings_page(home: Service) -> str:
         with control.transaction() as db:
             session = sessions.create(db, user_id, clock.now())
     cookie = {"cookie": f"{cookie_name(f'http://{home.host}')}={session}"}
-    page = httpx.get(f"http://{home.host}/settings", headers=cookie, timeout=60)
+    page = httpx.get(f"http://{home.host}/settings/data", headers=cookie, timeout=60)
     assert page.status_code == 200
     return page.text

@@ -34,7 +34,7 @@ def routes(settings, control):
         ("GET", "/traces/usage/7/replay", True),
         ("GET", "/traces/usage/7/replay/ticket", False),
         ("HEAD", "/traces/usage/7/replay/ticket", False),
-        ("GET", "/settings", False),
+        ("GET", "/settings/endpoints", False),
         ("GET", "/reconciliation", False),
         ("GET", "/metrics", True),
         ("GET", "/sign-in", False),
