@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 from starlette.types import Scope
 
 HOME = "/"
+CALLS = "/calls"
 CALL_ID = r"[0-9]{1,18}"
 ENTRY_ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 MAX_LENGTH = 8_000

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from dashboard import call_conditions as conditions
 from dashboard.call_conditions import Calls, Condition
 from dashboard.formats import outcome_label
-from dashboard.overview.periods import SPAN_TITLES, Period, parse_span
+from dashboard.overview.periods import Period, parse_span
 from metering.attribution import PROJECT, USER
 from runtime.errors import InvalidInputError
 from store.traces.sessions.unnamed_sessions import PREFIX
@@ -131,7 +131,7 @@ class CallFilters:
 
     def describe(self) -> str:
         """Return period and filters in one phrase: "7 days, Model claude-opus-5-5, Failed"."""
-        span = [] if self.period is None else [SPAN_TITLES.get(self.period.span, self.period.span)]
+        span = [] if self.period is None else [self.period.title]
         return ", ".join([*span, *(f"{chip.title} {chip.words}".strip() for chip in self.chips())])
 
 

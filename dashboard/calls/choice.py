@@ -7,16 +7,16 @@ from urllib.parse import quote, urlencode
 
 from starlette.datastructures import QueryParams
 
+from dashboard.addresses import CALLS
 from dashboard.call_conditions import Condition
 from dashboard.call_filters import PERIOD, SINCE, UNTIL, CallFilters, parse_call_filters
 from dashboard.list_arguments import format_cursor, parse_cursor
-from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, parse_span
+from dashboard.overview.periods import DEFAULT_SPAN, parse_span
 from runtime.errors import InvalidInputError
 from store.traces.calls.listed_calls import Place
 from store.traces.sums.overview_query import COLUMNS as SUMMED
 from store.traces.sums.requested_models import find_requested
 
-PATH = "/calls"
 ALL = "all"
 PERIODS = ("today", "7d", "30d", "90d", ALL)
 BY_SESSION = "session"
@@ -80,9 +80,7 @@ class Choice:
     @property
     def title(self) -> str:
         """Return the days in words."""
-        if self.period == ALL or not self.period:
-            return "All days"
-        return SPAN_TITLES.get(self.period, self.period)
+        return "All days" if self.filters.period is None else self.filters.period.title
 
     @property
     def sql(self) -> str:
@@ -152,4 +150,4 @@ def _parse_place(cursor: str | None) -> Place | None:
 
 
 def _write(arguments: Sequence[tuple[str, str]]) -> str:
-    return f"{PATH}?{urlencode(arguments, errors='replace')}" if arguments else PATH
+    return f"{CALLS}?{urlencode(arguments, errors='replace')}" if arguments else CALLS

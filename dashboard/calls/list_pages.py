@@ -10,13 +10,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import rendering
+from dashboard.addresses import CALLS
 from dashboard.call_route import CallRoute
 from dashboard.calls.choice import (
     ALL,
     COLUMNS,
     COOKIE,
     DEFAULT_COLUMNS,
-    PATH,
     PERIODS,
     Choice,
     parse_choice,
@@ -85,7 +85,7 @@ class CallListPages(TracePages):
         self._nothing_recorded = NothingRecorded(settings, visitors)
 
     def routes(self) -> list[BaseRoute]:
-        return [CallRoute(PATH, self.list_page)]
+        return [CallRoute(CALLS, self.list_page)]
 
     async def list_page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
@@ -113,7 +113,7 @@ class CallListPages(TracePages):
             value = ".".join(choice.columns)
             is_usual = choice.columns == DEFAULT_COLUMNS
             response.set_cookie(
-                COOKIE, value, 0 if is_usual else _YEAR_S, path=PATH, httponly=True, samesite="lax"
+                COOKIE, value, 0 if is_usual else _YEAR_S, path=CALLS, httponly=True, samesite="lax"
             )
         return response
 

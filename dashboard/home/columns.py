@@ -7,7 +7,7 @@ from dashboard.drawing import Chart, make_chart
 from dashboard.home.choice import Measure
 from dashboard.home.names import label_step, name_group, name_rest, name_step
 from dashboard.home.reading import Costs
-from dashboard.overview.filters import calls_address
+from dashboard.overview.filters import step_address
 from dashboard.overview.reading import find_percentiles
 from dashboard.overview.series import Step
 from metering.formats import (
@@ -105,7 +105,7 @@ def make_columns(costs: Costs) -> Columns:
         total = values.sums[place] if values.sums else values.write(sum(stacks[place]))
         words.append(
             Column(
-                calls_address(choice.filters, step.time.start, step.time.end) or choice.address(),
+                step_address(choice.filters, step.time) or choice.address(),
                 name_step(choice.period, step.time),
                 total,
                 written,

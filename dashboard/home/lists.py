@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import urlencode
 
+from dashboard.addresses import CALLS
+from dashboard.call_filters import NONE, PERIOD
 from dashboard.drawing import bar_width
 from dashboard.formats import outcome_label
-from runtime import clock
+from dashboard.overview.periods import DEFAULT_SPAN
 from store.traces.calls.failures import Failure, Failures
 from store.traces.sessions.session_reader import Session
 
 SHOWN = 4
-_SINCE_CHARS = 10  # of an instant, its day
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class SessionLine:
     bar: str
 
 
-def list_failures(failures: Failures, since: datetime) -> Sequence[FailureLine]:
+def list_failures(failures: Failures) -> Sequence[FailureLine]:
     """Return the most frequent kinds of failures."""
     return [
-        FailureLine(_describe(each), _find_calls(each, since), each.last_at, each.calls)
+        FailureLine(_describe(each), _find_calls(each), each.last_at, each.calls)
         for each in failures.kinds[:SHOWN]
     ]
 
@@ -55,21 +55,14 @@ def _describe(failure: Failure) -> str:
     return f"{label}: {kind}" if kind and kind != failure.outcome else label
 
 
-def failed_address(since: datetime, **others: str) -> str:
-    """Return the address of the calls that failed since the day of an instant."""
-    arguments = {
-        "created_at__gte": clock.format_ms(since)[:_SINCE_CHARS],
-        "outcome__notin": "complete,client_disconnected",
-    } | others
-    return f"/traces/usage?{urlencode(arguments)}"
+def failed_address(period: str, **others: str) -> str:
+    """Return the address of the calls of a period that failed."""
+    arguments = {"failed": "1", **others, PERIOD: period}
+    return f"{CALLS}?{urlencode(arguments, errors='replace')}"
 
 
-def _find_calls(failure: Failure, since: datetime) -> str:
-    named = {
-        "outcome": failure.outcome,
-        "status_code": failure.status_code,
-        "error_type": failure.error_type,
-    }
-    chosen = {name: str(value) for name, value in named.items() if value is not None}
-    absent = {f"{name}__isnull": "1" for name, value in named.items() if value is None}
-    return failed_address(since, **chosen, **absent)
+def _find_calls(failure: Failure) -> str:
+    status = NONE if failure.status_code is None else str(failure.status_code)
+    return failed_address(
+        DEFAULT_SPAN, error=failure.error_type or NONE, outcome=failure.outcome, status=status
+    )

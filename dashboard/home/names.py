@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from dashboard.overview.filters import NONE, FilterName, Name
-from dashboard.overview.periods import SPAN_TITLES, Period
+from dashboard.overview.periods import Period
 from runtime.intervals import Interval
 from store.traces.sums.rollup import OTHER, UNKNOWN
 
@@ -68,11 +68,6 @@ def name_filter(name: FilterName, value: str) -> tuple[str, str]:
 def name_rest(by: Name) -> str:
     """Return the name of the groups that have none of their own."""
     return f"Other {_MANY[by]}"
-
-
-def name_period(period: Period) -> str:
-    """Return the name of a period at the head of a column."""
-    return SPAN_TITLES.get(period.span, f"{period.first} to {period.last}")
 
 
 def name_step(period: Period, step: Interval) -> str:

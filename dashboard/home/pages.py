@@ -4,7 +4,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -16,21 +16,22 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import notices, rendering
-from dashboard.addresses import session_address
+from dashboard.addresses import CALLS, session_address
+from dashboard.call_filters import PERIOD
 from dashboard.call_route import CallRoute
 from dashboard.home.alerts import MAX_SHOWN
 from dashboard.home.choice import KIND, Choice, Measure, parse_choice
 from dashboard.home.columns import make_columns
 from dashboard.home.lists import failed_address, list_failures, list_sessions
-from dashboard.home.names import GROUP_TITLES, name_filter, name_group, name_period
-from dashboard.home.reading import WEEK, Costs, Home, read_home
+from dashboard.home.names import GROUP_TITLES, name_filter, name_group
+from dashboard.home.reading import Costs, Home, read_home
 from dashboard.home.sql import write_sql
 from dashboard.home.strip import make_budgets, make_figures, make_windows
 from dashboard.home.tables import make_table
 from dashboard.kept_connections import KeptConnections
 from dashboard.notices import Notice
-from dashboard.overview.filters import NAMES, argument_of, calls_address
-from dashboard.overview.periods import SPAN_TITLES
+from dashboard.overview.filters import NAMES, argument_of
+from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES
 from dashboard.prices import PagePrices
 from dashboard.visitors import Visitors
 from runtime import clock
@@ -64,6 +65,7 @@ _TITLES: Mapping[Measure, str] = {
     "session": "Cost",
     "prompt": "Cost",
 }
+_TODAY = "today"  # the period
 _SHORT_PERIODS = {"30d": "30", "90d": "90", "month": "Month"}
 # The navigation has a link of the name "Calls" too.
 _AS_MEASURE = Markup('{}<span class="vh"> as the measure</span>')
@@ -155,20 +157,17 @@ class HomePages:
 
 def _describe(home: Home, choice: Choice, found: _Found, now: datetime) -> dict[str, Any]:
     """Return what the template shows of a home page with calls."""
-    today = now.date().isoformat()
-    week = now - WEEK + timedelta(days=1)
     return {
         "choice": choice,
-        "today": today,
         "figures": make_figures(
-            home.strip, now, f"/traces/usage?created_at__gte={today}", failed_address(now)
+            home.strip, now, f"{CALLS}?{PERIOD}={_TODAY}", failed_address(_TODAY)
         ),
         "windows": make_windows(home, now),
         "budgets": make_budgets(found.budgets, now),
         "sessions": list_sessions(home.sessions),
         "session_address": session_address,
-        "failures": list_failures(home.failures, week),
-        "failed_address": failed_address(week),
+        "failures": list_failures(home.failures),
+        "failed_address": failed_address(DEFAULT_SPAN),
         **_describe_costs(home.costs),
     }
 
@@ -214,11 +213,7 @@ def _describe_costs(costs: Costs) -> dict[str, Any]:
             for name, value in choice.filters.values.items()
         ],
         "filter_names": [(argument_of(name), name, GROUP_TITLES[name]) for name in NAMES],
-        "calls_address": calls_address(
-            choice.filters, choice.period.elapsed.start, choice.period.elapsed.end
-        ),
-        "period_name": name_period(choice.period),
-        "compared_name": name_period(costs.compared),
+        "period_name": choice.period.title,
         "orders": [
             (choice.address(order="newest"), "Newest", choice.order == "newest"),
             (choice.address(order="cost"), "Most expensive of the week", choice.order == "cost"),

@@ -7,9 +7,10 @@ from dashboard.addresses import session_address
 from dashboard.home.choice import Measure
 from dashboard.home.columns import KIND, REST, find_mean, make_keys, read_measure
 from dashboard.home.comparison import Comparison, Line, compare
-from dashboard.home.names import GROUP_TITLES, name_group, name_period, name_rest
+from dashboard.home.names import GROUP_TITLES, name_group, name_rest
 from dashboard.home.reading import SHOWN_GROUPS, Costs
 from dashboard.overview.filters import calls_address
+from dashboard.overview.periods import Period
 from dashboard.overview.reading import Percentiles, find_percentiles
 from metering.formats import (
     UNKNOWN,
@@ -90,13 +91,13 @@ def _make_groups(costs: Costs) -> Table:
     choice, by = costs.choice, costs.choice.group
     compared = compare(costs.now, costs.before or {}, read_measure(choice.measure), SHOWN_GROUPS)
     rows = [
-        Row(*_name_line(costs, line), _make_cells(costs, line))
+        Row(*_name_line(costs, line, costs.compared), _make_cells(costs, line))
         for line in compared.lines
         if line.name is not None
     ]
     if compared.rest is not None:
         rows.append(Row(REST, name_rest(by), None, _make_cells(costs, compared.rest)))
-    period = name_period(costs.compared)
+    period = costs.compared.title
     return Table(
         f"{period} against the time before, by {GROUP_TITLES[by].lower()}",
         [Head(GROUP_TITLES[by], ""), *_make_heads(costs, period)],
@@ -119,16 +120,15 @@ def _make_foot(costs: Costs, compared: Comparison) -> Row:
     return Row("", "All", None, _make_cells(costs, compared.total))
 
 
-def _name_line(costs: Costs, line: Line) -> tuple[str, str, str | None]:
-    """Return the class of the colour of a group, its name, and the address of its calls or page."""
+def _name_line(costs: Costs, line: Line, period: Period) -> tuple[str, str, str | None]:
+    """Return the class of the colour of a group, its name, and the address of its page or calls."""
     by, name = costs.choice.group, line.name or ""
     styles = {
         group.name: key.style
         for group, key in zip(costs.series.groups, make_keys(costs), strict=True)
     }
     title = costs.titles.get(name)
-    elapsed = costs.compared.elapsed
-    href = calls_address(costs.choice.filters.only(by, name), elapsed.start, elapsed.end)
+    href = calls_address(costs.choice.filters.only(by, name), period)
     if by == "session" and name in costs.titles:
         href = session_address(name)
     return styles.get(name, REST), name_group(by, name, title), href
@@ -200,10 +200,10 @@ def _make_kinds(costs: Costs) -> Table:
                 Cell(format_change(now, before) or "new"),
             ]
         rows.append(Row(f"{KIND} {each.color}", each.title, None, cells))
-    heads = [Head("Kind of token", ""), Head(name_period(costs.compared))]
+    heads = [Head("Kind of token", ""), Head(costs.compared.title)]
     if costs.before is not None:
         heads += [Head("Before"), Head("Change")]
-    return Table(f"Tokens by kind, {name_period(costs.compared)}", heads, rows)
+    return Table(f"Tokens by kind, {costs.compared.title}", heads, rows)
 
 
 # -- times ----------------------------------------------------------------------------------------------
@@ -215,12 +215,16 @@ def _make_times(costs: Costs) -> Table:
     timed = {name: find_percentiles(each) for name, each in costs.group_timings.items()}
     names = sorted(timed, key=lambda name: (-timed[name]["duration_ms"].calls, name))
     rows = [
-        Row("", *_name_line(costs, Line(name, Totals(), Totals()))[1:], _write_times(timed[name]))
+        Row(
+            "",
+            *_name_line(costs, Line(name, Totals(), Totals()), choice.period)[1:],
+            _write_times(timed[name]),
+        )
         for name in names[:SHOWN_GROUPS]
     ]
     whole = find_percentiles(sum(costs.group_timings.values(), NOTHING))
     return Table(
-        f"Times by {GROUP_TITLES[by].lower()}, {name_period(choice.period)}",
+        f"Times by {GROUP_TITLES[by].lower()}, {choice.period.title}",
         [
             Head(GROUP_TITLES[by], ""),
             Head("First byte"),
@@ -289,7 +293,7 @@ def _make_means(costs: Costs) -> Table:
             for words, count, earlier in counts
         ),
     ]
-    period = name_period(costs.compared)
+    period = costs.compared.title
     heads = [Head("Mean cost of", ""), Head(period), Head("Before"), Head("Change", span=2)]
     return Table(f"Means, {period} against the time before", heads, rows)
 

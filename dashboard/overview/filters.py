@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import timedelta
 from typing import Literal, get_args
 from urllib.parse import urlencode
 
-import orjson
-
+from dashboard.addresses import CALLS
+from dashboard.call_filters import PERIOD, SINCE, UNTIL
+from dashboard.overview.periods import Period, format_hour
 from metering.attribution import split_tag
 from runtime.errors import InvalidInputError
-from store.traces.sessions.unnamed_sessions import parse_first_id
-from store.traces.sums.requested_models import find_requested
-from store.traces.sums.rollup import OTHER, OVERAGE, SUBSCRIPTION
+from runtime.intervals import Interval
+from store.traces.sums.rollup import OTHER
 
 Name = Literal[
     "endpoint", "model", "client", "credential", "billing", "session", "agent", "user", "project"
@@ -28,19 +28,7 @@ _ARGUMENTS: Mapping[FilterName, str] = {"user": "tag.user", "project": "tag.proj
 NONE = "(none)"
 MAX_CHARS = 500
 TAG_PREFIX = "tag."
-_CALLS = "/traces/usage"
-_COLUMNS: Mapping[FilterName, str] = {
-    "endpoint": "slug",
-    "model": "model",
-    "client": "client__startswith",  # the list has clients with their versions
-    "credential": "credential_hmac",
-    "billing": "billing",
-    "session": "session_id",
-    "agent": "agent_id",
-    "user": "attributed_user",
-    "project": "project",
-    "tag": "tags",
-}
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +87,21 @@ def _write_argument(name: FilterName, value: str) -> tuple[str, str]:
     return (f"{TAG_PREFIX}{key}", of_key) if of_key else (argument_of(name), value or NONE)
 
 
-def calls_address(filters: Filters, start: datetime, end: datetime) -> str | None:
-    """Return the address of the list of calls in a time, None where no list has just these."""
-    arguments = [("created_at__gte", _format(start)), ("created_at__lt", _format(end))]
-    for name, value in filters.values.items():
-        if value == OTHER:
-            return None
-        if name == "session" and (first_id := parse_first_id(value)) is not None:
-            through = {"table": "unnamed_calls", "column": "first_id", "value": str(first_id)}
-            arguments.append(("_through", orjson.dumps(through).decode()))
-        elif name == "session" and not value:
-            named = "id in (select usage_id from unnamed_calls)"
-            arguments += [("session_id__isblank", "1"), ("_where", f"not {named}")]
-        elif name == "tag" and value:
-            arguments.append(("tags__arraycontains", value))
-        elif name == "model" and (requested := find_requested(value)) is not None:
-            arguments += [("model__isnull", "1"), ("request_model", requested)]
-        elif not value:
-            arguments.append((f"{_COLUMNS[name].partition('__')[0]}__isblank", "1"))
-        elif name == "billing" and value == OVERAGE:
-            arguments += [("billing", SUBSCRIPTION), ("overage", "1")]
-        elif name == "billing" and value == SUBSCRIPTION:
-            arguments += [("billing", SUBSCRIPTION), ("_where", "overage is not 1")]
-        else:
-            arguments.append((_COLUMNS[name], value))
-    return f"{_CALLS}?{urlencode(arguments, errors='replace')}"
+def calls_address(filters: Filters, period: Period) -> str | None:
+    """Return the address of the list of calls of a period, None where no list has just these."""
+    return _write_address([(PERIOD, period.span)], filters)
 
 
-def _format(instant: datetime) -> str:
-    """Return the shortest text that sorts with ``created_at`` as the instant does."""
-    return instant.isoformat()[: 10 if instant.hour == 0 else 13]
+def step_address(filters: Filters, step: Interval) -> str | None:
+    """Return the address of the list of calls of some hours or whole days, None where no list has these."""
+    if step.start.hour or step.end.hour:
+        hours = [(SINCE, format_hour(step.start)), (UNTIL, format_hour(step.end))]
+        return _write_address(hours, filters)
+    days = f"{step.start.date()}..{(step.end - _DAY).date()}"
+    return _write_address([(PERIOD, days)], filters)
+
+
+def _write_address(time: Sequence[tuple[str, str]], filters: Filters) -> str | None:
+    if OTHER in filters.values.values():
+        return None
+    return f"{CALLS}?{urlencode([*time, *filters.as_arguments()], errors='replace')}"

@@ -44,6 +44,12 @@ class Period:
         return (self.last - self.first).days + 1
 
     @property
+    def title(self) -> str:
+        """Return the period in words: ``7 days``, or its first and its last day."""
+        days = str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
+        return SPAN_TITLES.get(self.span, days)
+
+    @property
     def step(self) -> StepKind:
         """Return the length of a step of the charts."""
         if self.days <= _MAX_HOURLY_DAYS:

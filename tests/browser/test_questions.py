@@ -186,7 +186,7 @@ def _see_failure(walk: Walk) -> None:
     assert "✕" in walk.visitor.run(_SHOWN)
     with walk.visitor.page_change():
         walk.press("\ue007")
-    assert walk.visitor.path.startswith("/traces/usage/")
+    assert walk.visitor.path.startswith("/calls/")
 
 
 @answers("Why calls failed, when, and how near the limits we are")
@@ -200,7 +200,7 @@ def _see_failures(walk: Walk) -> None:
     ]
     assert re.search(r"\d+ % .*resets", limits)
     walk.follow(f"All {failed}")
-    walk.visitor.see(f"{failed} calls")
+    walk.visitor.see(f"{failed} failed in 7 days")
     walk.follow_first("table.calls tbody tr:last-child a")
     walk.visitor.see("overloaded_error")
 

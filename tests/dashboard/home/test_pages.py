@@ -293,15 +293,20 @@ def test_failures_are_counted_by_type_and_each_leads_to_its_calls(ann, record, m
         ("529 overloaded_error", "2"),
         ("interrupted", "1"),
     ]
-    assert ">All 3</a>" in failures
+    assert rows[0][0].startswith("/calls?failed=1&amp;error=overloaded_error&")
+    ((every, count),) = re.findall(r'<a href="([^"]+)">All (\d+)</a>', failures)
+    assert count_list(ann, every) == int(count) == 3
     for address, _, calls in rows:
         assert count_list(ann, address) == int(calls)
 
 
 def count_list(ann, address):
-    rows = ann.get(unescape(address).replace("/traces/usage?", "/traces/usage.json?_size=max&"))
-    assert rows.status_code == 200, rows.text
-    return len(rows.json()["rows"])
+    """Return how many calls the list of an address has."""
+    path, _, _ = address.partition("?")
+    assert path == "/calls"
+    page = ann.get(unescape(address))
+    assert page.status_code == 200, page.text
+    return page.text.count("<tr data-key=")
 
 
 def test_a_burst_of_failures_and_an_expensive_session_are_alerts(ann, record):
@@ -334,7 +339,8 @@ def test_a_burst_of_failures_and_an_expensive_session_are_alerts(ann, record):
 @pytest.fixture
 def weeks(ann, record, monkeypatch):
     """Two weeks of calls of two models, at half past nine of the last day."""
-    monkeypatch.setattr("dashboard.home.pages.clock", SimpleNamespace(now=lambda: NOW))
+    for module in ("home.pages", "calls.list_pages"):
+        monkeypatch.setattr(f"dashboard.{module}.clock", SimpleNamespace(now=lambda: NOW))
     record(
         ann.organization_id,
         *(
@@ -398,7 +404,7 @@ def test_a_day_leads_to_its_calls_and_has_its_values_for_the_tip(ann, weeks):
 def test_each_group_leads_to_just_its_calls(ann, weeks, by):
     page = ann.get(f"/?by={by}&measure=calls&period=30d").text
     table = page.partition('<table class="dense"><caption class="vh">')[2].partition("</table>")[0]
-    rows = re.findall(r'<a href="(/traces/[^"]+)">.*?strong">(\d+)</td>', table, re.S)
+    rows = re.findall(r'<a href="(/calls[^"]+)">.*?strong">(\d+)</td>', table, re.S)
     assert len(rows) == {"model": 2, "endpoint": 2, "session": 0}.get(by, 1)
     for address, calls in rows:
         assert count_list(ann, address) == int(calls)
@@ -445,6 +451,9 @@ def test_times_are_medians_of_days_and_groups(ann, weeks):
     milliseconds = [float(words.split()[0]) for _, words in day["rows"]]
     assert milliseconds == [pytest.approx(400, rel=0.05), pytest.approx(600, rel=0.1)]
     assert read_table(page)[0][0] == "opus-4-5"
+    rows = re.findall(r'<a href="([^"]+)"><bdi>[^<]+</bdi></a></th>.*?(\d+)</td></tr>', page)
+    assert [count_list(ann, address) for address, _ in rows] == [3, 2]
+    assert [int(calls) for _, calls in rows] == [3, 2]
 
 
 def test_the_mean_cost_of_sessions_is_that_of_those_that_ended(ann, weeks):
@@ -600,7 +609,9 @@ def test_products_of_their_own_are_named_with_what_they_cost(ann, record, settin
         session = make_object("sesn_1", cents="190", list_cents="200", created_at=now)
         traces.write_upstream_objects(READING, [session])
     part = ann.get("/").text.partition("Other products this month")[2].partition("</ul>")[0]
-    assert '<a href="/traces/usage?product=batch">1 result of batches</a>: $0.3400' in part
+    assert (
+        '<a href="/calls?period=month&amp;product=batch">1 result of batches</a>: $0.3400' in part
+    )
     assert '<a href="/traces/upstream_objects?kind=session">1 managed session</a>: $1.90' in part
     assert "$2.00 by upstream" in part
     assert ann.get("/traces/upstream_objects?kind=session").status_code == 200
