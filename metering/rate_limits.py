@@ -157,6 +157,8 @@ def parse_limits(
 
 def _find_pause(headers: Mapping[str, str], received_s: float | None) -> float | None:
     """Return the seconds to wait that are not stated as a number of seconds."""
+    if RETRY_AFTER not in headers and RETRY_AFTER_MS not in headers:  # as nearly always
+        return None
     milliseconds = parse_number(headers.get(RETRY_AFTER_MS, ""))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -15,6 +15,7 @@ from wire.block import TEXT, Block
 from wire.json_reading import as_objects, as_text, clean_text
 
 SAID_CHARS = 160
+_ENOUGH_CHARS = SAID_CHARS + 40  # of nearly any text, to make a line of it
 _FILES = ("file_path", "notebook_path", "path")
 # What of an input names best upon what a tool is used. A search may have a path, but is told by its pattern.
 _TARGETS = (
@@ -149,5 +150,8 @@ def _split_lines(text: str) -> list[str]:
 
 def _fold(text: str) -> str:
     """Return the beginning of a text in one line, without splitting more of it than that takes."""
-    most_words = SAID_CHARS // 2 + 1  # each takes a character and a blank at least
-    return " ".join(text.split(maxsplit=most_words)[:most_words])[:SAID_CHARS].rstrip()
+    line = " ".join(text[:_ENOUGH_CHARS].split())
+    if len(line) < SAID_CHARS and len(text) > _ENOUGH_CHARS:  # much of it is blank
+        most_words = SAID_CHARS // 2 + 1  # each takes a character and a blank at least
+        line = " ".join(text.split(maxsplit=most_words)[:most_words])
+    return line[:SAID_CHARS].rstrip()

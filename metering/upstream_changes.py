@@ -16,11 +16,17 @@ def list_changes(said: Envelope) -> list[Change]:
     changes: list[Change] = []
     if said.edits:
         changes.append("cleared")
-    if any(each.text("type") == COMPACTION for each in said.usage.list_passes(MAX_PASSES)[:-1]):
+    if said.has_passes and _is_summed_up(said):
         changes.append("summed_up")
     if said.dropped_thinking:
         changes.append("dropped_thinking")
     return changes
+
+
+def _is_summed_up(said: Envelope) -> bool:
+    """Return whether a pass made a summary, and another went on with it."""
+    passes = said.usage.list_passes(MAX_PASSES)
+    return any(each.text("type") == COMPACTION for each in passes[:-1])
 
 
 def describe_changes(said: Envelope) -> str:

@@ -13,7 +13,7 @@ from wire.json_reading import (
     parse_object,
 )
 from wire.sse import BYTE_ORDER_MARK, Event, parse_events
-from wire.usage_object import MAX_FIELDS, NO_USAGE, NOTHING, Fields, UsageObject
+from wire.usage_object import MAX_FIELDS, NO_USAGE, NOTHING, PASSES, Fields, UsageObject
 
 MAX_FALLBACKS = 16  # upstream takes three
 REFUSAL = "refusal"
@@ -64,6 +64,11 @@ class Envelope:
     def usage(self) -> UsageObject:
         """Return the usage object, as a document would have it."""
         return self.started.merge(self.counted) if self.counted.fields else self.started
+
+    @property
+    def has_passes(self) -> bool:
+        """Return whether the usage object lists passes, without putting it together."""
+        return PASSES in self.started.fields or PASSES in self.counted.fields
 
     @property
     def dropped_thinking(self) -> int:

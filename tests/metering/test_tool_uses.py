@@ -241,3 +241,10 @@ def test_any_block_is_read(blocks: list[object], given: object) -> None:
         assert each.plus is None or each.plus >= 0
         assert each.minus is None or each.minus >= 0
     assert len(read_said_text(found) or "") <= SAID_CHARS
+
+
+@pytest.mark.parametrize("between", [" ", "\n\n", " " * 50, "\t" * 1_000])
+def test_first_words_are_as_long_whatever_is_between_them(between: str) -> None:
+    text = between.join(["word"] * 1_000)
+    said = read_said_text(list_blocks([{"type": "text", "text": text}]))
+    assert said == " ".join(["word"] * 1_000)[:SAID_CHARS].rstrip()

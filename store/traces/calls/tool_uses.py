@@ -20,9 +20,8 @@ from store.traces.sessions import unnamed_sessions
 _COUNT_FAILED = "select count(*) from tool_uses where usage_id = ? and problem is not null"
 # A result whose tool is not named is only known by its order.
 _SET_RESULT = (
-    "update tool_uses set problem = :problem, result_tokens = :tokens"
-    " where usage_id = :id and place = :place and"
-    " (tool is :tool or (:tool is null and result_tokens is null))"
+    "update tool_uses set problem = ?, result_tokens = ? where usage_id = ? and place = ?"
+    " and (tool is ? or (? is null and result_tokens is null))"
 )
 _ADD_FAILED = (
     "update sessions set failed_tools = failed_tools + :change"  # noqa: S608 - our own text
@@ -127,21 +126,18 @@ def write_results(
 
     ``is_booked``: the call is in the sums of its session, which then get the failures too. The caller holds
     the write lock."""
+    # Most calls that are stored had no failure, and most results are none: then there is nothing to count.
     before = _count_failed(connection, usage_id) if is_booked else 0
     connection.executemany(
         _SET_RESULT,
         [
-            {
-                "id": usage_id,
-                "place": place,
-                "tool": tool,
-                "tokens": result.tokens,
-                "problem": result.problem,
-            }
+            (result.problem, result.tokens, usage_id, place, tool, tool)
             for place, tool, result in results
         ],
     )
-    if is_booked and (change := _count_failed(connection, usage_id) - before):
+    if not is_booked or not (before or any(result.problem for _, _, result in results)):
+        return
+    if change := _count_failed(connection, usage_id) - before:
         connection.execute(_ADD_FAILED, {"id": usage_id, "change": change})
 
 
