@@ -105,7 +105,8 @@ class Home:
     """The home page of an organisation that has recorded calls.
 
     ``windows`` are those of the subscription that was used last, ``accounts`` the number of all
-    subscriptions. ``week`` are the totals of the last seven days, of which ``saved`` could be saved."""
+    subscriptions. ``week`` are the totals of the last seven days, of which ``saved`` could be saved.
+    ``last_id`` is that of the newest call that is in the figures."""
 
     strip: Strip
     costs: Costs
@@ -119,6 +120,7 @@ class Home:
     tools: Sequence[ToolCost] = ()
     products: Sequence[ProductTotals] = ()
     size_bytes: int = 0
+    last_id: int = 0
 
 
 def read_home(
@@ -150,6 +152,7 @@ def read_home(
             tools=list_most_expensive_tools(db, now.date() - WEEK + DAY, now.date(), TOOLS),
             products=read_products(db, now.date().replace(day=1), now.date()),
             size_bytes=used_bytes(db),
+            last_id=SessionReader(db).find_last_id(),
         )
 
 

@@ -54,7 +54,8 @@ class Listed:
 class ListView:
     """The page of the list.
 
-    ``names`` are those of credentials by fingerprint, ``labels`` those of sessions by id."""
+    ``names`` are those of credentials by fingerprint, ``labels`` those of sessions by id. What has an id
+    above ``last_id`` may not be in the list yet."""
 
     listed: Listed
     filters: CallFilters
@@ -63,6 +64,7 @@ class ListView:
     labels: Mapping[str, Sequence[str]]
     is_first: bool
     by_cost: bool
+    last_id: int
 
     @property
     def most_cents(self) -> float:

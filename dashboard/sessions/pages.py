@@ -77,6 +77,9 @@ class SessionPages(TracePages):
         before, by_cost, filters = _parse_place(request), _is_by_cost(request), _parse(request)
 
         def respond(reader: SessionReader | None) -> Response:
+            last_id = (
+                0 if reader is None else reader.find_last_id()
+            )  # before the list: none is missed
             listed = list_page(reader, PAGE_LIMIT, before, by_cost=by_cost, filters=filters)
             view = ListView(
                 listed=listed,
@@ -86,6 +89,7 @@ class SessionPages(TracePages):
                 labels={} if reader is None else reader.list_labels(listed.sessions),
                 is_first=before is None,
                 by_cost=by_cost,
+                last_id=last_id,
             )
             return rendering.render("sessions.html", visitor=caller, headers=PRIVATE, view=view)
 

@@ -151,6 +151,11 @@ class SessionReader:
         """Return whether the recorder has made the tables that are read here."""
         return "failed_tools" in list_columns(self._connection, "sessions")
 
+    def find_last_id(self) -> int:
+        """Return the id of the newest call, or 0 where there is none."""
+        (last_id,) = self._db.execute("select coalesce(max(id), 0) from usage").fetchone()
+        return int(last_id)
+
     def list_sessions(
         self,
         limit: int,

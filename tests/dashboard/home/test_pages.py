@@ -279,6 +279,11 @@ def test_sessions_are_the_newest_or_the_most_expensive_of_the_week(ann, record):
     assert "old" not in lists["newest"]
 
 
+def test_the_page_follows_the_calls_after_those_in_its_figures(ann, record):
+    record(ann.organization_id, {}, {}, {})
+    assert 'id="live" data-after="3"' in ann.get("/").text
+
+
 def test_failures_are_counted_by_type_and_each_leads_to_its_calls(ann, record, monkeypatch):
     record(
         ann.organization_id,

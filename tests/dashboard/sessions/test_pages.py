@@ -55,6 +55,11 @@ def test_the_session_that_ended_last_is_first(ann):
     assert page.index('href="/sessions/old"') < page.index('href="/sessions/busy"')
 
 
+def test_the_list_follows_the_calls_after_those_that_it_has(ann):
+    ann.record(call(1, "old"), call(2, "busy"), call(3, None))
+    assert 'id="live" data-after="3"' in ann.get("/sessions").text
+
+
 def test_sessions_of_the_week_can_be_listed_by_cost(ann):
     now = clock.now()
     for days, name, cents in ((1, "cheap", 5), (2, "dear", 500), (8, "old", 9_000)):
