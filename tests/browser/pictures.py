@@ -32,7 +32,6 @@ WIDTH, HEIGHT = 1280, 900
 QUALITY = 80  # per cent: letters look as they do in a picture without loss
 CALLS_S = 180.0
 PACE = 3.0  # slow enough to see calls in flight, and about as fast as models are
-CALLS = "/traces/usage"
 AGENT = "reminders"  # the conversation that most pictures are of
 
 type Calls = list[dict[str, Any]]
@@ -51,10 +50,10 @@ class Picture:
 PICTURES: Mapping[str, Picture] = {
     "home": Picture("/", 1330, "Could be saved"),
     "overview": Picture("/?period=7d&by=endpoint", 760, "by endpoint"),
-    "session": Picture("/sessions/{session}", 1770, "The cache broke"),
+    "session": Picture("/sessions/{session}", 1100, "The cache broke"),
     "call": Picture("/calls/{broken}", 1650, "New in this call"),
     "compare": Picture("/traces/usage/{before}/compare/{broken}", 1450, "Swap before and after"),
-    "failed": Picture(f"{CALLS}?outcome__notin=complete", 760, "outcome is not complete"),
+    "failed": Picture("/calls?failed=1", 760, "Failed"),
     "search": Picture("/search?q=local_day", 1150, "also in 6 later calls"),
     "context": Picture("/traces/usage/{last}/context", 1020, "By category"),
     "savings": Picture("/savings", 1020, "Sessions with most to save"),
@@ -62,7 +61,7 @@ PICTURES: Mapping[str, Picture] = {
 }
 # While the demo makes its calls: several in flight.
 IN_FLIGHT = "flights"
-LIVE = Picture(CALLS, 900, r"\b[4-9] calls in flight")
+LIVE = Picture("/calls", 900, r"(?s)(\bnow\b.*){4}")
 
 
 def take_pictures(driver: WebDriver, folder: Path, names: Collection[str], pace: float) -> None:
