@@ -1,6 +1,6 @@
 """The lists of the home page in words: sessions, failures by kind, and what could have been saved."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -9,6 +9,7 @@ from dashboard.call_filters import NONE, PERIOD
 from dashboard.drawing import bar_width
 from dashboard.formats import outcome_label
 from dashboard.overview.periods import DEFAULT_SPAN
+from metering.credential_names import name_credential
 from store.traces.calls.failures import Failure, Failures
 from store.traces.sessions.session_reader import Session
 
@@ -27,9 +28,10 @@ class FailureLine:
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """A session with the width of its bar."""
+    """A session with its credential in words and the width of its bar."""
 
     session: Session
+    credential: str
     bar: str
 
 
@@ -41,10 +43,17 @@ def list_failures(failures: Failures) -> Sequence[FailureLine]:
     ]
 
 
-def list_sessions(sessions: Sequence[Session]) -> Sequence[SessionLine]:
-    """Return the sessions with bars, of which the most expensive one has all of its room."""
+def list_sessions(sessions: Sequence[Session], names: Mapping[str, str]) -> Sequence[SessionLine]:
+    """Return the sessions with bars, of which the most expensive one has all of its room.
+
+    ``names`` are those of credentials by fingerprint."""
     most = max((each.cost_cents for each in sessions), default=0.0)
-    return [SessionLine(each, bar_width(each.cost_cents, most)) for each in sessions]
+    return [
+        SessionLine(
+            each, name_credential(each.credential_hmac, names), bar_width(each.cost_cents, most)
+        )
+        for each in sessions
+    ]
 
 
 def _describe(failure: Failure) -> str:

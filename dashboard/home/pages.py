@@ -37,6 +37,7 @@ from dashboard.visitors import Visitors
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
+from store.control import credential_names
 from store.control.alerts import Alert, list_active
 from store.control.budget_management import BudgetStatus
 from store.control.database import ControlDatabase
@@ -79,7 +80,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """The rows of ``control.db`` that the page shows. ``used_up`` are the budgets that refuse calls now;
-    ``owners`` are addresses."""
+    ``owners`` are addresses, and ``names`` those of credentials by fingerprint."""
 
     endpoints: Page[ProxyEndpoint]
     budgets: Sequence[BudgetStatus]
@@ -87,6 +88,7 @@ class _Found:
     owners: Sequence[str]
     alerts: Sequence[Alert]
     invitations: list[Invitation]
+    names: Mapping[str, str]
 
 
 class HomePages:
@@ -116,6 +118,7 @@ class HomePages:
         management = Management.make(control, self._settings)
         with control.reading() as db:
             active = list_active(db, visitor.organization_id, clock.now(), MAX_SHOWN)
+            names = credential_names.read_names(db, visitor.organization_id)
         budgets = list(management.budgets.list_by_subject(visitor).values())
         return _Found(
             endpoints=management.list_endpoints(visitor, limit=ENDPOINTS),
@@ -124,6 +127,7 @@ class HomePages:
             alerts=active,
             owners=_list_owners(management.list_members(visitor)),
             invitations=list(management.list_invitations_for(visitor.email)),
+            names=names,
         )
 
     def _render(
@@ -164,7 +168,7 @@ def _describe(home: Home, choice: Choice, found: _Found, now: datetime) -> dict[
         ),
         "windows": make_windows(home, now),
         "budgets": make_budgets(found.budgets, now),
-        "sessions": list_sessions(home.sessions),
+        "sessions": list_sessions(home.sessions, found.names),
         "session_address": session_address,
         "failures": list_failures(home.failures),
         "failed_address": failed_address(DEFAULT_SPAN),

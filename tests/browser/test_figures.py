@@ -55,8 +55,18 @@ def test_home(rosa, facts):
     assert f"{format_count(today['calls'])} call" in figures["Today"]
     shown = read_rows(rosa, "Sessions")
     costs = facts.sum_calls_by("session_id")
+    uses = facts.rows(
+        "select session_id as name, count(*) as failed from tool_uses as t"
+        " join usage as u on u.id = t.usage_id where t.problem is not null group by 1"
+    )
+    failed_uses = {each["name"]: each["failed"] for each in uses}
     assert [(each["Cost ↓"], each["Calls"], each["Failed"]) for each in shown][: len(costs)] == [
-        (format_sum_cost(each["cents"]), str(each["calls"]), str(each["errors"])) for each in costs
+        (
+            format_sum_cost(each["cents"]),
+            str(each["calls"]),
+            str(each["errors"] + failed_uses.get(each["name"], 0)),
+        )
+        for each in costs
     ]
 
 

@@ -63,6 +63,11 @@ class Session:
     tokens: TokenCounts
 
     @property
+    def failed(self) -> int:
+        """Return how many calls and uses of tools failed."""
+        return self.errors + self.failed_tools
+
+    @property
     def is_unnamed(self) -> bool:
         """Return whether the client sent no session id."""
         return unnamed_sessions.parse_first_id(self.session_id) is not None

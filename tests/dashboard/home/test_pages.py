@@ -18,6 +18,7 @@ from dashboard.home import pages, reading
 from metering.formats import format_bytes
 from runtime import clock
 from runtime.heartbeat import Heartbeat
+from store.control import credential_names
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.maintenance.removal import used_bytes
@@ -282,6 +283,30 @@ def test_sessions_are_the_newest_or_the_most_expensive_of_the_week(ann, record):
 def test_the_page_follows_the_calls_after_those_in_its_figures(ann, record):
     record(ann.organization_id, {}, {}, {})
     assert 'id="live" data-after="3"' in ann.get("/").text
+
+
+def test_sessions_have_their_credential_and_what_failed_in_them(ann, record, settings, control):
+    record(
+        ann.organization_id,
+        {"session_id": "s", "credential_hmac": "c" * 32},
+        {"session_id": "s", "credential_hmac": "c" * 32, "outcome": "upstream_error"} | UNPAID,
+    )
+    with sqlite3.connect(trace_path(settings.data_dir, ann.organization_id)) as db:
+        db.execute("update sessions set failed_tools = 3")
+    db.close()
+    assert read_session(ann) == ["s", "cccccccc", "2", "4"]
+    with control.transaction() as rows:
+        credential_names.write(rows, ann.organization_id, "c" * 32, "laptop of Ada")
+    assert read_session(ann) == ["s", "laptop of Ada", "2", "4"]
+
+
+def read_session(ann):
+    """Return title, credential, calls and failures of the first session."""
+    part = ann.get("/").text.partition('id="sessions"')[2].partition("</section>")[0]
+    heads = [words_of(head) for head in re.findall(r"<th .*?</th>", part)]
+    cells = [words_of(cell) for cell in re.findall(r"<td .*?</td>", part)]
+    row = dict(zip(heads, cells, strict=False))
+    return [row[head] for head in ("Title", "Credential", "Calls", "Failed")]
 
 
 def test_failures_are_counted_by_type_and_each_leads_to_its_calls(ann, record, monkeypatch):
