@@ -8,6 +8,7 @@ from dashboard.addresses import CALLS
 from dashboard.call_filters import NONE, PERIOD
 from dashboard.drawing import bar_width
 from dashboard.formats import outcome_label
+from dashboard.live.in_flight import Flights
 from dashboard.overview.periods import DEFAULT_SPAN
 from metering.credential_names import name_credential
 from store.traces.calls.failures import Failure, Failures
@@ -28,11 +29,12 @@ class FailureLine:
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """A session with its credential in words and the width of its bar."""
+    """A session with its credential in words, the width of its bar, and whether a call of it is in flight."""
 
     session: Session
     credential: str
     bar: str
+    is_in_flight: bool
 
 
 def list_failures(failures: Failures) -> Sequence[FailureLine]:
@@ -43,14 +45,19 @@ def list_failures(failures: Failures) -> Sequence[FailureLine]:
     ]
 
 
-def list_sessions(sessions: Sequence[Session], names: Mapping[str, str]) -> Sequence[SessionLine]:
+def list_sessions(
+    sessions: Sequence[Session], names: Mapping[str, str], flights: Flights
+) -> Sequence[SessionLine]:
     """Return the sessions with bars, of which the most expensive one has all of its room.
 
     ``names`` are those of credentials by fingerprint."""
     most = max((each.cost_cents for each in sessions), default=0.0)
     return [
         SessionLine(
-            each, name_credential(each.credential_hmac, names), bar_width(each.cost_cents, most)
+            each,
+            name_credential(each.credential_hmac, names),
+            bar_width(each.cost_cents, most),
+            flights.of_session(each.session_id).count > 0,
         )
         for each in sessions
     ]

@@ -29,6 +29,7 @@ from dashboard.home.sql import write_sql
 from dashboard.home.strip import make_budgets, make_figures, make_windows
 from dashboard.home.tables import make_table
 from dashboard.kept_connections import KeptConnections
+from dashboard.live.in_flight import Flights, SpoolWatch
 from dashboard.notices import Notice
 from dashboard.overview.filters import NAMES, argument_of
 from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES
@@ -98,11 +99,13 @@ class HomePages:
         visitors: Visitors,
         connections: KeptConnections,
         prices: PagePrices,
+        spool: SpoolWatch,
     ) -> None:
         self._settings = settings
         self._visitors = visitors
         self._connections = connections
         self._prices = prices
+        self._spool = spool
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute("/", self.home_page)]
@@ -112,7 +115,8 @@ class HomePages:
         now = clock.now()
         choice = parse_choice(request.query_params, now)
         notice = notices.find(request)
-        return await run_in_threadpool(self._render, visitor, found, choice, notice, now)
+        flights = await self._spool.read(visitor.organization_id)
+        return await run_in_threadpool(self._render, visitor, found, choice, flights, notice, now)
 
     def _read(self, control: ControlDatabase, visitor: Visitor) -> _Found:
         management = Management.make(control, self._settings)
@@ -135,6 +139,7 @@ class HomePages:
         visitor: Visitor,
         found: _Found,
         choice: Choice,
+        flights: Flights,
         notice: Notice | None,
         now: datetime,
     ) -> Response:
@@ -155,11 +160,13 @@ class HomePages:
             home=home,
             trouble=trouble,
             recorder=Heartbeat.read(self._settings.data_dir),
-            **({} if home is None else _describe(home, choice, found, now)),
+            **({} if home is None else _describe(home, choice, found, flights, now)),
         )
 
 
-def _describe(home: Home, choice: Choice, found: _Found, now: datetime) -> dict[str, Any]:
+def _describe(
+    home: Home, choice: Choice, found: _Found, flights: Flights, now: datetime
+) -> dict[str, Any]:
     """Return what the template shows of a home page with calls."""
     return {
         "choice": choice,
@@ -168,7 +175,7 @@ def _describe(home: Home, choice: Choice, found: _Found, now: datetime) -> dict[
         ),
         "windows": make_windows(home, now),
         "budgets": make_budgets(found.budgets, now),
-        "sessions": list_sessions(home.sessions, found.names),
+        "sessions": list_sessions(home.sessions, found.names, flights),
         "session_address": session_address,
         "failures": list_failures(home.failures),
         "failed_address": failed_address(DEFAULT_SPAN),

@@ -24,6 +24,7 @@ from store.traces.database import TraceDatabase
 from store.traces.maintenance.removal import used_bytes
 from store.traces.paths import trace_path
 from store.traces.sums.overview_reader import OverviewReader
+from tests.dashboard.live.following import Proxy
 from tests.dashboard.pages import Page, words_of
 from tests.dashboard.people import BASE_URL
 from tests.proxy_endpoints import create_endpoint
@@ -298,6 +299,17 @@ def test_sessions_have_their_credential_and_what_failed_in_them(ann, record, set
     with control.transaction() as rows:
         credential_names.write(rows, ann.organization_id, "c" * 32, "laptop of Ada")
     assert read_session(ann) == ["s", "laptop of Ada", "2", "4"]
+
+
+def test_sessions_with_a_call_in_flight_say_so(ann, cid, record, settings):
+    record(ann.organization_id, {"session_id": "runs"}, {"session_id": "rests"})
+    with closing(Proxy(settings.spool_path)) as proxy:
+        proxy.begin(ann.organization_id, b"{}", session_id="runs")
+        proxy.begin(cid.organization_id, b"{}", session_id="rests")
+        titles = re.findall(
+            r'<td class="grow title"><a href="/sessions/.*?</td>', ann.get("/").text
+        )
+    assert sorted(map(words_of, titles)) == ["rests", "runs in flight"]
 
 
 def read_session(ann):
