@@ -45,7 +45,7 @@ _WINDOWS = {
     "unified-status": "allowed",
     "unified-representative-claim": "five_hour",
     "unified-5h-status": "allowed",
-    "unified-5h-utilization": "0.64",
+    "unified-5h-utilization": "0.34",
     "unified-7d-status": "allowed",
     "unified-7d-utilization": "0.31",
 }
@@ -316,6 +316,10 @@ def _make_subagents(ago: _Ago, like: Call) -> Iterator[Call]:
 
 def _make_covered(ago: _Ago) -> Iterator[Call]:
     """Yield calls of a session that a subscription covers."""
+    resets = {
+        "unified-5h-reset": f"{ago(-80).timestamp():.0f}",
+        "unified-7d-reset": f"{ago(-4 * 24 * 60).timestamp():.0f}",
+    }
     conversation = _Conversation(
         SONNET,
         Call(
@@ -327,7 +331,7 @@ def _make_covered(ago: _Ago) -> Iterator[Call]:
             client=CODE_CLIENT,
             credential="the subscription of Amir",
             credential_kind="token",
-            limits=_WINDOWS,
+            limits=_WINDOWS | resets,
             session=COVERED_SESSION,
             request_class="main",
         ),

@@ -186,7 +186,12 @@ def _see_failure(walk: Walk) -> None:
     assert "✕" in walk.visitor.run(_SHOWN)
     with walk.visitor.page_change():
         walk.press("\ue007")
-    assert walk.visitor.path.startswith("/calls/")
+    failed = walk.facts.rows(
+        "select id from usage where session_id = ? and (outcome not in ('complete', 'client_disconnected')"
+        " or id in (select usage_id from tool_uses where problem is not null))",
+        SESSION,
+    )
+    assert walk.visitor.path in {f"/calls/{call['id']}" for call in failed}
 
 
 @answers("Why calls failed, when, and how near the limits we are")
@@ -198,7 +203,7 @@ def _see_failures(walk: Walk) -> None:
     (limits,) = [
         words for name, words in read_figures(walk.visitor).items() if "Subscription" in name
     ]
-    assert re.search(r"\d+ % .*resets", limits)
+    assert re.search(r"5 hours ?34 %.*resets.*Week ?31 %.*resets", limits)
     walk.follow(f"All {failed}")
     walk.visitor.see(f"{failed} failed in 7 days")
     walk.follow_first("table.calls tbody tr:last-child a")
@@ -207,7 +212,7 @@ def _see_failures(walk: Walk) -> None:
 
 @answers("Is the proxy slowing me down? Tokens per second by model?")
 def _see_speed(walk: Walk) -> None:
-    walk.follow("Time")
+    walk.follow("Time as the measure")
     rows = {each["Model"]: each for each in read_rows(walk.visitor, "Times by model, 14 days")}
     shown = rows[SONNET.removeprefix("claude-")]
     assert re.fullmatch(r"\d+\.\d ms", shown["By the proxy"])
@@ -247,7 +252,7 @@ def _see_context(walk: Walk) -> None:
     walk.open_costliest_session()
     call = walk.example.ids["lost-tool"]
     walk.follow_first(f".line[data-call='{call}'] a.open")
-    walk.follow("What fills the prompt")
+    walk.follow("All of it")
     size = walk.facts.value("select request_body_length from usage where id = ?", call)
     shown = [
         int(each["Bytes"].split()[0].replace(",", ""))
@@ -259,7 +264,13 @@ def _see_context(walk: Walk) -> None:
 @answers("What could have been saved")
 def _see_savings(walk: Walk) -> None:
     walk.follow("Savings")
-    walk.visitor.see("Cache breaks: the tools changed")
+    found = [
+        (each["What could be saved"], each["Cost ↓"])
+        for each in read_rows(walk.visitor, "What could have been saved, by kind")
+        if "Cost ↓" in each
+    ]
+    cost = walk.facts.rows(BREAK_COSTS, SESSION)[0]["cents"]
+    assert ("the tools changed", format_sum_cost(cost)) in found
 
 
 @answers("Send this again with a change")
