@@ -1,13 +1,12 @@
 """The cost of tools in conversations: of their definitions, and of the results of their uses.
 
 A result is written by the first call that has it in its prompt, and carried by each later one of the
-conversation, which pays to read it again. Nearly all of what a call carries is read from the cache at one
-price, and stands at the beginning of its prompt. So that price is noted once for all results up to there,
-and the few others are priced one by one: a session of thousands of calls and results takes no time in
-proportion to both.
+conversation, which pays to read it again. A prompt is billed in a few stretches, each at one price. So that
+price is noted once for all parts that are within a stretch, and only those across its ends are priced one
+by one: a session of thousands of calls and results takes no time in proportion to both.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from itertools import accumulate
 from conversations.savings.calls import Chain, SavingsCall
 from conversations.savings.carrying import price_part
 from conversations.savings.contents import Contents, Part, Used
+from conversations.token_shares import PARTS
 from metering.tool_names import split_name
 
 NOTHING = Decimal(0)
@@ -58,12 +58,13 @@ def _add_definitions[Group: Hashable](
     costs: defaultdict[tuple[Group, Used], ToolCost],
 ) -> None:
     tools = sorted(found.tools, key=lambda each: each.part.start)
-    shelf = _Shelf[Group]([each.part for each in tools])
+    shelf: _Shelf[Group] = _Shelf([each.part for each in tools])
     for call in chain:
         if call.tool_count == chain[-1].tool_count:  # others had other tools
             shelf.charge(call, find_group(call), len(tools))
+    used = [Used(*split_name(each.name)) for each in tools]
     for group, place, cents in shelf.list_costs():
-        costs[group, Used(*split_name(tools[place].name))].definition += cents
+        costs[group, used[place]].definition += cents
 
 
 def _add_results[Group: Hashable](
@@ -74,7 +75,7 @@ def _add_results[Group: Hashable](
 ) -> None:
     results = sorted(found.results, key=lambda each: (each.part.message, each.part.start))
     messages = [each.part.message for each in results]
-    shelf = _Shelf[Group]([each.part for each in results])
+    shelf: _Shelf[Group] = _Shelf([each.part for each in results])
     written = 0
     for call in chain:
         group = find_group(call)
@@ -88,10 +89,14 @@ def _add_results[Group: Hashable](
 
 
 class _Shelf[Group: Hashable]:
-    """Parts of a prompt in their order, and what calls pay for the first of them."""
+    """Parts of a prompt in their order, and what calls pay for the first of them.
+
+    ``_starts`` and ``_ends`` bound where a part and all after it begin, and where it and all before it end.
+    """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
+        self._starts = [*accumulate((part.start for part in reversed(parts)), min)][::-1]
         self._ends = [*accumulate((part.start + part.tokens for part in parts), max)]
         self._steps: defaultdict[Group, defaultdict[int, Decimal]] = defaultdict(
             lambda: defaultdict(Decimal)
@@ -100,14 +105,27 @@ class _Shelf[Group: Hashable]:
 
     def charge(self, call: SavingsCall, group: Group, count: int) -> None:
         """Note that a call has the first so many parts in its prompt."""
-        price = call.price("read")
-        read = 0
-        if price is not None:
-            read = min(bisect_right(self._ends, call.count("read")), count)
-            if read:
-                self._steps[group][0] += price
-                self._steps[group][read] -= price
-        for place in range(read, count):
+        steps = self._steps[group]
+        place = start = 0
+        for billed_as in PARTS:
+            if place >= count:
+                return
+            end = start + call.count(billed_as)
+            if end == start:
+                continue
+            first = min(bisect_left(self._starts, start, place), count)
+            self._charge_each(call, group, place, first)
+            place = max(first, min(bisect_right(self._ends, end, first), count))
+            price = call.price(billed_as)
+            if price is not None and place > first:
+                steps[first] += price
+                steps[place] -= price
+            start = end
+        self._charge_each(call, group, place, min(bisect_left(self._starts, start, place), count))
+
+    def _charge_each(self, call: SavingsCall, group: Group, first: int, end: int) -> None:
+        """Price parts one by one, of which some of a prompt is billed in one way and some in another."""
+        for place in range(first, end):
             cents = price_part(call, self._parts[place])
             if cents:
                 self._others.append((group, place, cents))
@@ -118,7 +136,8 @@ class _Shelf[Group: Hashable]:
         for group, steps in self._steps.items():
             price = NOTHING
             for place, part in enumerate(self._parts):
-                price += steps.get(place, NOTHING)
+                if place in steps:
+                    price += steps[place]
                 if price:
                     found.append((group, place, price * part.tokens))
         return found

@@ -1,7 +1,8 @@
 """The sums of what tools were used for and what they cost: of each session, and of days.
 
-A look at a session (``recorder.savings``) replaces the rows of the session, and takes the difference into
-the sums of its days: to sum up a day anew would hold up recording for longer the more sessions it has. Rows
+A look at a session (``recorder.savings``) writes the rows of the session that have changed, and takes the
+difference into the sums of its days: to sum up a day anew would hold up recording for longer the more
+sessions it has, and most looks change little. Rows
 of days that have left with their calls stay until the session goes with its last call.
 
 Of the targets of a day as many are named as there is room for. One that comes later takes the place of the
@@ -9,7 +10,7 @@ least expensive if a session has paid more for it; what is left out is summed up
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -29,33 +30,36 @@ _GROUPS = (
     "select u.id, substr(u.created_at, 1, 10), u.slug, coalesce(u.credential_hmac, '')"  # noqa: S608 - our own text
     f" from usage as u where u.id in ({unnamed_sessions.CALLS})"
 )
-_DAYS = "select distinct day from tools_daily"
-_OF_SESSION = f"session_id = :session_id and day in ({_DAYS})"
-_KEYS = "day, session_id, slug, credential, server, tool"
+# The days that have sums, each found by one step into the index.
+_DAYS = (
+    "with recursive days (day) as (select min(day) from tools_daily where day >= :first_day"
+    " union all select (select min(d.day) from tools_daily as d where d.day > days.day)"
+    " from days where days.day is not null)"
+)
+_OF_SESSION = "on s.day = days.day and s.session_id = :session_id"
 _RESULTS = "uses, failed, result_tokens"
 _CENTS = "written_cents, carried_cents"
-_INSERT_TOOL = (
-    f"insert into session_tools ({_KEYS}, {_RESULTS}, definition_cents, {_CENTS})"  # noqa: S608 - our own text
-    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_INSERT_TARGET = (
-    f"insert into session_tool_targets ({_KEYS}, target, {_RESULTS}, {_CENTS})"  # noqa: S608 - our own text
-    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
 _OF_TOOL = "day, slug, credential, server, tool"
 _SUMS_OF_TOOL = f"{_RESULTS}, definition_cents, {_CENTS}"
-# With a sign of -1, what was added is taken out.
-_ADD_TOOLS = (
+_IS_TOOL = "day = ? and slug = ? and credential = ? and server = ? and tool = ?"
+_TOOLS_OF_SESSION = (
+    f"{_DAYS} select s.day, slug, credential, server, tool, {_SUMS_OF_TOOL}"  # noqa: S608 - our own text
+    f" from days cross join session_tools as s {_OF_SESSION}"
+)
+_DELETE_TOOL = f"delete from session_tools where {_IS_TOOL} and session_id = ?"  # noqa: S608 - our own text
+_PUT_TOOL = (
+    f"insert or replace into session_tools ({_OF_TOOL}, session_id, {_SUMS_OF_TOOL})"  # noqa: S608 - our own text
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_ADD_TOOL = (
     f"insert into tools_daily ({_OF_TOOL}, {_SUMS_OF_TOOL})"  # noqa: S608 - our own text
-    f" select {_OF_TOOL}, :sign * uses, :sign * failed, :sign * result_tokens,"
-    " :sign * definition_cents, :sign * written_cents, :sign * carried_cents"
-    " from session_tools where day = :day and session_id = :session_id"
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     f" on conflict ({_OF_TOOL}) do update set "
     + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS_OF_TOOL.split(", "))
 )
 # Sums of floats that are taken out again leave digits that mean nothing.
 _REMOVE_EMPTY = (
-    "delete from tools_daily where day = ? and uses <= 0 and result_tokens <= 0"
+    f"delete from tools_daily where {_IS_TOOL} and uses <= 0 and result_tokens <= 0"  # noqa: S608 - our own text
     " and definition_cents + written_cents + carried_cents < 1e-9"
 )
 _OF_TARGET = "slug, credential, server, tool, target"
@@ -63,11 +67,22 @@ _TARGETS_OF_DAY = (
     f"select {_OF_TARGET}, sessions, {_RESULTS}, {_CENTS} from tool_targets_daily where day = ?"  # noqa: S608 - our own text
 )
 _TARGETS_OF_SESSION = (
+    f"{_DAYS} select s.day, {_OF_TARGET}, 1, {_RESULTS}, {_CENTS}"  # noqa: S608 - our own text
+    f" from days cross join session_tool_targets as s {_OF_SESSION}"
+)
+_TARGETS_ON_DAY = (
     f"select {_OF_TARGET}, 1, {_RESULTS}, {_CENTS} from session_tool_targets"  # noqa: S608 - our own text
     " where day = ? and session_id = ?"
 )
-_INSERT_DAILY = (
-    f"insert into tool_targets_daily (day, {_OF_TARGET}, sessions, {_RESULTS}, {_CENTS})"  # noqa: S608 - our own text
+_IS_TARGET = f"{_IS_TOOL} and target = ?"
+_DELETE_TARGET = f"delete from session_tool_targets where {_IS_TARGET} and session_id = ?"  # noqa: S608 - our own text
+_PUT_TARGET = (
+    f"insert or replace into session_tool_targets (day, {_OF_TARGET}, session_id, {_RESULTS}, {_CENTS})"  # noqa: S608 - our own text
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_DELETE_DAILY = f"delete from tool_targets_daily where {_IS_TARGET}"  # noqa: S608 - our own text
+_PUT_DAILY = (
+    f"insert or replace into tool_targets_daily (day, {_OF_TARGET}, sessions, {_RESULTS}, {_CENTS})"  # noqa: S608 - our own text
     " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
@@ -100,6 +115,18 @@ class ToolSums:
     carried_cents: float = 0.0
 
     @property
+    def columns(self) -> tuple[float, ...]:
+        """Return the sums in the order of the columns of tables."""
+        return (
+            self.uses,
+            self.failed,
+            self.result_tokens,
+            self.definition_cents,
+            self.written_cents,
+            self.carried_cents,
+        )
+
+    @property
     def brought_cents(self) -> float:
         """Return what the results cost."""
         return self.written_cents + self.carried_cents
@@ -113,6 +140,8 @@ class ToolSums:
         self.written_cents += other.written_cents
         self.carried_cents += other.carried_cents
 
+
+NO_SUMS = ToolSums()
 
 type SumsOfTargets = Mapping[tuple[Payer, Target], ToolSums]
 
@@ -159,6 +188,7 @@ class TargetSums(NamedTuple):
         )
 
 
+type ToolKey = tuple[str, str, str, str, str]  # day, endpoint, credential, server and tool
 type Targets = dict[TargetKey, TargetSums]
 NO_TARGETS: Mapping[TargetKey, TargetSums] = MappingProxyType({})
 
@@ -223,20 +253,19 @@ def write_session(
     caller holds the write lock."""
     if not has_costs and _has_costs(connection, session_id):
         return
-    for day in _list_days(connection, session_id):
-        if day >= first_day:
-            _remove_day(connection, session_id, day)
-    connection.executemany(_INSERT_TOOL, _list_tool_rows(session_id, sums))
-    connection.executemany(_INSERT_TARGET, _list_target_rows(session_id, sums))
-    for day in {payer.day for payer, _ in sums}:
-        connection.execute(_ADD_TOOLS, {"day": day, "session_id": session_id, "sign": 1})
-        _change_targets(connection, day, added=_read_targets(connection, day, session_id))
+    old_tools = _read_tools(connection, session_id, first_day)
+    old, new = _read_targets(connection, session_id, first_day), _choose_targets(sums)
+    _change_tools(connection, session_id, old_tools, _sum_tools(sums))
+    for day in old.keys() | new.keys():
+        _change_targets(connection, session_id, day, old.get(day, {}), new.get(day, {}))
 
 
 def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
     """Remove the sums of a session. The caller holds the write lock."""
-    for day in _list_days(connection, session_id):
-        _remove_day(connection, session_id, day)
+    targets = _read_targets(connection, session_id)
+    _change_tools(connection, session_id, _read_tools(connection, session_id), {})
+    for day, old in targets.items():
+        _change_targets(connection, session_id, day, old, {})
 
 
 def forget_targets(connection: sqlite3.Connection, usage_id: int) -> None:
@@ -249,94 +278,105 @@ def forget_targets(connection: sqlite3.Connection, usage_id: int) -> None:
         (usage_id,),
     ).fetchone()
     if row is not None and row[1] is not None:
-        _remove_targets(connection, session_id=row[1], day=row[0])
-
-
-def _list_days(connection: sqlite3.Connection, session_id: str) -> set[str]:
-    rows = connection.execute(
-        f"select distinct day from session_tools where {_OF_SESSION}",  # noqa: S608 - our own text
-        {"session_id": session_id},
-    )
-    return {day for (day,) in rows}
+        day, session_id = row
+        rows = connection.execute(_TARGETS_ON_DAY, (day, session_id))
+        _change_targets(connection, session_id, day, _make_targets(rows), {})
 
 
 def _has_costs(connection: sqlite3.Connection, session_id: str) -> bool:
-    row = connection.execute(
-        f"select 1 from session_tools where {_OF_SESSION}"  # noqa: S608 - our own text
-        " and definition_cents + written_cents + carried_cents > 0 limit 1",
-        {"session_id": session_id},
-    ).fetchone()
-    return row is not None
+    tools = _read_tools(connection, session_id).values()
+    return any(each.definition_cents + each.brought_cents > 0 for each in tools)
 
 
-def _remove_day(connection: sqlite3.Connection, session_id: str, day: str) -> None:
-    """Remove a day of a session, and take it out of the sums of the day."""
-    values = {"day": day, "session_id": session_id}
-    connection.execute(_ADD_TOOLS, values | {"sign": -1})
-    connection.execute(_REMOVE_EMPTY, (day,))
-    connection.execute(
-        "delete from session_tools where day = :day and session_id = :session_id", values
+def _read_tools(
+    connection: sqlite3.Connection, session_id: str, first_day: str = ""
+) -> dict[ToolKey, ToolSums]:
+    rows = connection.execute(_TOOLS_OF_SESSION, {"session_id": session_id, "first_day": first_day})
+    return {row[:5]: ToolSums(*row[5:]) for row in rows}
+
+
+def _read_targets(
+    connection: sqlite3.Connection, session_id: str, first_day: str = ""
+) -> dict[str, Targets]:
+    """Return the targets of a session by day."""
+    rows = connection.execute(
+        _TARGETS_OF_SESSION, {"session_id": session_id, "first_day": first_day}
     )
-    _remove_targets(connection, session_id, day)
+    found: dict[str, Targets] = {}
+    for day, *row in rows:
+        found.setdefault(day, {})[TargetKey(*row[:5])] = TargetSums(*row[5:])
+    return found
 
 
-def _remove_targets(connection: sqlite3.Connection, session_id: str, day: str) -> None:
-    removed = _read_targets(connection, day, session_id)
-    connection.execute(
-        "delete from session_tool_targets where day = ? and session_id = ?", (day, session_id)
-    )
-    _change_targets(connection, day, removed=removed)
+def _change_tools(
+    connection: sqlite3.Connection,
+    session_id: str,
+    old: Mapping[ToolKey, ToolSums],
+    new: Mapping[ToolKey, ToolSums],
+) -> None:
+    """Store the tools of a session in the place of the old ones, and the difference in those of days."""
+    gone, put = _compare(old, new)
+    if not gone and not put:
+        return
+    connection.executemany(_DELETE_TOOL, [(*key, session_id) for key in gone])
+    connection.executemany(_PUT_TOOL, [(*key, session_id, *new[key].columns) for key in put])
+    differences = []
+    for key in (*gone, *put):
+        after, before = new.get(key, NO_SUMS).columns, old.get(key, NO_SUMS).columns
+        differences.append((*key, *(one - other for one, other in zip(after, before, strict=True))))
+    connection.executemany(_ADD_TOOL, differences)
+    connection.executemany(_REMOVE_EMPTY, gone)
 
 
-def _read_targets(connection: sqlite3.Connection, day: str, session_id: str) -> Targets:
-    return _make_targets(connection.execute(_TARGETS_OF_SESSION, (day, session_id)))
+def _change_targets(
+    connection: sqlite3.Connection,
+    session_id: str,
+    day: str,
+    old: Mapping[TargetKey, TargetSums],
+    new: Mapping[TargetKey, TargetSums],
+) -> None:
+    """Store the targets of a session on a day, and the difference to the old ones in those of the day."""
+    gone, put = _compare(old, new)
+    if not gone and not put:
+        return
+    connection.executemany(_DELETE_TARGET, [(day, *key, session_id) for key in gone])
+    connection.executemany(_PUT_TARGET, [(day, *key, session_id, *new[key][1:]) for key in put])
+    before = _make_targets(connection.execute(_TARGETS_OF_DAY, (day,)))
+    after = dict(before)
+    removed = {key: old[key] for key in (*gone, *put) if key in old}
+    change_targets(after, {key: new[key] for key in put}, removed)
+    gone, put = _compare(before, after)
+    connection.executemany(_DELETE_DAILY, [(day, *key) for key in gone])
+    connection.executemany(_PUT_DAILY, [(day, *key, *after[key]) for key in put])
 
 
 def _make_targets(rows: Iterable[Sequence[Any]]) -> Targets:
     return {TargetKey(*row[:5]): TargetSums(*row[5:]) for row in rows}
 
 
-def _change_targets(
-    connection: sqlite3.Connection,
-    day: str,
-    *,
-    added: Mapping[TargetKey, TargetSums] = NO_TARGETS,
-    removed: Mapping[TargetKey, TargetSums] = NO_TARGETS,
-) -> None:
-    if not added and not removed:
-        return
-    targets = _make_targets(connection.execute(_TARGETS_OF_DAY, (day,)))
-    change_targets(targets, added, removed)
-    connection.execute("delete from tool_targets_daily where day = ?", (day,))
-    connection.executemany(_INSERT_DAILY, [(day, *key, *sums) for key, sums in targets.items()])
+def _compare[Key: Hashable, Sums](
+    old: Mapping[Key, Sums], new: Mapping[Key, Sums]
+) -> tuple[list[Key], list[Key]]:
+    """Return what is not there any more, and what is new or has changed."""
+    gone = [key for key in old if key not in new]
+    return gone, [key for key, sums in new.items() if old.get(key) != sums]
 
 
-def _list_tool_rows(session_id: str, sums: SumsOfTargets) -> list[tuple[object, ...]]:
-    tools: dict[tuple[Payer, str, str], ToolSums] = {}
+def _sum_tools(sums: SumsOfTargets) -> dict[ToolKey, ToolSums]:
+    tools: dict[ToolKey, ToolSums] = {}
     for (payer, target), each in sums.items():
-        tools.setdefault((payer, target.server, target.tool), ToolSums()).add(each)
-    return [
-        (
-            *_place(payer, session_id),
-            server,
-            tool,
-            each.uses,
-            each.failed,
-            each.result_tokens,
-            each.definition_cents,
-            each.written_cents,
-            each.carried_cents,
-        )
-        for (payer, server, tool), each in tools.items()
-    ]
+        tools.setdefault((*payer, target.server, target.tool), ToolSums()).add(each)
+    # A tool without a use or a cost, as of a model without a price, would leave an empty row.
+    return {key: each for key, each in tools.items() if each != NO_SUMS}
 
 
-def _list_target_rows(session_id: str, sums: SumsOfTargets) -> Iterable[tuple[object, ...]]:
-    """Return the rows of targets: of each payer the most expensive ones, and one of all others."""
+def _choose_targets(sums: SumsOfTargets) -> dict[str, Targets]:
+    """Return the targets by day: of each payer the most expensive ones, and all others in one row."""
     by_payer: dict[Payer, list[tuple[Target, ToolSums]]] = {}
     for (payer, target), each in sums.items():
-        if target.target:
+        if target.target and each != NO_SUMS:
             by_payer.setdefault(payer, []).append((target, each))
+    days: dict[str, Targets] = {}
     for payer, found in by_payer.items():
         found.sort(key=lambda pair: (-pair[1].brought_cents, -pair[1].result_tokens, pair[0]))
         named, others = found[:MAX_TARGETS], ToolSums()
@@ -345,16 +385,17 @@ def _list_target_rows(session_id: str, sums: SumsOfTargets) -> Iterable[tuple[ob
         if others.uses:
             named = [*named, (Target("", "", OTHER), others)]
         for target, each in named:
-            yield (
-                *_place(payer, session_id),
-                *target,
-                each.uses,
-                each.failed,
-                each.result_tokens,
-                each.written_cents,
-                each.carried_cents,
-            )
+            key = TargetKey(payer.slug, payer.credential, *target)
+            days.setdefault(payer.day, {})[key] = _make_target(each)
+    return days
 
 
-def _place(payer: Payer, session_id: str) -> tuple[str, ...]:
-    return payer.day, session_id, payer.slug, payer.credential
+def _make_target(sums: ToolSums) -> TargetSums:
+    return TargetSums(
+        sessions=1,
+        uses=sums.uses,
+        failed=sums.failed,
+        result_tokens=sums.result_tokens,
+        written_cents=sums.written_cents,
+        carried_cents=sums.carried_cents,
+    )

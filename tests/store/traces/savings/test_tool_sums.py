@@ -1,9 +1,14 @@
 """The sums of tools by day, of which targets are bounded."""
 
+from collections import defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from store import database
+from store.traces.database import TraceDatabase
 from store.traces.savings import tool_sums
 from store.traces.savings.tool_sums import (
     MAX_TARGETS,
@@ -116,3 +121,51 @@ def test_targets_that_have_room_leave_with_their_sessions(sessions):
     for each in sessions:
         change_targets(day, {}, each)
     assert day == {}
+
+
+_LOOKS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),
+        st.dictionaries(
+            st.tuples(
+                st.builds(Payer, st.sampled_from([DAY, "2026-01-03"]), st.just("one"), st.just("")),
+                st.builds(Target, st.just(""), st.sampled_from(["Read", "Bash"]), st.sampled_from(["", "/1", "/2"])),
+            ),
+            st.builds(ToolSums, uses=st.integers(0, 2), result_tokens=st.integers(0, 9),
+                      written_cents=st.integers(0, 3).map(float)),
+            max_size=5,
+        ),
+    ),
+    max_size=8,
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(_LOOKS)
+def test_sums_of_days_are_those_of_the_last_looks(looks):
+    with TemporaryDirectory() as folder, TraceDatabase(Path(folder) / "traces.db") as traces:
+        for session_id, sums in looks:
+            write(traces, session_id, sums)
+        tools: defaultdict[tuple[str, ...], complex] = defaultdict(complex)
+        named: defaultdict[tuple[str, ...], complex] = defaultdict(complex)
+        for sums in dict(looks).values():
+            for (payer, target), each in sums.items():
+                amount = complex(each.uses, each.written_cents)
+                tools[payer.day, target.tool] += amount
+                if target.target:
+                    named[payer.day, target.tool, target.target] += amount
+        found = read(traces, "day, tool, uses, written_cents", "tools_daily")
+        assert {row[:2]: complex(*row[2:]) for row in found if any(row[2:])} == _drop_zeros(tools)
+        found = read(traces, "day, tool, target, uses, written_cents")
+        assert {row[:3]: complex(*row[3:]) for row in found if any(row[3:])} == _drop_zeros(named)
+
+
+def _drop_zeros(sums):
+    return {key: amount for key, amount in sums.items() if amount}
+
+
+def test_a_look_that_changes_nothing_writes_nothing(traces):
+    write(traces, "a", targets(3, "a"))
+    before = traces.connection.total_changes
+    write(traces, "a", targets(3, "a"))
+    assert traces.connection.total_changes == before
