@@ -231,9 +231,10 @@ def _see_flights(walk: Walk) -> None:
     words = ("x-claude-code-session-id", "a session that goes on")
     with held_call(walk.site, "A long story", words, slug="dispatch-desk"):
         walk.follow("Calls")
-        walk.visitor.see("1 call in flight")
         walk.visitor.see("A long story")
-        walk.follow_first(".flights a")
+        flying = walk.visitor.run("return document.querySelectorAll('tr.flying').length")
+        assert flying == 1
+        walk.follow_first("tr.flying a")
         walk.visitor.see("It was")
     walk.site.count_calls()
 
