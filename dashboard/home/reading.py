@@ -14,7 +14,7 @@ from conversations.savings.kinds import KINDS, Kind
 from dashboard.home.alerts import ShownAlert, list_alerts
 from dashboard.home.choice import Choice
 from dashboard.overview.filters import Filters
-from dashboard.overview.periods import Period
+from dashboard.overview.periods import DEFAULT_SPAN, Period, parse_span
 from dashboard.overview.series import Series, make_series
 from metering.limit_windows import WindowState
 from metering.other_models import Exchange, Prices, suggest
@@ -105,7 +105,7 @@ class Home:
     """The home page of an organisation that has recorded calls.
 
     ``windows`` are those of the subscription that was used last, ``accounts`` the number of all
-    subscriptions. ``week`` are the totals of the last seven days, of which ``saved`` could be saved.
+    subscriptions. ``week`` are totals of today and the six days before, of which ``saved`` could be saved.
     ``last_id`` is that of the newest call that is in the figures."""
 
     strip: Strip
@@ -137,7 +137,7 @@ def read_home(
         reader = OverviewReader(db)
         if not reader.is_ready or reader.find_first_hour() is None:
             return None
-        week = Interval(floor_hour(now) + HOUR - WEEK, floor_hour(now) + HOUR)
+        week = parse_span(DEFAULT_SPAN, now).elapsed
         windows = read_states(db, now)
         return Home(
             strip=_read_strip(db, reader, now),
@@ -147,7 +147,7 @@ def read_home(
             windows=[each for each in windows if each.account == windows[0].account],
             accounts=len({each.account for each in windows}),
             sessions=_read_sessions(db, choice, now),
-            failures=count_failures(db, clock.format_ms(now - WEEK)),
+            failures=count_failures(db, clock.format_ms(week.start)),
             saved=_read_saved(db, now),
             tools=list_most_expensive_tools(db, now.date() - WEEK + DAY, now.date(), TOOLS),
             products=read_products(db, now.date().replace(day=1), now.date()),

@@ -40,6 +40,8 @@ UNPAID: dict[str, Any] = {
     "status_code": 529,
 }
 
+FAILED: dict[str, Any] = {"outcome": "upstream_error", "error_type": "overloaded_error"}
+
 
 @pytest.fixture
 def record(settings):
@@ -340,6 +342,17 @@ def test_failures_are_counted_by_type_and_each_leads_to_its_calls(ann, record, m
     assert count_list(ann, every) == int(count) == 3
     for address, _, calls in rows:
         assert count_list(ann, address) == int(calls)
+
+
+def test_failures_are_of_the_days_that_their_list_has(ann, record, monkeypatch):
+    for module in ("home.pages", "calls.list_pages"):
+        monkeypatch.setattr(f"dashboard.{module}.clock", SimpleNamespace(now=lambda: NOW))
+    days = ("2026-03-07T23:00:00.000Z", "2026-03-08T00:00:00.000Z", "2026-03-14T09:00:00.000Z")
+    record(ann.organization_id, *({"created_at": each} | UNPAID | FAILED for each in days))
+    failures = ann.get("/").text.partition('id="failures"')[2].partition("</section>")[0]
+    ((address, calls),) = re.findall(r'<a href="([^"]+)">[^A].*?strong">(\d+)</td>', failures)
+    assert count_list(ann, address) == int(calls) == 2
+    assert ">All 2</a>" in failures
 
 
 def count_list(ann, address):
