@@ -138,11 +138,11 @@ def read_rows(page, label):
     """The rows of a table of a page: name, and what stands in each column."""
     table = re.findall(rf'aria-label="{label}".*?</table>', page, re.S)[0]
     rows = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', table, re.S)
+    titles = re.findall(r'<th scope="col" class="num">(.*?)</th>', table)
     return {
-        words_of(head).replace(" requested", " (requested)"): {
-            title: words_of(cell)
-            for title, cell in re.findall(r'data-label="([^"]+)"[^>]*>(.*?)</td>', cells, re.S)
-        }
+        words_of(head).replace(" requested", " (requested)"): dict(
+            zip(titles, map(words_of, re.findall(r"<td[^>]*>(.*?)</td>", cells)), strict=True)
+        )
         for head, cells in rows
     }
 
@@ -152,8 +152,9 @@ def shown(sums):
 
 
 def test_the_home_page(ann):
-    page = ann.get("/?measure=calls&period=today").text.partition('id="sessions"')[0]
-    rows = re.findall(r"<bdi>([^<]+)</bdi>.*?strong\">([\d,]+)</td>", page, re.S)
+    page = ann.get("/?measure=calls&period=today").text
+    table = page.partition("Today against the time before, by model")[2].partition("</table>")[0]
+    rows = re.findall(r"<bdi>([^<]+)</bdi>.*?strong\">([\d,]+)</td>", table, re.S)
     assert dict(rows) == {
         "No model named" if model == NONE else model.removeprefix("claude-"): f"{sums.calls:,}"
         for model, sums in EXPECTED.items()
