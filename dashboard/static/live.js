@@ -102,10 +102,16 @@
     return rows.filter(keyOf).length;
   };
 
+  // What the server wrote: the titles of times are added here (time.js).
+  const written = (part) => {
+    const copy = part.cloneNode(true);
+    for (const time of copy.querySelectorAll("time[title]")) time.removeAttribute("title");
+    return copy.innerHTML;
+  };
   const replaceParts = (page) => {
     for (const part of document.querySelectorAll("[data-live-part]")) {
       const theirs = page.querySelector(`[data-live-part="${CSS.escape(part.dataset.livePart)}"]`);
-      if (!theirs || part.contains(document.activeElement) || part.innerHTML === theirs.innerHTML) continue;
+      if (!theirs || part.contains(document.activeElement) || written(part) === written(theirs)) continue;
       part.replaceChildren(...document.importNode(theirs, true).childNodes);
     }
   };

@@ -276,9 +276,9 @@ def _see_savings(walk: Walk) -> None:
 
 @answers("Send this again with a change")
 def _see_replay(walk: Walk) -> None:
-    walk.follow_first("[data-live-list=newest] tr a")
-    walk.follow("Raw & send again")
-    walk.follow("Change it and send")
+    walk.follow("Calls")
+    walk.follow_first("tr[data-key] .time a")
+    walk.follow("Send again")
     assert "Model" in walk.visitor.labels()
 
 
