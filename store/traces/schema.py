@@ -682,13 +682,13 @@ def m004_what_was_done(db: Database) -> None:
 
 
 @migrations()
-def m008_unnamed_containers(db: Database) -> None:
+def m005_unnamed_containers(db: Database) -> None:
     """Tell calls that ran code and were cut before they named the container."""
     add_to_usage(db, {"container_unnamed": "integer"})
 
 
 @migrations()
-def m009_windows_of_subscriptions(db: Database) -> None:
+def m006_windows_of_subscriptions(db: Database) -> None:
     """Keep what is stated of more windows of a subscription, and of each window what was stated lately.
 
     A table of its own for the latter, because the windows of an account are looked at on each visit of the
@@ -718,7 +718,7 @@ def m009_windows_of_subscriptions(db: Database) -> None:
 
 
 @migrations()
-def m005_attribution(db: Database) -> None:
+def m007_attribution(db: Database) -> None:
     """Tell for whom and what a call was made, as its client says in headers.
 
     ``tags`` has the same by name and value: ``user`` and ``project``, a tag ``key:value`` by its key, and
@@ -777,13 +777,13 @@ def m005_attribution(db: Database) -> None:
 
 
 @migrations()
-def m010_changed_by_upstream(db: Database) -> None:
+def m008_changed_by_upstream(db: Database) -> None:
     """Tell calls whose request upstream has changed before the model was given it."""
     add_to_usage(db, {"changed_by_upstream": "text"})
 
 
 @migrations()
-def m006_labels_and_notes(db: Database) -> None:
+def m009_labels_and_notes(db: Database) -> None:
     """Let people label sessions and calls, and write a note about each.
 
     Each row is about a session or about a call. ``annotations_done`` has the orders for them that this copy
@@ -809,7 +809,7 @@ def m006_labels_and_notes(db: Database) -> None:
 
 
 @migrations()
-def m007_tools_by_day(db: Database) -> None:
+def m010_tools_by_day(db: Database) -> None:
     """Sum up by day what tools were used for and what they cost.
 
     Definitions and results cost in each call that has them in its prompt, which takes a look at a whole
