@@ -16,6 +16,9 @@ _UNNAMED = "Tool"
 _MAX_OBJECTS = 3  # of one tool in a line; what is beyond is counted
 _NO_PATH = frozenset(" *?[(|^$\\")  # in commands and patterns
 _SHARE_BELOW_ROOT = 0.8  # of the paths: some are always elsewhere, such as those of settings
+_DEPTH_OF_HOMES = (
+    3  # /home/ada/cab: below, all have to be in a folder, for tests stand beside the sources
+)
 _MODELS_WORDS = {
     "max_tokens": "stopped at the output limit",
     "model_context_window_exceeded": "stopped at the context window",
@@ -108,13 +111,12 @@ def find_root(targets: Iterable[str | None]) -> str:
     root: list[str] = []
     while folders:
         depth = len(root)
-        names = Counter(
-            folder[depth] for folder in folders if folder[:depth] == root and len(folder) > depth
-        )
+        within = [folder for folder in folders if folder[:depth] == root]
+        names = Counter(folder[depth] for folder in within if len(folder) > depth)
         if not names:
             break
         name, count = names.most_common(1)[0]
-        if count < _SHARE_BELOW_ROOT * len(folders):
+        if count < (_SHARE_BELOW_ROOT * len(folders) if depth < _DEPTH_OF_HOMES else len(within)):
             break
         root.append(name)
     return "".join(f"/{name}" for name in root)

@@ -102,6 +102,8 @@ def test_nothing_known_is_nothing_said() -> None:
         (["git /a/b", "/a/*.py", "a/b.py", None, ""], ""),
         (["/file"], ""),
         ([], ""),
+        (["/h/a/cab/src/a.py"] * 9 + ["/h/a/cab/tests/a.py"], "/h/a/cab"),
+        (["/h/a/cab/src/a.py"] * 9 + ["/h/a/.settings/a"], "/h/a/cab/src"),
     ],
 )
 def test_root_is_where_nearly_all_paths_are(paths: list[str | None], root: str) -> None:
