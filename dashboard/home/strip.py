@@ -121,11 +121,7 @@ def make_windows(home: Home, now: datetime) -> Windows | None:
 
 
 def _make_window(state: WindowState, now: datetime) -> NamedGauge:
-    warning, words = "", "used"
-    if state.used_up_at is not None:
-        warning = (
-            "used up" if state.used >= 1 else f"used up {_when(state.used_up_at, now)} at this pace"
-        )
+    warning, words = _warn(state, now), "used"
     if state.resets_at is not None:
         words = f"{'' if warning else 'used; '}resets {_when(state.resets_at, now)}"
         left = state.resets_at - now
@@ -137,6 +133,16 @@ def _make_window(state: WindowState, now: datetime) -> NamedGauge:
         words,
         warning,
     )
+
+
+def _warn(state: WindowState, now: datetime) -> str:
+    if state.used_up_at is None:
+        return ""
+    if state.used >= 1:
+        return "used up"
+    if state.used_up_at <= now:  # the reading is old: whether calls went on is not known
+        return "used up by now, if it went on like this"
+    return f"used up {_when(state.used_up_at, now)} at this pace"
 
 
 def _when(instant: datetime, now: datetime) -> str:

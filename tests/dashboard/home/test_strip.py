@@ -62,6 +62,11 @@ def make_window(**changes: Any) -> WindowState:
     [
         ({}, "", "used; resets 10:50, in 1 h 20 min"),
         (
+            {"used_up_at": NOW - timedelta(minutes=5)},
+            "used up by now, if it went on like this",
+            "resets 10:50, in 1 h 20 min",
+        ),
+        (
             {"used_up_at": NOW + timedelta(minutes=40)},
             "used up 10:10 at this pace",
             "resets 10:50, in 1 h 20 min",
