@@ -13,6 +13,7 @@ import asyncio
 import atexit
 import contextlib
 import logging
+import math
 import os
 import signal
 import socket
@@ -252,6 +253,23 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
+def make_config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
+    """Return how the web process serves its application.
+
+    A connection stays open for longer than the proxy leaves any idle (it waits so long for a head, and
+    again for a body), or the proxy would send requests into connections that end at that moment."""
+    return uvicorn.Config(
+        app,
+        http=_Protocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # anybody can write x-forwarded-for; see ClientAddress
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=3 * math.ceil(settings.request_idle_seconds),
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m manage.server", description=__doc__)
     parser.add_argument("--fd", type=int, required=True, help="a listening socket")
@@ -279,16 +297,7 @@ def main() -> None:
         arguments.board_fd,
         is_demo=arguments.demo,
     )
-    config = uvicorn.Config(
-        app,
-        http=_Protocol,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # anybody can write x-forwarded-for; see ClientAddress
-        timeout_graceful_shutdown=1,
-    )
-    server = Server(config, app.state.end_streams)
+    server = Server(make_config(app, settings), app.state.end_streams)
     parent_watch.watch(server.stop)
     # Uvicorn would take a bare descriptor for a Unix socket. asyncio then leaves out TCP_NODELAY, and
     # every response whose head and body are two writes waits 40 ms for an acknowledgement.

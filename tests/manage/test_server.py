@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
-from manage.server import make_app
+from manage.server import make_app, make_config
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 
@@ -65,3 +65,14 @@ def test_any_other_host_is_refused_and_told_nothing(client, host, address):
     answer = client.get(address, headers={"host": host})
     assert answer.status_code == 421
     assert "54321" not in answer.text + str(answer.headers)
+
+
+def test_the_proxy_closes_idle_connections_first(tmp_path):
+    """Otherwise a request would now and then go into a connection that the web process closes."""
+    environment = {
+        "TAXIMETER_DATA_DIR": str(tmp_path / "data"),
+        "TAXIMETER_REQUEST_IDLE_SECONDS": "7.5",
+    }
+    settings = Settings.from_env(environment)
+    config = make_config(make_app(settings, lambda _line: None), settings)
+    assert config.timeout_keep_alive > 2 * settings.request_idle_seconds
