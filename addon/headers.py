@@ -26,9 +26,10 @@ HOP_BY_HOP = frozenset(
 # framing headers are not optional: without framing a body becomes a second request.
 ALLOWED = frozenset(
     b"x-api-key authorization user-agent accept accept-language accept-encoding x-app"
-    b" idempotency-key traceparent tracestate host content-length transfer-encoding expect".split()
+    b" x-client-request-id idempotency-key traceparent tracestate host content-length"
+    b" transfer-encoding expect".split()
 )
-ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-code-", b"content-")
+ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-", b"content-")
 # Connection stays on responses: the HTTP core reads it there to know whether it may reuse a
 # connection, and a client has to hear that we close.
 RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}

@@ -15,7 +15,8 @@ forwarded = RequestFilter("anthropic")
     [
         b"anthropic-version", b"Anthropic-Beta", b"x-api-key", b"Authorization", b"user-agent",
         b"accept", b"Accept-Language", b"accept-encoding", b"x-app", b"X-Stainless-Retry-Count",
-        b"x-sdk-version", b"x-claude-code-session-id", b"Content-Type", b"content-encoding",
+        b"x-sdk-version", b"x-claude-code-session-id", b"x-claude-1p-request-class",
+        b"X-Client-Request-Id", b"Content-Type", b"content-encoding",
         b"content-length", b"transfer-encoding", b"host", b"idempotency-key", b"traceparent",
         b"tracestate",
     ],
