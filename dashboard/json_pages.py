@@ -15,11 +15,11 @@ from dashboard.rendering import PRIVATE
 from dashboard.savings.documents import Savings, SessionSavings
 from dashboard.savings.model_documents import SavingsModels
 from dashboard.search.documents import SearchResults
-from dashboard.sessions.documents import OpenedSession, SessionList
 from dashboard.tools.documents import Tools
 from store.json_models import JsonPage, Limit, NoFields, PageQuery, RequestModel, ResponseModel
 from store.traces.search.query import MAX_CHARS
 from store.traces.search.walk import Role
+from store.traces.sessions.session_model import OpenedSession, SessionList
 
 
 class _SessionsQuery(PageQuery):

@@ -1,30 +1,12 @@
-"""Arguments of lists of traces: numbers, and cursors that stand for a place, opaque to callers."""
+"""Arguments of lists of traces: numbers."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-import orjson
-
-from runtime.errors import InvalidCursorError, InvalidInputError
-from store.pagination import DEFAULT_LIMIT, MAX_LIMIT, decode_cursor, encode_cursor
+from runtime.errors import InvalidInputError
+from store.pagination import DEFAULT_LIMIT, MAX_LIMIT
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
-
-
-def format_cursor(place: Iterable[str | int]) -> str:
-    """Return the cursor for the page of a list that begins behind a place."""
-    return encode_cursor(orjson.dumps([*place]).decode())
-
-
-def parse_cursor[Part: (str, int)](cursor: str, kind: type[Part]) -> tuple[Part, Part]:
-    """Return the place that a cursor stands for, in two parts of a kind. Raises InvalidCursorError."""
-    try:
-        place = orjson.loads(decode_cursor(cursor))
-    except ValueError as error:
-        raise InvalidCursorError from error
-    if not isinstance(place, list) or len(place) != 2 or not all(type(e) is kind for e in place):
-        raise InvalidCursorError
-    return place[0], place[1]
 
 
 def parse_limit(arguments: Mapping[str, str]) -> int:

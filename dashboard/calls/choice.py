@@ -10,9 +10,9 @@ from starlette.datastructures import QueryParams
 from dashboard.addresses import CALLS
 from dashboard.call_conditions import Condition
 from dashboard.call_filters import PERIOD, SINCE, UNTIL, CallFilters, parse_call_filters
-from dashboard.list_arguments import format_cursor, parse_cursor
 from dashboard.overview.periods import DEFAULT_SPAN, parse_span
 from runtime.errors import InvalidInputError
+from store.list_cursors import format_cursor, parse_cursor
 from store.traces.calls.listed_calls import Place
 from store.traces.sums.overview_query import COLUMNS as SUMMED
 from store.traces.sums.requested_models import find_requested

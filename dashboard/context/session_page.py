@@ -22,11 +22,12 @@ from dashboard.context.areas import HEIGHT, WIDTH, draw, sample
 from dashboard.context.bar import find_colour
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
-from dashboard.sessions.opened import NO_SESSION, find_reader
+from dashboard.sessions.opened import NO_SESSION
 from dashboard.sessions.view import list_address
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.threads import read_whole_request
 from store.traces.savings import savings_calls
+from store.traces.sessions.opened import find_reader
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MOST_READ = 3  # requests taken apart for one page, each in some 50 ms for 500 KB

@@ -20,13 +20,14 @@ from dashboard.export.session_file import SessionFile
 from dashboard.kept_connections import KeptConnections
 from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
-from dashboard.sessions.opened import NO_SESSION, find_reader, open_view
+from dashboard.sessions.opened import NO_SESSION, open_view
 from dashboard.trace_work import TracePages
 from dashboard.visitors import NotSignedInError, Visitors
 from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
+from store.traces.sessions.opened import find_reader
 
 MAX_EXPORTS = 2  # of one organisation at once
 _PARTS_AT_ONCE = 5  # between two looks whether the caller may still read

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from dashboard.sessions.story.chapters import Chapter, Fold, Item, Thread
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.lines import Line
-from dashboard.sessions.story.steps import Step
 from dashboard.sessions.view import View
 from metering.request_facts import keep_plain_name
+from store.traces.sessions.steps import Step
 
 type Part = Chapter | Thread | Line | Event
 

@@ -18,13 +18,14 @@ from dashboard.rendering import PRIVATE
 from dashboard.savings.documents import Savings, SavingsSession, SessionSavings
 from dashboard.savings.findings import Findings, make_findings
 from dashboard.savings.folding import fold
-from dashboard.sessions.opened import NO_SESSION, find_reader
+from dashboard.sessions.opened import NO_SESSION
 from dashboard.sessions.view import list_address
 from dashboard.trace_work import TracePages
 from runtime import clock
 from store.control.people import Caller
 from store.traces.savings.savings import Looked
 from store.traces.savings.savings_reader import SavingsReader, SessionSum
+from store.traces.sessions.opened import find_reader
 from store.traces.sessions.session_reader import Session
 
 TOP_SESSIONS = 10

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from urllib.parse import urlencode
 
-from dashboard.list_arguments import parse_cursor, parse_limit
+from dashboard.list_arguments import parse_limit
 from runtime import clock
 from runtime.errors import InvalidInputError
+from store.list_cursors import parse_cursor
 from store.traces.search.index import ROLES
 from store.traces.search.query import Query, parse_query
 from store.traces.search.reader import Filter, Place

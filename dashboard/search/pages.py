@@ -12,13 +12,13 @@ from dashboard import json_pages, rendering
 from dashboard.addresses import call_address, session_address
 from dashboard.call_route import CallRoute
 from dashboard.kept_connections import KeptConnections
-from dashboard.list_arguments import format_cursor
 from dashboard.rendering import PRIVATE
 from dashboard.search.arguments import Arguments, parse_arguments
 from dashboard.search.documents import SearchNote, SearchResults
 from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
 from runtime.settings import Settings
+from store.list_cursors import format_cursor
 from store.traces.search.hit_model import SearchHit
 from store.traces.search.notes import FoundNote, search_notes
 from store.traces.search.progress import Reach, read_reach

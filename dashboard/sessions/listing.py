@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from dashboard.addresses import session_address
 from dashboard.call_filters import CallFilters, Chip
-from dashboard.list_arguments import format_cursor
 from metering.credential_names import name_credential
-from runtime import clock
+from store.traces.sessions.session_list import Listed
 from store.traces.sessions.session_reader import Session, SessionReader
 
 PATH = "/sessions"
-COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost
 MOST_VALUES = 12  # of a column, in the menu of filters
 _FLAGS = (
     ("failed", "A call failed"),
@@ -23,8 +20,6 @@ _FLAGS = (
 )
 _COLUMNS = (("endpoint", "slug", "Endpoint"), ("client", "client", "Client"),
             ("credential", "credential_hmac", "Credential"))  # fmt: skip
-
-type Place = tuple[str, str]  # ``ended_at`` and ``session_id`` of a session
 
 
 class Choice(NamedTuple):
@@ -40,14 +35,6 @@ class Menu(NamedTuple):
 
     title: str
     choices: Sequence[Choice]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """A page of the list, newest first."""
-
-    sessions: list[Session]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,31 +101,6 @@ class ListView:
     def address(self, session: Session) -> str:
         """Return the address of a session."""
         return session_address(session.session_id)
-
-
-def list_page(
-    reader: SessionReader | None,
-    limit: int,
-    before: Place | None,
-    *,
-    by_cost: bool,
-    filters: CallFilters,
-) -> Listed:
-    """Return a page of the list. Raises sqlite3.Error."""
-    if reader is None:
-        return Listed(sessions=[], next_cursor=None)
-    condition = filters.condition_of_sessions()
-    if by_cost:  # one page: the most expensive sessions of the week
-        since = clock.format_ms(clock.now() - COST_PERIOD)
-        return Listed(
-            sessions=reader.list_most_expensive(since, limit, condition), next_cursor=None
-        )
-    found = reader.list_sessions(limit + 1, before, condition)
-    sessions = found[:limit]
-    cursor = None
-    if len(found) > limit:
-        cursor = format_cursor((sessions[-1].ended_at, sessions[-1].session_id))
-    return Listed(sessions=sessions, next_cursor=cursor)
 
 
 def make_menus(

@@ -15,17 +15,11 @@ from dashboard import json_pages, rendering
 from dashboard.call_filters import CallFilters, parse_call_filters
 from dashboard.call_route import CallRoute
 from dashboard.kept_connections import KeptConnections
-from dashboard.list_arguments import parse_cursor, parse_limit, parse_number
+from dashboard.list_arguments import parse_limit, parse_number
 from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
-from dashboard.sessions.documents import ListedSession, OpenedSession, SessionList
-from dashboard.sessions.listing import ListView, Place, list_page, make_menus
-from dashboard.sessions.opened import (
-    NO_SESSION,
-    find_reader,
-    open_session,
-    open_view,
-)
+from dashboard.sessions.listing import ListView, make_menus
+from dashboard.sessions.opened import NO_SESSION, open_view
 from dashboard.sessions.view import View
 from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
@@ -34,6 +28,9 @@ from runtime.errors import InvalidInputError
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
+from store.traces.sessions.opened import find_reader, open_session
+from store.traces.sessions.session_list import list_page
+from store.traces.sessions.session_model import OpenedSession, SessionList
 from store.traces.sessions.session_reader import SessionReader
 
 PAGE_LIMIT = 50
@@ -74,20 +71,23 @@ class SessionPages(TracePages):
     async def list_page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
         names = await self._visitors.read_credential_names(caller)
-        before, by_cost, filters = _parse_place(request), _is_by_cost(request), _parse(request)
+        cursor = request.query_params.get("cursor")
+        by_cost, filters = _is_by_cost(request), _parse(request)
 
         def respond(reader: SessionReader | None) -> Response:
             last_id = (
                 0 if reader is None else reader.find_last_id()
             )  # before the list: none is missed
-            listed = list_page(reader, PAGE_LIMIT, before, by_cost=by_cost, filters=filters)
+            listed = list_page(
+                reader, PAGE_LIMIT, cursor, by_cost=by_cost, where=filters.condition_of_sessions()
+            )
             view = ListView(
                 listed=listed,
                 filters=filters,
                 menus=make_menus(reader, filters, names),
                 names=names,
                 labels={} if reader is None else reader.list_labels(listed.sessions),
-                is_first=before is None,
+                is_first=cursor is None,
                 by_cost=by_cost,
                 last_id=last_id,
             )
@@ -98,16 +98,13 @@ class SessionPages(TracePages):
     async def list_json(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
         limit = parse_limit(request.query_params)
-        before, by_cost, filters = _parse_place(request), _is_by_cost(request), _parse(request)
+        cursor = request.query_params.get("cursor")
+        by_cost, filters = _is_by_cost(request), _parse(request)
 
         def respond(reader: SessionReader | None) -> Response:
-            listed = list_page(reader, limit, before, by_cost=by_cost, filters=filters)
+            where = filters.condition_of_sessions()
             return json_pages.respond(
-                SessionList.of(
-                    listed,
-                    items=[ListedSession.of(each) for each in listed.sessions],
-                    has_more=listed.next_cursor is not None,
-                )
+                SessionList.make(list_page(reader, limit, cursor, by_cost=by_cost, where=where))
             )
 
         return await self._respond(caller, respond)
@@ -171,12 +168,6 @@ class SessionPages(TracePages):
 def _parse(request: Request) -> CallFilters:
     """Return the filters that the address chooses. Raises InvalidInputError."""
     return parse_call_filters(request.query_params.multi_items(), clock.now())
-
-
-def _parse_place(request: Request) -> Place | None:
-    """Return the place behind which a page of the list begins. Raises InvalidCursorError."""
-    cursor = request.query_params.get("cursor")
-    return None if cursor is None else parse_cursor(cursor, str)
 
 
 def _is_by_cost(request: Request) -> bool:

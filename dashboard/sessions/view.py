@@ -15,7 +15,6 @@ from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.lines import Line
 from dashboard.sessions.story.map import Map, make_map
 from dashboard.sessions.story.money import format_some_cost
-from dashboard.sessions.story.steps import Step
 from dashboard.sessions.story.story import Story
 from dashboard.sessions.story.summary import (
     AgentSum,
@@ -30,6 +29,7 @@ from runtime import clock
 from store.traces.annotations import Annotations
 from store.traces.sessions import unnamed_sessions
 from store.traces.sessions.session_reader import Session
+from store.traces.sessions.steps import Step
 
 MOST_AGENTS, MOST_PROMPTS = 12, 20  # beside the story
 _PART_WORDS = {"read": "reads", "write": "writes", "input": "input", "output": "output"}

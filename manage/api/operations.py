@@ -14,6 +14,7 @@ from manage.api import (
     organization_operations,
     retention_operations,
     search_operations,
+    session_operations,
     usage_operations,
 )
 from manage.api.operation import Operation, list_declared
@@ -27,6 +28,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *list_declared(credential_operations),
     *list_declared(usage_operations),
     *list_declared(call_operations),
+    *list_declared(session_operations),
     *list_declared(object_operations),
     *list_declared(search_operations),
     *list_declared(annotation_operations),

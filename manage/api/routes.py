@@ -244,7 +244,9 @@ class Api:
 
 def _open_id(path: str) -> str:
     """Return the pattern of a path. The id of a session is text of the client's, which may hold slashes."""
-    return path.replace("/{kind}/{id}", "/{kind}/{id:path}")
+    for place in ("/{kind}/{id}", "/sessions/{id}"):
+        path = path.replace(place, f"{place.removesuffix('}')}:path}}")
+    return path
 
 
 def _encode(operation: Operation[Any, Any], context: Context[Any]) -> Encoded:

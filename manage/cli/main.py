@@ -34,6 +34,7 @@ COMMANDS = {
     "retention": "manage.cli.retention_commands",
     "run": "manage.cli.run_commands",
     "search": "manage.cli.search_commands",
+    "sessions": "manage.cli.session_commands",
     "tail": "manage.cli.entry_commands",
     "up": "manage.cli.up_command",
     "usage": "manage.cli.usage_commands",

@@ -46,6 +46,8 @@ from store.traces.calls.run_report import RunReport, read_run
 from store.traces.paths import trace_path
 from store.traces.search.query import parse_query
 from store.traces.search.reader import Filter, Found, search_file
+from store.traces.sessions.opened import Opened, open_session, read_file as read_session_file
+from store.traces.sessions.session_list import Listed, SessionFilter, list_page
 from store.traces.sums.forecast import Month
 from store.traces.sums.month import read_file
 from store.traces.sums.usage_report import Grouping, UsageReport, read_usage
@@ -428,6 +430,41 @@ class Management:
         Raises InvalidCursorError."""
         path = self.trace_path_of(caller)
         return read_objects(path, caller.organization_id, only, cursor, limit)
+
+    def list_sessions(
+        self,
+        caller: Caller,
+        only: SessionFilter,
+        cursor: str | None,
+        limit: int,
+        *,
+        by_cost: bool = False,
+    ) -> Listed:
+        """Return a page of the sessions of the caller's organisation, or the most expensive ones.
+
+        Raises InvalidCursorError."""
+        return read_session_file(
+            self.trace_path_of(caller),
+            lambda reader: list_page(
+                reader,
+                limit,
+                cursor,
+                by_cost=by_cost,
+                where=only.make_condition(),
+                since=only.since,
+            ),
+        )
+
+    def get_session(self, caller: Caller, session_id: str) -> Opened:
+        """Return a session of the caller's organisation. Raises NotFoundError."""
+        found = read_session_file(
+            self.trace_path_of(caller), lambda reader: open_session(reader, session_id)
+        )
+        if found is None:
+            raise NotFoundError(
+                f"there is no session {session_id!r}: `taximeter sessions` lists them"
+            )
+        return found
 
     def run_usage(self, caller: Caller, run_id: str) -> RunReport:
         """Return the totals of one run in the caller's organisation, zeros where it made no call.

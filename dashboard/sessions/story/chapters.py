@@ -14,9 +14,9 @@ from dashboard.sessions.story.lines import (
     count_lookups,
     make_line,
 )
-from dashboard.sessions.story.prompts import Prompt
-from dashboard.sessions.story.steps import Step, sum_cents
 from dashboard.what_was_done import name_object, split_folder
+from store.traces.sessions.prompts import Prompt
+from store.traces.sessions.steps import Step, sum_cents
 
 MAX_DEPTH = 3
 _SHOWN_NAMES = 4

@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 from dashboard.cache_breaks import describe_cause
 from dashboard.formats import outcome_label
 from dashboard.sessions.story.money import format_some_cost
-from dashboard.sessions.story.steps import Step
 from metering.formats import (
     format_call_cost,
     format_count,
     format_duration,
     format_short_tokens,
 )
+from store.traces.sessions.steps import Step
 
 LONG_PAUSE_MS = 5 * 60_000.0  # the usual life of a prompt cache
 READS = "cache_read"  # the component

@@ -6,10 +6,10 @@ from statistics import median
 from typing import ClassVar, Literal
 
 from dashboard.formats import outcome_mark
-from dashboard.sessions.story.steps import Step
 from dashboard.what_was_done import ANSWER, SAYS, Deed, describe_deed, find_root
 from metering.formats import format_number, format_short_tokens
 from store.traces.calls.tool_uses import StoredUse
+from store.traces.sessions.steps import Step
 
 DEAR = 4  # times the median of a session's turns makes a cost bold
 FILE, FOLDER, SEARCHES = "Read", "LS", frozenset({"Grep", "Glob"})

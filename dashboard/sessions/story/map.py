@@ -11,10 +11,10 @@ from markupsafe import Markup
 from dashboard.drawing import find_cut
 from dashboard.sessions.story.chapters import Thread
 from dashboard.sessions.story.money import format_some_cost
-from dashboard.sessions.story.steps import Step, sum_cents
 from dashboard.sessions.story.story import Story
 from dashboard.sessions.story.summary import split_cost
 from metering.formats import format_short_tokens
+from store.traces.sessions.steps import Step, sum_cents
 
 MAX_BARS = 240
 TOP, GROUND = 16.0, 78.0

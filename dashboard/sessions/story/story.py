@@ -7,10 +7,10 @@ from functools import cached_property
 from dashboard.sessions.story.chapters import Chapter, Item, Thread, make_chapters
 from dashboard.sessions.story.events import Event
 from dashboard.sessions.story.lines import make_scale
-from dashboard.sessions.story.prompts import Prompt, cut_prompts
-from dashboard.sessions.story.steps import Step, make_steps
 from store.traces.sessions.deeds import Deeds
+from store.traces.sessions.prompts import Prompt, cut_prompts
 from store.traces.sessions.session_reader import Turn
+from store.traces.sessions.steps import Step, make_steps
 
 PAGE_TURNS = 500
 _CHAT_PROMPTS = 3  # from so many on, prompts of one turn each are a list

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.money import format_some_cost
-from dashboard.sessions.story.steps import Step, sum_cents
 from dashboard.sessions.story.story import Story
 from metering.components import TOKEN_CLASSES
 from metering.formats import format_count, format_number
 from store.traces.sessions.session_reader import Session
+from store.traces.sessions.steps import Step, sum_cents
 
 _WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 # What was paid for, by the class of the style sheet. A class of tokens that is not named here counts as

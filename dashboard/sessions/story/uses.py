@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from dashboard.sessions.story.steps import Step
 from dashboard.what_was_done import name_object
 from store.traces.calls.tool_uses import StoredUse
+from store.traces.sessions.steps import Step
 
 MOST_TARGETS = 20
 

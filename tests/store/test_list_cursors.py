@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dashboard.list_arguments import format_cursor, parse_cursor
 from runtime.errors import InvalidCursorError
+from store.list_cursors import format_cursor, parse_cursor
 from store.pagination import encode_cursor
 
 MOST = 2**63 - 1  # of an integer in SQLite

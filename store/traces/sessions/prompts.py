@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dashboard.sessions.story.steps import Step
+from store.traces.sessions.steps import Step
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,16 +1,17 @@
-"""``/sessions.json`` and ``/sessions/<id>.json``: what they respond."""
+"""Sessions in JSON, as the API and the pages respond them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self
 
 from pydantic import Field
 
-from dashboard.sessions.opened import Opened
-from dashboard.sessions.story.prompts import cut_prompts
-from dashboard.sessions.story.steps import make_steps, sum_cents
 from store.json_models import Cents, Instant, ListResponse, ResponseModel, SumOfCents
 from store.traces.sessions.deeds import Deeds
+from store.traces.sessions.opened import Opened
+from store.traces.sessions.prompts import cut_prompts
+from store.traces.sessions.session_list import Listed
 from store.traces.sessions.session_reader import Turn
+from store.traces.sessions.steps import make_steps, sum_cents
 
 
 class _SessionSums(ResponseModel):
@@ -30,6 +31,10 @@ class ListedSession(_SessionSums):
 
 class SessionList(ListResponse):
     items: Sequence[ListedSession]
+
+    @classmethod
+    def make(cls, listed: Listed) -> Self:
+        return cls.of(listed, items=[ListedSession.of(each) for each in listed.sessions])
 
 
 class BrokenCache(ResponseModel):

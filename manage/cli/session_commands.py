@@ -1,0 +1,212 @@
+"""``taximeter sessions list|show``, here or on a remote service."""
+
+from datetime import datetime
+from urllib.parse import quote
+
+import click
+
+from manage.api import session_operations
+from manage.cli.backend import given
+from manage.cli.backend_choice import find_base_url, open_backend, print_response
+from manage.cli.command_group import CommandGroup
+from manage.cli.console import explained, json_option, service_options
+from manage.cli.endpoint_slugs import check_slugs
+from manage.cli.parameters import Whole
+from manage.cli.periods import Instant
+from manage.cli.terminal import (
+    format_amount,
+    format_cost,
+    format_count,
+    format_time,
+    print_table,
+)
+from metering.formats import format_calls
+from runtime import clock
+from runtime.safe_text import terminal_line
+from store.pagination import MAX_LIMIT
+from store.traces.sessions.session_model import OpenedSession, SessionTurn
+from store.traces.sums.rollup import NO_ERROR
+
+TITLE_CHARS = 60
+MAIN_AGENT = "main"
+
+
+class _SessionsGroup(CommandGroup):
+    """A group that lists sessions where no other command is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments for the command that they name."""
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_SessionsGroup, modules={})
+def sessions() -> None:
+    """Show sessions, the conversations and runs of agents.
+
+    `taximeter sessions` is `taximeter sessions list`.
+
+    \b
+    Examples:
+      taximeter sessions
+      taximeter sessions show 5f0e6b7c-3a01-4b52-9d57-1f6b7a0c9d11
+    """
+
+
+@sessions.command("list")
+@click.option(
+    "-n", "--limit", default=20, show_default=True, type=Whole(1, MAX_LIMIT, example=20),
+    help="How many sessions at most.",
+)  # fmt: skip
+@click.option("--cursor", metavar="CURSOR", help="nextCursor of the page before, as --json has it.")
+@click.option(
+    "--by-cost", is_flag=True,
+    help="The most expensive first; without --since those that ended in the last 7 days.",
+)  # fmt: skip
+@click.option(
+    "--since", type=Instant(), metavar="TIME", help="Only sessions that ended then (UTC) or later."
+)
+@click.option("--slug", help="Only sessions of this proxy endpoint.")
+@service_options
+@json_option
+def list_sessions(
+    limit: int,
+    cursor: str | None,
+    by_cost: bool,
+    since: datetime | None,
+    slug: str | None,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """List sessions, the one that ended last first. Times are UTC.
+
+    \b
+    Examples:
+      taximeter sessions list -n 50
+      taximeter sessions list --by-cost --since 30d
+      taximeter sessions list --json | jq -r '.items[] | [.cost_cents, .title] | @tsv'
+      taximeter sessions list --base-url https://meter.example.org
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        check_slugs([backend], () if slug is None else (slug,))
+        page = backend.call(
+            session_operations.list_sessions,
+            **given(
+                limit=limit,
+                cursor=cursor,
+                order="cost" if by_cost else None,
+                since=None if since is None else clock.format_ms(since),
+                endpoint=slug,
+            ),
+        )
+    if as_json:
+        print_response(page)
+        return
+    numbers = ("CALLS", "ERRORS", "CACHE BREAKS", "COST")
+    print_table(
+        ("ENDED (UTC)", *numbers, "SESSION", "TITLE"),
+        [
+            (
+                format_time(each.ended_at),
+                format_count(each.calls),
+                format_count(each.errors),
+                format_count(each.cache_breaks),
+                format_cost(each.cost_cents),
+                each.session_id,
+                _shorten(each.title),
+            )
+            for each in page.items
+        ],
+        right=numbers,
+        empty="There are no sessions yet." if since is None else "There are no such sessions.",
+    )
+    if page.has_more:
+        click.echo(f"\nThere are more: -n shows up to {MAX_LIMIT}, --cursor the next ones.")
+
+
+@sessions.command("show")
+@click.argument("session_id", metavar="ID")
+@service_options
+@json_option
+def show_session(
+    session_id: str, base_url: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Show the turns of a session, oldest first.
+
+    With its agents and what broke its cache. A turn is shown with the tools that it used, or the first
+    words of its response. Of more than 2,000 turns the last ones are shown.
+
+    \b
+    Examples:
+      taximeter sessions show 5f0e6b7c-3a01-4b52-9d57-1f6b7a0c9d11
+      taximeter sessions show ID --json | jq '.cache_breaks'
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        session = backend.call(session_operations.get_session, session_id)
+        pages_url = find_base_url(base_url, data_dir)
+    if as_json:
+        print_response(session)
+    else:
+        _print_session(session, pages_url)
+
+
+def _print_session(session: OpenedSession, pages_url: str) -> None:
+    click.echo(terminal_line(session.title or session.session_id))
+    click.echo(
+        f"{format_time(session.started_at)} to {format_time(session.ended_at)} UTC:"
+        f" {format_calls(session.calls)}, {format_amount(session.cost_cents)}\n"
+    )
+    numbers = ("CALL", "COST")
+    print_table(
+        ("ARRIVED (UTC)", *numbers, "AGENT", "MODEL", "DID"),
+        [
+            (
+                format_time(each.created_at),
+                each.id,
+                format_cost(each.cost_cents),
+                _shorten(each.agent_id) or MAIN_AGENT,
+                each.model,
+                _describe(each),
+            )
+            for each in session.turns
+        ],
+        right=numbers,
+    )
+    if len(session.agents) > 1:
+        click.echo("\nAgents:")
+        for agent in session.agents:
+            click.echo(
+                f"  {terminal_line(agent.agent_id or MAIN_AGENT)}: {format_calls(agent.calls)},"
+                f" {format_amount(agent.cost_cents)}"
+            )
+    _print_breaks(session)
+    click.echo(f"\n{pages_url}/sessions/{quote(session.session_id, safe='')}")
+
+
+def _print_breaks(session: OpenedSession) -> None:
+    if session.cache_breaks:
+        click.echo("\nBroke the cache:")
+    ids = {each.entry_id: each.id for each in session.turns}
+    for found in session.cache_breaks:
+        detail = f" ({terminal_line(found.detail)})" if found.detail else ""
+        extra = f", {format_amount(found.extra_cost_cents)} extra" if found.extra_cost_cents else ""
+        click.echo(
+            f"  call {ids.get(found.entry_id, found.entry_id)}: {terminal_line(found.cause)}{detail},"
+            f" {format_count(found.tokens)} tokens{extra}{' (estimated)' if found.estimated else ''}"
+        )
+
+
+def _describe(turn: SessionTurn) -> str:
+    """Return what a turn did, in a line."""
+    if turn.outcome not in NO_ERROR:
+        return turn.outcome
+    if turn.tools:
+        return _shorten(", ".join(" ".join(filter(None, (e.tool, e.target))) for e in turn.tools))
+    return _shorten(turn.said_text)
+
+
+def _shorten(text: str | None) -> str:
+    line = "" if text is None else " ".join(text.split())
+    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"

@@ -1,0 +1,67 @@
+"""Pages of the list of sessions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from runtime import clock
+from store.list_cursors import format_cursor, parse_cursor
+from store.traces.sessions.session_reader import EVERY_SESSION, Session, SessionReader
+
+COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost
+
+type Place = tuple[str, str]  # ``ended_at`` and ``session_id`` of a session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFilter:
+    """A choice of sessions: those that ended at ``since`` or later, of one slug. None is any."""
+
+    since: str | None = None
+    slug: str | None = None
+
+    def make_condition(self) -> tuple[str, Sequence[str]]:
+        """Return SQL for rows of ``sessions``, with values for its question marks."""
+        wanted = {"ended_at >= ?": self.since, "slug = ?": self.slug}
+        given = {sql: value for sql, value in wanted.items() if value is not None}
+        return " and ".join(("true", *given)), tuple(given.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A page of the list of sessions."""
+
+    sessions: list[Session]
+    next_cursor: str | None
+
+    @property
+    def has_more(self) -> bool:
+        """Return whether there is a next page."""
+        return self.next_cursor is not None
+
+
+def list_page(
+    reader: SessionReader | None,
+    limit: int,
+    cursor: str | None,
+    *,
+    by_cost: bool,
+    where: tuple[str, Sequence[str | float]] = EVERY_SESSION,
+    since: str | None = None,
+) -> Listed:
+    """Return a page of the list, newest first.
+
+    With ``by_cost`` it has the most expensive sessions that ended at ``since`` or later, or in the last
+    week. ``where`` is SQL with values for its question marks. Raises InvalidCursorError, sqlite3.Error."""
+    before: Place | None = None if cursor is None else parse_cursor(cursor, str)
+    if reader is None:
+        return Listed(sessions=[], next_cursor=None)
+    if by_cost:
+        since = since or clock.format_ms(clock.now() - COST_PERIOD)
+        return Listed(sessions=reader.list_most_expensive(since, limit, where), next_cursor=None)
+    found = reader.list_sessions(limit + 1, before, where)
+    sessions = found[:limit]
+    cursor = None
+    if len(found) > limit:
+        cursor = format_cursor((sessions[-1].ended_at, sessions[-1].session_id))
+    return Listed(sessions=sessions, next_cursor=cursor)
