@@ -18,6 +18,7 @@ GROUPS = {
     "tests/test_": "the sources, each of which is parsed once",
     "tests/hostile/": "the service that is attacked",
     "tests/live/lives/": "the service that is ended again and again",
+    "tests/live/transfers/": "the proxy without a recorder",
     "tests/live/organizations/": "the service of several organisations",
     "extensions/cluster/tests/live/": "the nodes of a cluster",
     **dict.fromkeys(

@@ -1,0 +1,95 @@
+"""A relay before the upstream, whose connections wait until a test lets them in.
+
+A connection that waits is made for TCP, and its TLS handshake has not begun: the proxy is connecting.
+"""
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from tests.upstream import PATIENCE_S
+
+
+class Doorman:
+    """Relays connections on ``port`` to the upstream's port, at once while ``is_open``."""
+
+    def __init__(self, upstream_port: int) -> None:
+        self._upstream = ("127.0.0.1", upstream_port)
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port: int = self._listener.getsockname()[1]
+        self._open = threading.Event()
+        self._open.set()
+        self._arrivals = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+        self._sockets: list[socket.socket] = []
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._acceptor.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._open.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._acceptor.join(PATIENCE_S)
+        for each in self._sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+
+    def close(self) -> None:
+        """Let connections that come from now on wait."""
+        while self._arrivals.acquire(blocking=False):
+            pass
+        self._open.clear()
+
+    def open(self) -> None:
+        """Let all in that wait, and all that come."""
+        self._open.set()
+
+    def wait_arrival(self) -> None:
+        """Wait until a connection has come since ``close``."""
+        assert self._arrivals.acquire(timeout=PATIENCE_S), "no connection came"
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                outer, _ = self._listener.accept()
+            except OSError:
+                return
+            self._sockets.append(outer)
+            self._arrivals.release()
+            thread = threading.Thread(target=self._relay, args=(outer,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _relay(self, outer: socket.socket) -> None:
+        self._open.wait(PATIENCE_S)
+        inner = socket.create_connection(self._upstream)
+        self._sockets.append(inner)
+        for each in (inner, outer):
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        back = threading.Thread(target=_pump, args=(inner, outer), daemon=True)
+        back.start()
+        _pump(outer, inner)
+        back.join()
+        outer.close()
+        inner.close()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    """Copy until the end of ``source``, and hand that on; a reset ends both."""
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
