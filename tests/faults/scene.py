@@ -154,8 +154,6 @@ class Scene:
         self.load.wait_for(1)  # which makes the trace database
         self.service.wait_for_rows(1)
         self.settle()
-        count = Settings.from_env(self.service.environment).query_processes + 1
-        wait_until(lambda: has_begun(self.service, count), "all query processes")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -164,7 +162,7 @@ class Scene:
     def run(self, case: Case, calls: int) -> Result:
         """Run a case with so many calls before it, and compare. The load is paused at the end."""
         begun_s = time.monotonic()
-        before = measure(self.service)
+        before = self._measure_before()
         self.excuses = Excuses()
         self._not_kept = self._count_not_kept()
         self.load.resume()
@@ -182,6 +180,12 @@ class Scene:
         seconds = time.monotonic() - begun_s
         after = self._measure_after(case, before)
         return Result(case, verdict, before, after, seconds, control_s)
+
+    def _measure_before(self) -> Usage:
+        """Return what the service uses once all has begun: the case before may have started it again."""
+        count = Settings.from_env(self.service.environment).query_processes + 1
+        wait_until(lambda: has_begun(self.service, count), "all query processes")
+        return measure(self.service)
 
     def _measure_after(self, case: Case, before: Usage) -> Usage:
         """Return what the service uses once it uses little more than before, or after some seconds."""
