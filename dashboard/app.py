@@ -86,7 +86,6 @@ class CallPages:
             settings=settings,
             visitors=visitors,
             connections=connections,
-            forwarding=forwarding,
             has_people=has_people,
         )
         self._added: list[BaseRoute] = [*chain(*extensions.call().pages(site=site))]

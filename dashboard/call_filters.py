@@ -31,8 +31,6 @@ PERIOD, SINCE, UNTIL = "period", "since", "until"
 TAG, TAG_PREFIX = "tag", "tag."
 _YES = "1"
 
-type Value = str | int | float
-
 
 class Chip(NamedTuple):
     """A filter that is chosen, in words.

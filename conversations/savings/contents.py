@@ -21,7 +21,6 @@ from wire.block import Block
 from wire.json_reading import as_object, as_text
 from wire.request import Request
 
-DIGEST_BYTES = 16
 MAX_PATH_CHARS = 160
 _PATHS = ("file_path", "path", "notebook_path", "url")
 

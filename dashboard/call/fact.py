@@ -22,14 +22,12 @@ _TABLE = "/traces/usage"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A field of a call, with its label. ``href`` leads to all calls with the same value. ``is_name``: the
-    value is an identifier."""
+    """A field of a call, with its label. ``href`` leads to all calls with the same value."""
 
     label: str
     text: str
     href: str = ""
     note: str = ""
-    is_name: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,22 +47,19 @@ def linked(label: str, value: str | int | None, column: str) -> Fact:
     """Return a field with a link to all calls that have the same value."""
     if value is None:
         return Fact(label=label, text=UNKNOWN)
-    is_name = isinstance(value, str)
-    return Fact(
-        label=label, text=reveal(str(value)), href=calls_address(column, value), is_name=is_name
-    )
+    return Fact(label=label, text=reveal(str(value)), href=calls_address(column, value))
 
 
 def session(value: str | None) -> Fact:
     """Return the session, with a link to its page."""
     if value is None:
         return Fact(label="Session", text=UNKNOWN)
-    return Fact(label="Session", text=reveal(value), href=session_address(value), is_name=True)
+    return Fact(label="Session", text=reveal(value), href=session_address(value))
 
 
 def name(label: str, value: str | None) -> Fact:
     """Return a field that is an identifier."""
-    return Fact(label=label, text=UNKNOWN if value is None else reveal(value), is_name=True)
+    return Fact(label=label, text=UNKNOWN if value is None else reveal(value))
 
 
 def count(label: str, value: int | None) -> Fact:

@@ -50,10 +50,6 @@ class GrowingResponse:
         return self._response.is_stream
 
     @property
-    def is_ended(self) -> bool:
-        return self._response.envelope.has_end
-
-    @property
     def error(self) -> str | None:
         """Return the text of upstream's error, None where there is none."""
         said = self._response.envelope

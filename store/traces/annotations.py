@@ -76,38 +76,17 @@ def list_labels_of_sessions(
     connection: sqlite3.Connection, session_ids: Sequence[str]
 ) -> Mapping[str, Sequence[str]]:
     """Return the labels of those of these sessions that have some. Raises sqlite3.Error."""
-    return _list_labels(connection, "session_id", session_ids)
-
-
-def list_labels_of_calls(
-    connection: sqlite3.Connection, usage_ids: Sequence[int]
-) -> Mapping[int, Sequence[str]]:
-    """Return the labels of those of these calls that have some. Raises sqlite3.Error."""
-    return _list_labels(connection, "usage_id", usage_ids)
-
-
-def _list_labels[Key: (str, int)](
-    connection: sqlite3.Connection, column: str, keys: Sequence[Key]
-) -> Mapping[Key, Sequence[str]]:
-    if not keys or not list_columns(connection, "labels"):
+    if not session_ids or not list_columns(connection, "labels"):
         return {}
-    found: defaultdict[Key, list[str]] = defaultdict(list)
+    found: defaultdict[str, list[str]] = defaultdict(list)
     rows = connection.execute(
-        f"select {column}, label from labels"  # noqa: S608 - our name
-        f" where {column} in (select value from json_each(?)) order by label",
-        (orjson.dumps(keys).decode(),),
+        "select session_id, label from labels"
+        " where session_id in (select value from json_each(?)) order by label",
+        (orjson.dumps(session_ids).decode(),),
     )
-    for key, label in rows:
-        found[key].append(label)
+    for session_id, label in rows:
+        found[session_id].append(label)
     return found
-
-
-def count_labels(connection: sqlite3.Connection) -> Mapping[str, int]:
-    """Return how many sessions and calls have each label. Raises sqlite3.Error."""
-    if not list_columns(connection, "labels"):
-        return {}
-    rows = connection.execute("select label, count(*) from labels group by label order by label")
-    return dict(rows.fetchall())
 
 
 def find_row(connection: sqlite3.Connection, subject: Subject) -> str | int | None:

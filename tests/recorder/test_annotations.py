@@ -18,6 +18,10 @@ from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
 
 
+def count_labels(connection):
+    return dict(connection.execute("select label, count(*) from labels group by label").fetchall())
+
+
 class Clock:
     now_s = 100.0
 
@@ -121,7 +125,7 @@ def test_an_order_about_what_is_gone_is_forgotten(run, order, ordered, traces):
     order("call", "4711", text="x")
     run()
     assert not ordered()
-    assert annotations.count_labels(traces) == {}
+    assert count_labels(traces) == {}
 
 
 def test_an_organisation_without_calls_has_nothing_made_for_it(run, control, tmp_path, ordered):
@@ -137,11 +141,11 @@ def test_of_several_copies_each_carries_an_order_out_once(order, ordered, traces
     carry_out_once(traces, ordered())
     annotations.remove_label(traces, Subject("session", "s1"), "s1", "slow")
     carry_out_once(traces, ordered())
-    assert annotations.count_labels(traces) == {}
+    assert count_labels(traces) == {}
     with TraceDatabase(tmp_path / "copy.db") as copy:
         copy.insert([make_entry(session_id="s1")])
         carry_out_once(copy.connection, ordered())
-        assert annotations.count_labels(copy.connection) == {"slow": 1}
+        assert count_labels(copy.connection) == {"slow": 1}
 
 
 def test_a_copy_waits_for_the_call_that_an_order_is_about(order, ordered, tmp_path, monkeypatch):
@@ -151,7 +155,7 @@ def test_a_copy_waits_for_the_call_that_an_order_is_about(order, ordered, tmp_pa
         carry_out_once(copy.connection, ordered())
         copy.insert([call])
         carry_out_once(copy.connection, ordered())
-        assert annotations.count_labels(copy.connection) == {"slow": 1}
+        assert count_labels(copy.connection) == {"slow": 1}
         order("call", "gone", label="slow")
         later = clock.now() + work.PATIENCE + timedelta(seconds=1)
         monkeypatch.setattr(clock, "now", lambda: later)

@@ -46,14 +46,6 @@ class Story:
         """Return all events, those of subagents too."""
         return [event for chapter in self.chapters for event in _list_events(chapter.items)]
 
-    def find_page(self, number: int) -> int:
-        """Return the page, from 1 on, that has the turn with this number."""
-        for place, chapters in enumerate(self.pages, 1):
-            numbers = [step.number or 0 for chapter in chapters for step in chapter.steps]
-            if number <= max(numbers, default=0):
-                return place
-        return max(len(self.pages), 1)
-
 
 def tell_story(turns: Sequence[Turn], deeds: Deeds, before: int = 0) -> Story:
     """Return the story of turns, which are oldest first. ``before`` is how many are left out before them."""

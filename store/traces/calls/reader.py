@@ -18,7 +18,6 @@ from metering.token_counts import TokenCounts
 from store import database
 from store.traces.calls import costs
 from store.traces.database import SCALARS
-from store.traces.sums.rollup import NO_ERROR
 
 BUSY_TIMEOUT_S = 5.0  # people can wait
 _PLAIN = tuple(name for name in SCALARS if name not in token_counts.NAMES)
@@ -186,38 +185,6 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> Row:
     return {
         description[0]: value for description, value in zip(cursor.description, values, strict=True)
     }
-
-
-def read_failures(db: sqlite3.Connection, count: int, among: int) -> list[Row]:
-    """Return the newest of the entries that failed, among so many that arrived last.
-
-    A client that disconnects is not a failure. Raises sqlite3.Error."""
-    newest = f"(select id from usage order by created_at desc, id desc limit {among})"  # noqa: S608
-    return _read_newest(db, f"where id in {newest} and outcome not in {NO_ERROR}", count)
-
-
-def read_latest(db: sqlite3.Connection, count: int) -> list[Row]:
-    """Return the entries that arrived last, newest first, from a database that is open. There are none
-    before the recorder has finished creating it. Raises sqlite3.Error."""
-    return _read_newest(db, "", count)
-
-
-def _read_newest(db: sqlite3.Connection, where: str, count: int) -> list[Row]:
-    columns = _list_columns(db)
-    if not columns:
-        return []
-    cursor = db.cursor()
-    cursor.row_factory = _row
-    return cursor.execute(
-        f"select {', '.join(columns)} from usage_log {where}"  # noqa: S608 - its own names
-        " order by created_at desc, id desc limit ?",
-        (count,),
-    ).fetchall()
-
-
-def _list_columns(db: sqlite3.Connection) -> tuple[str, ...]:
-    """Return the columns of ``usage_log`` without the bodies."""
-    return tuple(name for name in read_types(db) if name not in BODIES)
 
 
 def read_types(db: sqlite3.Connection, table: str = "usage_log") -> dict[str, str]:

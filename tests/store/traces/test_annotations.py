@@ -56,8 +56,7 @@ def test_a_session_and_a_call_have_labels_and_a_note(traces, two):
     assert annotations.list_labels_of_sessions(traces.connection, ["s/1", "s2"]) == {
         "s/1": ["expensive", "slow"]
     }
-    assert annotations.list_labels_of_calls(traces.connection, [1, 2, 3]) == {2: ["odd"]}
-    assert annotations.count_labels(traces.connection) == {"expensive": 1, "odd": 1, "slow": 1}
+    assert annotations.read_of_call(traces.connection, 3) == NOTHING
 
 
 def test_sql_joins_them(traces, two):
@@ -98,10 +97,8 @@ def test_a_call_takes_its_own_with_it_and_the_last_one_those_of_its_session(trac
     label(traces, "session", "s/1", "slow", text="x")
     label(traces, "session", "s2", "slow", text="x")
     traces.prune(before=two[1].created_at, pause=lambda _: None)
-    assert annotations.list_labels_of_calls(traces.connection, [1, 2, 3]) == {
-        2: ["odd"],
-        3: ["odd"],
-    }
+    left = [names(annotations.read_of_call(traces.connection, number)) for number in (1, 2, 3)]
+    assert left == [[], ["odd"], ["odd"]]
     assert names(annotations.read_of_session(traces.connection, "s/1")) == ["slow"]
     erasing = traces.erase_in_steps("e", Criteria(session="s/1"))
     with steps.patient(traces.connection):
@@ -136,6 +133,5 @@ def test_they_follow_the_calls_of_an_unnamed_session_into_another(traces):
 def test_a_database_of_before_has_none(tmp_path):
     connection = sqlite3.connect(tmp_path / "old.db")
     assert annotations.read_of_session(connection, "s") == NOTHING
-    assert annotations.list_labels_of_calls(connection, [1]) == {}
-    assert annotations.count_labels(connection) == {}
+    assert annotations.list_labels_of_sessions(connection, ["s"]) == {}
     connection.close()
