@@ -1,13 +1,12 @@
 """Writing the labels and notes that people have ordered, a few times a second."""
 
-import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from recorder.background import RETRY_S, BackgroundWork
 from recorder.open_databases import OpenDatabases
+from recorder.ordered_work import OrderedWork
 from runtime import clock
 from store import database
 from store.control import annotation_orders
@@ -17,15 +16,13 @@ from store.copies import find_copies
 from store.traces import annotations
 from store.traces.annotations import Label, Note
 
-logger = logging.getLogger(__name__)
-
 LOOK_S = 0.2
 AT_ONCE = 100
 # A copy may get an order before the call that it is about.
 PATIENCE = timedelta(minutes=10)
 
 
-class AnnotationWork(BackgroundWork):
+class AnnotationWork(OrderedWork):
     """Carries out orders of all organisations."""
 
     def __init__(
@@ -36,49 +33,21 @@ class AnnotationWork(BackgroundWork):
         clock_s: Callable[[], float],
     ) -> None:
         """Take orders from ``control.db``. ``clock_s`` is a monotonic clock."""
-        failure = "Labels and notes of %s cannot be written now: %s"
-        super().__init__(databases, clock_s, self._carry_out, failure)
+        super().__init__(
+            control_path,
+            databases,
+            clock_s,
+            _list_organizations,
+            self._carry_out,
+            "Orders of labels and notes",
+            "Labels and notes of %s cannot be written now: %s",
+            look_s=LOOK_S,
+        )
         self._data_dir = data_dir
-        self._control_path = control_path
-        self._control: ControlDatabase | None = None
-        self._look_at_s = 0.0
-
-    def begin(self, organization_id: str) -> None:
-        """Do nothing: orders are in ``control.db``, and do not come with new calls."""
-
-    def run_step(self) -> bool:
-        """Carry out some orders. Return whether any is left. Never raises."""
-        now_s = self._clock_s()
-        if now_s >= self._look_at_s:
-            self._look_at_s = now_s + LOOK_S
-            try:
-                for organization_id in self._list_organizations():
-                    super().begin(organization_id)
-            except (sqlite3.Error, OSError) as error:
-                logger.warning("Orders of labels and notes cannot be read now: %s", error)
-                self._look_at_s = now_s + RETRY_S
-        return super().run_step()
-
-    def close(self) -> None:
-        """Close ``control.db``."""
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-
-    def _list_organizations(self) -> Sequence[str]:
-        if self._control is None:
-            if not self._control_path.exists():
-                return ()
-            self._control = ControlDatabase(self._control_path)
-        with self._control.reading() as db:
-            return annotation_orders.list_organizations(db)
 
     def _carry_out(self, organization_id: str, traces: sqlite3.Connection) -> bool:
-        control = self._control
-        if control is None:
-            return False
         is_shared = find_copies(self._data_dir) is not None
-        with control.reading() as db:
+        with self._control.reading() as db:
             limit = -1 if is_shared else AT_ONCE
             orders = annotation_orders.list_of(db, organization_id, limit)
         if is_shared:
@@ -87,9 +56,14 @@ class AnnotationWork(BackgroundWork):
         with database.immediate(traces):
             for order in orders:
                 write_order(traces, order)
-        with control.transaction() as db:
+        with self._control.transaction() as db:
             annotation_orders.delete(db, [each.id for each in orders])
         return len(orders) == AT_ONCE
+
+
+def _list_organizations(control: ControlDatabase) -> Sequence[str]:
+    with control.reading() as db:
+        return annotation_orders.list_organizations(db)
 
 
 def carry_out_once(traces: sqlite3.Connection, orders: Sequence[AnnotationOrder]) -> None:

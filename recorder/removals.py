@@ -4,26 +4,23 @@ The recorder does this while it would wait anyway, in steps of some 20 ms, and w
 each second. Orders come first. A database that cannot be written waits alone.
 """
 
-import logging
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from recorder.background import RETRY_S, BackgroundWork
 from recorder.open_databases import OpenDatabases
+from recorder.ordered_work import OrderedWork
 from runtime import clock
 from store.control import audit, erasures, retention
 from store.control.database import ControlDatabase
 from store.erasure_work import ErasureWork
 from store.traces.steps import Steps
 
-logger = logging.getLogger(__name__)
-
 LOOK_S = 1.0
 _END = object()
 
 
-class Removals(BackgroundWork):
+class Removals(OrderedWork):
     """Works on one organisation after the other."""
 
     def __init__(
@@ -35,52 +32,30 @@ class Removals(BackgroundWork):
     ) -> None:
         """Take rules and orders from ``control.db``. ``clock_s`` is a monotonic clock."""
         super().__init__(
+            control_path,
             databases,
             clock_s,
+            self._list_with_work,
             self._remove_some,
+            "What is to be removed",
             "Calls of %s cannot be removed now: %s",
+            look_s=LOOK_S,
             makes_databases=erasures_here.makes_databases,
         )
-        self._control_path = control_path
         self._erasures = erasures_here
-        self._control: ControlDatabase | None = None
         self._steps: dict[str, Steps[None]] = {}  # by organisation, what has begun
-        self._look_at_s = 0.0
-
-    def begin(self, organization_id: str) -> None:
-        """Do nothing: what is to be removed is in ``control.db``, and does not come with new calls."""
-
-    def run_step(self) -> bool:
-        """Take one step. Return whether any is left. Never raises: what cannot be done now is tried later."""
-        now_s = self._clock_s()
-        if now_s >= self._look_at_s:
-            self._look_at_s = now_s + LOOK_S
-            try:
-                for organization_id in self._list_organizations():
-                    super().begin(organization_id)
-            except (sqlite3.Error, OSError) as error:
-                # What has begun goes on; the file may be locked for now.
-                logger.warning("What is to be removed cannot be read now: %s", error)
-                self._look_at_s = now_s + RETRY_S
-        return super().run_step()
 
     def close(self) -> None:
-        """Close ``control.db``. What is unfinished goes on after the next start."""
+        """Close ``control.db``, and end what has begun between two steps."""
         self._steps.clear()
-        if self._control is not None:
-            self._control.close()
-            self._control = None
+        super().close()
 
-    def _list_organizations(self) -> list[str]:
+    def _list_with_work(self, control: ControlDatabase) -> list[str]:
         """Return the organisations of which something is to be removed."""
-        if self._control is None:
-            if not self._control_path.exists():
-                return []
-            self._control = ControlDatabase(self._control_path)
-        with self._control.reading() as db:
+        with control.reading() as db:
             orders = erasures.list_open(db)
             due = retention.list_due(db, clock.now())
-        self._erasures.note_orders(orders, self._control)
+        self._erasures.note_orders(orders, control)
         found = [each.organization_id for each in orders]
         if not self._erasures.makes_databases:
             found = list(filter(self._databases.is_there, found))
@@ -97,8 +72,6 @@ class Removals(BackgroundWork):
     def _find_work(self, organization_id: str) -> Steps[None] | None:
         """Return the next work on an organisation, None where there is none now."""
         control = self._control
-        if control is None:
-            return None
         with control.reading() as db:
             orders = erasures.list_open(db)
             is_due = organization_id in retention.list_due(db, clock.now())
