@@ -137,14 +137,15 @@ def _explain_expiry(
             also = f" Besides, {change.title} had changed."
         return _Found(
             "expired",
-            f"The prefix was last used {gap} before, and is kept for {_format_ttl(longest)}.{also}",
+            f"The cache had expired: it was last used {gap} before, and is kept for"
+            f" {_format_ttl(longest)}.{also}",
         )
     shortest = min(lifetimes, key=lambda ttl: lifetimes[ttl])
     is_tail = difference is None and change is None and situation.call.tokens.read > 0
     if situation.gap_s > lifetimes[shortest] and is_tail:
         return _Found(
             "expired",
-            f"The prefix was last used {gap} before; its last part is kept for"
+            f"The cache had expired in part: it was last used {gap} before; its last part is kept for"
             f" {_format_ttl(shortest)}.",
         )
     return None

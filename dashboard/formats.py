@@ -25,7 +25,6 @@ from metering.formats import (
     format_ordinal,
     format_per_cent,
     format_prompt,
-    format_share,
     format_short_tokens,
     format_signed_cents,
     format_sum_change,
@@ -120,7 +119,6 @@ FILTERS = {
     "number_of": format_number,
     "prompt_of": format_prompt,
     "cache_share": format_cache_share,
-    "share_of": format_share,
     # The words of pages: short times, three decimals for calls, two for sums.
     "moment": format_moment,
     "call_cost": format_call_cost,

@@ -31,8 +31,8 @@ class Deed:
     """The parts of a line. ``verb`` is a tool, an MCP server, or one of the words above.
 
     ``folder`` stands before ``object`` and ends in a slash, empty where the object is no file. ``more`` names
-    the other tools. ``plus`` and ``minus`` are sums of its uses, None
-    where nothing is known. ``says`` is to be quoted.
+    the other tools. ``plus`` and ``minus`` are sums of its uses that did not fail, None where nothing is
+    known. ``says`` is to be quoted.
     ``problem`` is why a tool failed, or why the response ended early; ``is_failed`` is for the former."""
 
     verb: str
@@ -62,12 +62,13 @@ def describe_deed(
 ) -> Deed | None:
     """Return what a call did, None where neither a tool nor a word is known.
 
+    Of several tools the first stands for it that failed or, where none did, that changed a file.
     ``root`` is the folder that paths are displayed from (``find_root``), ``said_verb`` that of a response
     without tools."""
     early = _MODELS_WORDS.get(stop_reason or "", "")
     if not uses:
         return Deed(verb=said_verb, says=said, problem=early) if said else None
-    main = next((use for use in uses if use.problem is not None), uses[0])
+    main = _choose_main(uses)
     verb = name_verb(main)
     alike = [main, *(use for use in uses if use is not main and name_verb(use) == verb)]
     folder, names = _name_objects(alike, root)
@@ -75,9 +76,9 @@ def describe_deed(
         verb=verb,
         folder=folder,
         object=names,
-        more=_name_others(use for use in uses if name_verb(use) != verb),
-        plus=_sum(use.plus for use in alike),
-        minus=_sum(use.minus for use in alike),
+        more=_name_others([use for use in uses if name_verb(use) != verb], root),
+        plus=_sum(use.plus for use in alike if use.problem is None),
+        minus=_sum(use.minus for use in alike if use.problem is None),
         problem=early if main.problem is None else main.problem,
         is_failed=main.problem is not None,
         says=said or "",
@@ -153,11 +154,19 @@ def _name_objects(uses: Sequence[StoredUse], root: str) -> tuple[str, str]:
     return "", f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def _name_others(uses: Iterable[StoredUse]) -> str:
-    counts = Counter(map(name_verb, uses))
+def _choose_main(uses: Sequence[StoredUse]) -> StoredUse:
+    failed = (use for use in uses if use.problem is not None)
+    changing = (use for use in uses if use.plus is not None or use.minus is not None)
+    return next(failed, None) or next(changing, uses[0])
+
+
+def _name_others(uses: Sequence[StoredUse], root: str) -> str:
+    """Return the other tools: a single one with what it was used upon, several with their number."""
+    if len(uses) == 1:
+        return f"and {name_verb(uses[0])} {split_folder(name_object(uses[0], root))[1]}".rstrip()
     words = (
         verb if count == 1 else f"{count} \N{MULTIPLICATION SIGN} {verb}"
-        for verb, count in counts.items()
+        for verb, count in Counter(map(name_verb, uses)).items()
     )
     found = ", ".join(words)
     return f"and {found}" if found else ""

@@ -156,21 +156,8 @@ def format_prompt(tokens: TokenCounts) -> str:
 
 
 def format_cache_share(tokens: TokenCounts) -> str:
-    """Return how much of the prompt came from cache. 100% is all of it, and 0% none of it."""
-    if not tokens.prompt:
-        return UNKNOWN
-    percent = 100 * (tokens.cache_read_input_tokens or 0) / tokens.prompt
-    if 0 < percent < 1:
-        return "<1%"
-    return ">99%" if 99 < percent < 100 else f"{percent:.0f}%"
-
-
-def format_share(part: float, whole: float, unknown: str = UNKNOWN) -> str:
-    """Return a part in per cent. 0% is nothing of it."""
-    if not whole:
-        return unknown
-    percent = 100 * part / whole
-    return "<1%" if part and percent < 1 else f"{percent:.0f}%"
+    """Return how much of the prompt came from cache."""
+    return format_per_cent(tokens.cache_read_input_tokens or 0, tokens.prompt or 0)
 
 
 def format_per_cent(part: float, whole: float, unknown: str = UNKNOWN) -> str:

@@ -25,6 +25,8 @@ _EXIT = re.compile(
     r"\b(?:exit(?:ed)?(?: with)?(?: code| status)?|return ?code)[ :=]{1,2}(-?\d{1,10})\b",
     re.IGNORECASE,
 )
+_WORD = re.compile(r"[^\W\d_]{3}")  # what lines of dots and dashes have not
+_FAILED_TESTS = re.compile(r"\b([1-9]\d{0,5}) (?:tests? )?failed\b")
 _NO_STRING = re.compile(
     r"\b(?:string|old_?str(?:ing)?|old_?text)\b.*\b(?:not found|not appear)"
     r"|no match(?:es)? (?:was |were )?found",
@@ -95,14 +97,18 @@ def without_words(result: ToolResult) -> ToolResult:
 def describe_error(text: str) -> str:
     """Return in a few words what the text of an error says."""
     begin = _TAG.sub("", text[:_READ_CHARS]).strip()
-    first = " ".join(begin.partition("\n")[0].split())
-    code = _EXIT.search(first) or _EXIT.search(text[-_END_CHARS:])
+    lines = [" ".join(line.split()) for line in begin.split("\n")]
+    first = next(filter(_WORD.search, lines), lines[0])
+    end = text[-_END_CHARS:]
+    code = _EXIT.search(first) or _EXIT.search(end)
     if code is not None:
         return f"exit {code[1]}"
     if _NO_STRING.search(first):
         return "string not found"
     if _NOT_FOUND.search(first):
         return "not found"
+    if tests := _FAILED_TESTS.search(end):
+        return f"{tests[1]} failed"
     if len(first) > MAX_PROBLEM_CHARS:
         first = first[: MAX_PROBLEM_CHARS - 1].rstrip() + "…"
     return clean_text(first) or FAILED

@@ -1,13 +1,15 @@
 """The title of a call: the first words of the last user message.
 
 Clients put reminders of their own into user messages, and the last ones of an agent are mostly tool
-results. So the title comes from the last user message that has text outside of reminders.
+results. So the title comes from the last user message that has text outside of reminders. A summary that a
+client put in place of earlier messages is the title only where nothing else stands beside it.
 """
 
 import re
 from collections.abc import Sequence
 
 from wire.json_reading import as_objects, as_text
+from wire.request import CONTINUATION
 
 MAX_CHARS = 80
 _REMINDER, _END = "<system-reminder>", "</system-reminder>"
@@ -22,10 +24,16 @@ def find_title(messages: Sequence[object]) -> str | None:
     It is text from outside, with whatever characters that has. Never raises."""
     for message in reversed(messages):
         if isinstance(message, dict) and message.get("role") == "user":
-            for text in _list_texts(message.get("content")):
-                if title := _shorten(_skip_reminders(text)):
-                    return title
+            texts = map(_skip_reminders, _list_texts(message.get("content")))
+            titles = list(filter(None, map(_shorten, texts)))
+            if titles:
+                return next((each for each in titles if not is_continuation(each)), titles[0])
     return None
+
+
+def is_continuation(title: str) -> bool:
+    """Return whether a title is the beginning of a summary of the conversation so far."""
+    return title.startswith(CONTINUATION)
 
 
 def _list_texts(content: object) -> list[str]:

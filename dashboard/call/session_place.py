@@ -30,7 +30,8 @@ class Bar(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """Another turn of the session. ``number`` is None where the session is too long to be counted."""
+    """Another call of the session. ``number`` is None for a call that failed, which is no turn, and where
+    the session is too long to be counted."""
 
     usage_id: int
     number: int | None
@@ -38,13 +39,16 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPlace:
-    """The session of a call, as its page tells it. ``mark`` is the place of the call under the bars."""
+    """The session of a call, as its page tells it. ``mark`` is the place of the call under the bars.
+
+    ``words`` say where in the session the call is, as ``turn 3``; they are empty where it is too long to be
+    counted. ``count`` is the number of turns: like the story of the session, it leaves out failed calls."""
 
     session: Session | None
     address: str
     title: str
-    number: int | None = None
-    count: int | None = None
+    words: str = ""
+    count: int = 0
     previous: Turn | None = None
     next: Turn | None = None
     most_expensive: Turn | None = None
@@ -65,23 +69,36 @@ def find_place(call: Call, reader: CallReader) -> SessionPlace | None:
 
 def describe_place(call: Call, session: Session | None, places: Sequence[Place]) -> SessionPlace:
     """Return the place of a call among all calls of its session, which are none where they are too many."""
-    numbers = {place.usage_id: number for number, place in enumerate(places, 1)}
-    number = numbers.get(call.id)
+    numbers = _number_turns(places)
+    at = next((at for at, place in enumerate(places) if place.usage_id == call.id), None)
     known = [place for place in places if place.cost_cents]
     most_expensive = max(known, key=lambda place: place.cost_cents or 0.0, default=None)
     return SessionPlace(
         session=session,
         address=session_address(call.session or ""),
         title=reveal((session.title if session else None) or call.session or ""),
-        number=number,
-        count=len(places) if number else None,
+        words="" if at is None else _tell_place(places[at], places[:at], numbers),
+        count=len(numbers),
         previous=_turn(call.previous_id, numbers),
         next=_turn(call.next_id, numbers),
         most_expensive=_turn(most_expensive.usage_id, numbers) if most_expensive else None,
         most_cents=most_expensive.cost_cents if most_expensive else None,
         bars=draw_bars(places),
-        mark=None if number is None else _mark(number, len(places)),
+        mark=None if at is None else _mark(at, len(places)),
     )
+
+
+def _number_turns(places: Sequence[Place]) -> dict[int, int]:
+    """Return the numbers of turns by row id, as the story of the session counts them."""
+    turns = (place for place in places if not place.is_failed)
+    return {place.usage_id: number for number, place in enumerate(turns, 1)}
+
+
+def _tell_place(place: Place, before: Sequence[Place], numbers: dict[int, int]) -> str:
+    if not place.is_failed:
+        return f"turn {numbers[place.usage_id]}"
+    last = max((numbers.get(each.usage_id, 0) for each in before), default=0)
+    return f"failed after turn {last}" if last else "failed before turn 1"
 
 
 def draw_bars(places: Sequence[Place]) -> list[Bar]:
@@ -108,11 +125,9 @@ def _height(cents: float, most: float) -> int:
     return max(_LEAST, round(min(cents / most, 1.0) * HEIGHT)) if cents > 0 else 0
 
 
-def _mark(number: int, count: int) -> Bar:
+def _mark(at: int, count: int) -> Bar:
     width = max(1 / count, 0.01)
-    return Bar(
-        "fill", per_cent(min((number - 1) / count, 1 - width)), per_cent(width), HEIGHT + 1, 2
-    )
+    return Bar("fill", per_cent(min(at / count, 1 - width)), per_cent(width), HEIGHT + 1, 2)
 
 
 def _turn(usage_id: int | None, numbers: dict[int, int]) -> Turn | None:

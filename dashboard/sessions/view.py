@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from textwrap import shorten
 from typing import NamedTuple
 
 import orjson
@@ -32,6 +33,7 @@ from store.traces.sessions.session_reader import Session
 from store.traces.sessions.steps import Step
 
 MOST_AGENTS, MOST_PROMPTS = 12, 20  # beside the story
+_LABEL_CHARS = 80  # of what a bar of the map did
 _PART_WORDS = {"read": "reads", "write": "writes", "input": "input", "output": "output"}
 
 
@@ -50,6 +52,7 @@ class Row(NamedTuple):
     """A call in the table of calls, with what it did. ``is_failed``: it did, or a tool."""
 
     step: Step
+    verb: str
     words: str
     is_failed: bool
 
@@ -101,9 +104,9 @@ class View:
     @property
     def rows(self) -> list[Row]:
         """Return the calls of this page, in the order of time."""
-        words = {line.step.id: line.label for line in _list_lines(self.chapters)}
-        words |= {
-            event.step.id: "Compaction" if event.number else event.runs[0].text
+        deeds = {line.step.id: (line.deed.verb, line.words) for line in _list_lines(self.chapters)}
+        deeds |= {
+            event.step.id: ("Compaction", "") if event.number else ("", event.runs[0].text)
             for event in self.story.events
             if event.number is not None or event.kind == "fail"
         }
@@ -111,7 +114,11 @@ class View:
         steps.sort(key=lambda step: (step.turn.created_at, step.id))
         failed = {line.step.id for line in _list_lines(self.chapters) if line.is_failed}
         return [
-            Row(step, words.get(step.id, ""), is_failed=step.is_failed or step.id in failed)
+            Row(
+                step,
+                *deeds.get(step.id, ("", "")),
+                is_failed=step.is_failed or step.id in failed,
+            )
             for step in steps
         ]
 
@@ -126,7 +133,12 @@ class View:
 
     def _label_turns(self) -> dict[int, str]:
         """Return what turns did in few words, by row id."""
-        labels = {line.step.id: line.label for line in self._lines}
+        labels = {
+            line.step.id: shorten(
+                f"{line.deed.verb} {line.words}", width=_LABEL_CHARS, placeholder="…"
+            )
+            for line in self._lines
+        }
         for event in self.story.events:
             if event.number is not None:
                 labels[event.step.id] = "Compaction"

@@ -3,6 +3,7 @@
 A file in ``conversations`` names the program that has it, its model, instructions and tools, and has turns:
 
     user, attach            text and files that are sent, with the results of the tools of the turn before
+    summary                 text before these, which the client puts in place of what was said
     thinking, text, use     what the model replies, with ``blocks`` as upstream sends them
     fails                   failures before the reply, by their names in ``organization.toml``
     refusal, hold_after     see ``Reply``
@@ -147,9 +148,8 @@ def _hint(headers: Mapping[str, str], **hints: str) -> Mapping[str, str]:
 
 
 def _ask(turn: Table) -> Iterator[Block]:
-    """Yield the blocks that a person sends."""
-    if "user" in turn:
-        yield text(turn["user"])
+    """Yield the blocks of text that are sent: what the client sums up, and what a person says."""
+    yield from (text(turn[name]) for name in ("summary", "user") if name in turn)
     for path in turn.get("attach", ()):
         yield text(f"{path}:\n{read_file(path)}")
 

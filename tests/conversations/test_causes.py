@@ -284,7 +284,8 @@ def test_the_cache_expires_after_its_lifetime_and_not_at_its_end(gap_s, is_break
     if is_break:
         assert found.cause == "expired"
         assert (
-            found.detail == "The prefix was last used 5 min before, and is kept for five minutes."
+            found.detail
+            == "The cache had expired: it was last used 5 min before, and is kept for five minutes."
         )
         assert found.gap_ms == 301_000
 
@@ -294,7 +295,7 @@ def test_a_night_between_two_turns_and_a_change_as_well_is_still_expired():
     found = find(request(*conversation(3)), now, 9 * 3600)
     assert found.cause == "expired"
     assert found.detail == (
-        "The prefix was last used 9 h 0 min before, and is kept for five minutes."
+        "The cache had expired: it was last used 9 h 0 min before, and is kept for five minutes."
         " The messages had changed as well."
     )
 
@@ -484,7 +485,7 @@ def test_where_no_text_is_kept_no_text_is_said():
     found = session.send(request(*secret), 4000, counts=AGAIN, keeps_bodies=False)
     assert (found.cause, found.detail) == (
         "expired",
-        "The prefix was last used 66 min before, and is kept for five minutes.",
+        "The cache had expired: it was last used 66 min before, and is kept for five minutes.",
     )
 
 

@@ -217,7 +217,7 @@ async def test_a_call_is_readable_at_a_glance(ann, ask):
         "time": "Call of 2026-01-02 03:04:05",
         "slug": "default",
         "model": "claude-sonnet-4-5",
-        "input": "In 100k, 90% cached",
+        "input": "In 100k, 90 % cached",
         "output": "Out 1,234",
         "cost": "$0.0123",
         "duration": "1 min 34 s",

@@ -64,9 +64,22 @@ def test_other_tools_are_counted() -> None:
 
 
 def test_failed_use_comes_first() -> None:
-    deed = did(use("Read", "a"), use("Bash", "pytest", problem="exit 1"), use("Bash", "ls"))
-    assert (deed.verb, deed.object, deed.more) == ("Bash", "pytest, ls", "and Read")
+    deed = did(use("Read", "x/a"), use("Bash", "pytest", problem="exit 1"), use("Bash", "ls"))
+    assert (deed.verb, deed.object, deed.more) == ("Bash", "pytest, ls", "and Read a")
     assert (deed.problem, deed.is_failed) == ("exit 1", True)
+
+
+def test_use_that_changes_a_file_stands_for_others() -> None:
+    uses = (use("Bash", "ls"), use("Edit", "/h/a/b.py", plus=3, minus=1), use("Bash", "pytest"))
+    deed = did(*uses)
+    assert (deed.verb, deed.object, deed.plus) == ("Edit", "b.py", 3)
+    assert deed.more == "and 2 \N{MULTIPLICATION SIGN} Bash"
+
+
+def test_failed_use_has_changed_nothing() -> None:
+    deed = did(use("Edit", "a", plus=3, minus=1, problem="string not found"))
+    assert (deed.plus, deed.minus) == (None, None)
+    assert did(use("Edit", "a", plus=3), use("Edit", "b", plus=4, problem="no")).plus == 3
 
 
 def test_problem_without_words_is_a_failure_too() -> None:

@@ -82,11 +82,11 @@ def test_many_tokens_are_shortened(count, text):
     [
         ((None, None), "—"),
         ((0, 0), "—"),
-        ((40, 40), "50%"),
-        ((10, None), "0%"),
-        ((0, 7), "100%"),
-        ((1, 100_000), ">99%"),
-        ((100_000, 1), "<1%"),
+        ((40, 40), "50 %"),
+        ((10, None), "0 %"),
+        ((0, 7), "100 %"),
+        ((1, 100_000), ">99 %"),
+        ((100_000, 1), "<1 %"),
     ],
 )
 def test_the_cache_share_says_all_or_nothing_only_when_it_is(counts, text):

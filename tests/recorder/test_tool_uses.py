@@ -13,6 +13,7 @@ from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.conversations.sessions import assistant, request, text, user
 from tests.recorder.conversations import Recording
+from wire.request import CONTINUATION
 
 USES = "select * from tool_uses order by usage_id, place"
 READ = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/a/b.py"}}
@@ -262,6 +263,11 @@ def test_prompts_of_a_session_are_counted_once_each(recording):
     messages.append(user(text("Now this.")))
     send(recording, messages, [text("Done.")])
     assert read_session(recording)["prompts"] == 2
+    summary = text(f"{CONTINUATION} that ran out of context. It was mended.")
+    send(recording, [user(summary)], [text("I go on.")])
+    assert read_session(recording)["prompts"] == 2
+    send(recording, [user(summary, text("And that."))], [text("Done.")])
+    assert read_session(recording)["prompts"] == 3
 
 
 def test_sums_of_a_session_stay_when_a_call_gets_another_cost(recording, tmp_path):

@@ -19,6 +19,7 @@ def text(words):
     return {"type": "text", "text": words}
 
 
+SUMMARY = "This session is being continued from a previous conversation. It was"
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "forty-two"}
 
 
@@ -36,6 +37,8 @@ RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "forty-two"}
         ([said("hello", "assistant")], None),
         ([said("a\u202eb\x1b[31m")], "a\u202eb\x1b[31m"),
         ([said(" \n\t ")], None),
+        ([said([text(SUMMARY), text("go on")])], "go on"),
+        ([said([text(SUMMARY), text(REMINDER)]), said([RESULT])], SUMMARY),
         ([], None),
         (["no message", said({"a": 1}), said([1, {"type": "text", "text": 2}])], None),
     ],

@@ -44,11 +44,10 @@ class Line:
         return bool(uses) and not self.is_failed and all(map(_is_lookup, uses))
 
     @property
-    def label(self) -> str:
-        """Return the line in few words."""
-        shown = self.deed.words or self.deed.says[:60]
+    def words(self) -> str:
+        """Return what stands behind the verb, as one text."""
         problem = f"✕ {self.problem}" if self.problem else ""
-        return " ".join(filter(None, (self.deed.verb, shown, problem)))
+        return " ".join(filter(None, (self.deed.words or self.deed.says, problem)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ AGENTS = {
 ORGANIZATION = read_table("organization")
 OF_FILE = "program title model instructions tools max_tokens stream cache_ttl slots variants turn"
 OF_TURN = (
-    "user attach thinking blocks text use fails refusal hold_after leave_after pause_s compacted"
+    "summary user attach thinking blocks text use fails refusal hold_after leave_after pause_s compacted"
     " model instructions tools cache_ttl"
 )
 OF_USE = "name input result failed file agent"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from store.traces.sessions.steps import Step
+from wire.title import is_continuation
 
 
 @dataclass(slots=True, kw_only=True)
@@ -17,7 +18,8 @@ class Prompt:
 def cut_prompts(steps: Sequence[Step]) -> list[Prompt]:
     """Return the prompts of a session.
 
-    One ends where the main agent gets another id of a prompt or, from clients that send none, other words.
+    One ends where the main agent gets another id of a prompt or, from clients that send none, other words;
+    the summary that a client goes on from when it has shortened the conversation is none.
     Calls of a subagent belong to the prompt that its first call was for; what comes before the first prompt
     belongs to it."""
     prompts: list[Prompt] = []
@@ -45,7 +47,8 @@ def _is_other(last: Step, step: Step) -> bool:
         return last.turn.prompt_id != step.turn.prompt_id
     if last.turn.title_text is None or step.turn.title_text is None:
         return False
-    return last.turn.title_text != step.turn.title_text
+    is_same = last.turn.title_text == step.turn.title_text
+    return not is_same and not is_continuation(step.turn.title_text)
 
 
 def _find_title(steps: Sequence[Step]) -> str | None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from store.database import list_columns
 from store.traces.sessions import unnamed_sessions
+from store.traces.sums.rollup import NO_ERROR
 
 MAX_PLACES = 2_000
 MAX_TARGETS = 200
@@ -16,6 +17,7 @@ class Place(NamedTuple):
     usage_id: int
     cost_cents: float | None
     broke_cache: bool
+    is_failed: bool = False
 
 
 def list_places(db: sqlite3.Connection, session_id: str) -> list[Place] | None:
@@ -23,14 +25,17 @@ def list_places(db: sqlite3.Connection, session_id: str) -> list[Place] | None:
 
     Raises sqlite3.Error."""
     rows = db.execute(
-        "select u.id, u.cost_cents, b.usage_id is not null from usage as u"  # noqa: S608 - our own text
+        "select u.id, u.cost_cents, b.usage_id is not null, u.outcome from usage as u"  # noqa: S608 - our own text
         " left join cache_breaks as b on b.usage_id = u.id"
         f" where u.id in ({unnamed_sessions.CALLS}) order by u.created_at, u.id limit :most",
         unnamed_sessions.bind(session_id) | {"most": MAX_PLACES + 1},
     ).fetchall()
     if len(rows) > MAX_PLACES:
         return None
-    return [Place(usage_id, cents, bool(broke)) for usage_id, cents, broke in rows]
+    return [
+        Place(usage_id, cents, bool(broke), outcome not in NO_ERROR)
+        for usage_id, cents, broke, outcome in rows
+    ]
 
 
 def list_targets(db: sqlite3.Connection, session_id: str) -> list[str | None]:

@@ -16,16 +16,19 @@ from store.traces.savings import savings
 from store.traces.sessions import unnamed_sessions
 from store.traces.sums import booking_sql
 from store.traces.sums.rollup import PAID_BY_OTHERS
+from wire.request import CONTINUATION
 
 _PROMPT = " + ".join(f"coalesce({each.name}, 0)" for each in PROMPT_CLASSES)
 # A call that is made for what a person asked.
 _ASKED = (
     "{0}.agent_id is null and coalesce({0}.request_class, '') not in ('auxiliary', 'compaction')"
 )
-# Whether that is another thing than with the call before it, by the id of the prompt or else by the words.
+# Whether that is another thing than with the call before it, by the id of the prompt or else by the words,
+# as prompts.py beside this finds it.
 _IS_OTHER = (
     "select case when u.prompt_id is not null and b.prompt_id is not null then u.prompt_id <> b.prompt_id"
-    " else coalesce(u.title_text <> b.title_text, 0) end"
+    " else coalesce(u.title_text <> b.title_text"
+    f" and instr(u.title_text, '{CONTINUATION}') <> 1, 0) end"
 )
 _BEGINS_PROMPT = (
     f"iif({_ASKED.format('u')}, coalesce(iif(u.session_id is null,"

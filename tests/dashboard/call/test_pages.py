@@ -142,7 +142,7 @@ async def test_the_page_shows_the_call(ask, ann):
     page = await ask("/calls/1")
     assert page.status_code == 200
     seen = words(page)
-    for text in ("claude-sonnet-4-5", "complete", "1.2 s", "$0.0125", "From cache 50%"):
+    for text in ("claude-sonnet-4-5", "complete", "1.2 s", "$0.0125", "From cache 50 %"):
         assert text in seen
     assert 'href="/sessions/s%201%2F%C3%A9"' in page.text
     for text in ("read_file", "What is in it?", "forty-two", "It is 42."):

@@ -23,16 +23,36 @@ def call_of(usage_id, previous_id=None, next_id=None):
 def test_turns_are_counted_in_their_session():
     places = [Place(7, 1.0, False), Place(9, 5.0, True), Place(12, None, False)]
     found = describe_place(call_of(9, 7, 12), None, places)
-    assert (found.number, found.count, found.address) == (2, 3, "/sessions/s%201")
+    assert (found.words, found.count, found.address) == ("turn 2", 3, "/sessions/s%201")
     assert (found.previous, found.next) == ((7, 1), (12, 3))
     assert (found.most_expensive, found.most_cents) == ((9, 2), 5.0)
     assert found.mark is not None
     assert (found.mark.x, found.mark.width) == ("33.33%", "33.33%")
 
 
+def test_failed_call_is_no_turn_as_in_the_story():
+    places = [
+        Place(6, 0.0, False, True),
+        Place(7, 1.0, False),
+        Place(8, 0.0, False, True),
+        Place(9, 2.0, False),
+    ]
+    found = [describe_place(call_of(usage_id, 7, 9), None, places) for usage_id in (6, 7, 8, 9)]
+    assert [each.words for each in found] == [
+        "failed before turn 1",
+        "turn 1",
+        "failed after turn 1",
+        "turn 2",
+    ]
+    assert {each.count for each in found} == {2}
+    assert (found[2].previous, found[2].next) == ((7, 1), (9, 2))
+    assert found[2].mark is not None
+    assert found[2].mark.x == "50.00%"
+
+
 def test_session_that_is_too_long_is_not_counted():
     found = describe_place(call_of(9, 7), None, [])
-    assert (found.number, found.count, found.mark) == (None, None, None)
+    assert (found.words, found.count, found.mark) == ("", 0, None)
     assert (found.bars, found.previous, found.most_expensive) == ([], (7, None), None)
 
 

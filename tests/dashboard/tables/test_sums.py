@@ -72,7 +72,7 @@ async def test_a_filtered_list_shows_the_totals_of_all_its_pages(ask, ann):
         ).fetchone()
     assert (
         find_totals(page)
-        == f"{calls} calls, {format_cents(cents)}, {100 * read / prompt:.0f}% cached"
+        == f"{calls} calls, {format_cents(cents)}, {100 * read / prompt:.0f} % cached"
     )
     following = re.search(r'href="([^"]+)" rel="next"', page)
     assert following

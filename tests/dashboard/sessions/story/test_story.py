@@ -12,6 +12,7 @@ from dashboard.sessions.story.story import PAGE_TURNS, Story
 from metering.token_counts import TokenCounts
 from runtime import clock
 from tests.dashboard.sessions.story.turns import BREAK, Session, at, use
+from wire.request import CONTINUATION
 
 
 def only(story: Story) -> Chapter:
@@ -55,6 +56,13 @@ def test_another_prompt_begins_with_another_id() -> None:
 def test_without_ids_another_prompt_begins_with_other_words() -> None:
     session = Session()
     for title in ("Mend it", "Mend it", None, "Mend it", "Now this"):
+        session.add(title_text=title, prompt_id=None)
+    assert [each.title for each in session.tell().chapters] == ["Mend it", "Now this"]
+
+
+def test_summary_that_a_client_goes_on_from_begins_no_prompt() -> None:
+    session = Session()
+    for title in ("Mend it", f"{CONTINUATION} that ran out of…", "Now this"):
         session.add(title_text=title, prompt_id=None)
     assert [each.title for each in session.tell().chapters] == ["Mend it", "Now this"]
 
@@ -104,7 +112,7 @@ def test_tool_that_failed_marks_the_turn_that_used_it() -> None:
     assert (second.deed.verb, second.problem, second.deed.more) == (
         "Edit",
         "string not found",
-        "and Read",
+        "and Read a.py",
     )
 
 
