@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -141,6 +141,19 @@ class ListResponse(ResponseModel):
     def of_page[Item: Listed](cls, page: Page[Item], make: Callable[[Item], ResponseModel]) -> Self:
         """Return a page of a list, each item of which becomes a response."""
         return cls.of(page, items=[make(each) for each in page.items])
+
+
+class RowsResponse(ResponseModel):
+    """One page of rows of a table, each with all of its columns."""
+
+    columns: Annotated[
+        Mapping[str, str], Field(description="The columns, with their types in the database.")
+    ]
+    items: Sequence[Mapping[str, Any]]
+    next_cursor: Annotated[
+        str | None, Field(alias="nextCursor", description="null on the last page.")
+    ]
+    has_more: Annotated[bool, Field(alias="hasMore")]
 
 
 class Done(ResponseModel):

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from manage.api.operation import Context, streamed
 from manage.api.validation import parse_instant
-from store.json_models import Instant, RequestModel, ResponseModel, parse_whole_number
+from store.json_models import Instant, RequestModel, RowsResponse, parse_whole_number
 from store.pagination import DEFAULT_LIMIT
 from store.traces.calls.reader import EntryFilter
 
@@ -59,18 +59,11 @@ class CallsQuery(RequestModel):
         )
 
 
-class Calls(ResponseModel):
-    columns: Annotated[
-        Mapping[str, str], Field(description="The columns, with their types in the database.")
-    ]
+class Calls(RowsResponse):
     items: Annotated[
         Sequence[Mapping[str, Any]],
         Field(description="The oldest first, each with the columns of usage_log."),
     ]
-    next_cursor: Annotated[
-        str | None, Field(alias="nextCursor", description="null on the last page.")
-    ]
-    has_more: Annotated[bool, Field(alias="hasMore")]
 
 
 @streamed(

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from manage.api.operation import Context, operation
 from manage.api.validation import parse_instant
-from store.json_models import Instant, RequestModel, ResponseModel, parse_whole_number
+from store.json_models import Instant, RequestModel, RowsResponse, parse_whole_number
 from store.pagination import DEFAULT_LIMIT
 from store.traces.calls.reader import EntryFilter
 
@@ -38,18 +38,11 @@ class ObjectsQuery(RequestModel):
         )
 
 
-class UpstreamObjects(ResponseModel):
-    columns: Annotated[
-        Mapping[str, str], Field(description="The columns, with their types in the database.")
-    ]
+class UpstreamObjects(RowsResponse):
     items: Annotated[
         Sequence[Mapping[str, Any]],
         Field(description="By their ids, each with the columns of upstream_objects."),
     ]
-    next_cursor: Annotated[
-        str | None, Field(alias="nextCursor", description="null on the last page.")
-    ]
-    has_more: Annotated[bool, Field(alias="hasMore")]
 
 
 @operation(

@@ -68,7 +68,34 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
+class Stretch:
+    """Calls that were made for one prompt or by one subagent, the oldest first."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def turns(self) -> list[Step]:
+        """Return the calls that did not fail."""
+        return [step for step in self.steps if not step.is_failed]
+
+    @property
+    def cents(self) -> float:
+        """Return the cost in US cents."""
+        return sum_cents(self.steps)
+
+    @property
+    def failures(self) -> int:
+        """Return how many calls and tools failed."""
+        return count_failures(self.steps)
+
+    @property
+    def lasted_ms(self) -> float:
+        """Return the time from the first request to the last response."""
+        return measure(self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread(Stretch):
     """The work of a subagent. ``given_tokens`` is the size of what it gave back.
 
     ``steps`` are those of its own subagents, too; ``depth`` is 1 for a subagent of the main agent."""
@@ -77,31 +104,10 @@ class Thread:
     kind: str
     task: str
     items: tuple[Item, ...]
-    steps: tuple[Step, ...]
     depth: int
     given_tokens: int | None
 
     shape: ClassVar = "thread"
-
-    @property
-    def turns(self) -> list[Step]:
-        """Return the calls that did not fail."""
-        return [step for step in self.steps if not step.is_failed]
-
-    @property
-    def cents(self) -> float:
-        """Return the cost in US cents."""
-        return sum_cents(self.steps)
-
-    @property
-    def failures(self) -> int:
-        """Return how many calls and tools failed."""
-        return count_failures(self.steps)
-
-    @property
-    def lasted_ms(self) -> float:
-        """Return the time from the first request to the last response."""
-        return measure(self.steps)
 
     @property
     def model(self) -> str | None:
@@ -110,35 +116,14 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chapter:
+class Chapter(Stretch):
     """A prompt with what was done for it, numbered from 1 on."""
 
     number: int
     title: str | None
-    steps: tuple[Step, ...]
     items: tuple[Item, ...]
 
     shape: ClassVar = "chapter"
-
-    @property
-    def cents(self) -> float:
-        """Return the cost in US cents."""
-        return sum_cents(self.steps)
-
-    @property
-    def turns(self) -> list[Step]:
-        """Return the calls that did not fail."""
-        return [step for step in self.steps if not step.is_failed]
-
-    @property
-    def failures(self) -> int:
-        """Return how many calls and tools failed."""
-        return count_failures(self.steps)
-
-    @property
-    def lasted_ms(self) -> float:
-        """Return the time from the first request to the last response."""
-        return measure(self.steps)
 
 
 def count_failures(steps: Iterable[Step]) -> int:
