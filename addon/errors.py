@@ -232,6 +232,16 @@ def not_a_proxy_node() -> Refusal:
     )
 
 
+def unknown_upstream(slug: str, name: str) -> Refusal:
+    return Refusal(
+        503,
+        "api_error",
+        "unknown_upstream",
+        f"The proxy endpoint {slug!r} sends calls to the upstream {name!r}, which TAXIMETER_UPSTREAMS does"
+        " not name (any more). The request was not forwarded.",
+    )
+
+
 def directory_unavailable() -> Refusal:
     return Refusal(
         503,

@@ -108,6 +108,7 @@ class RequestMetadata:
             tags=attribution.write_tags(attributed.tags),
             attributes_left_out=attributed.left_out or None,
             tool_results=pack_results(facts.tool_results),
+            upstream=endpoint.upstream,
         )
         return _without_text(head) if endpoint.metadata_only else head
 

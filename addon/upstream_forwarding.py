@@ -44,8 +44,10 @@ class UpstreamForwarder:
         call_limits: CallLimits | None = None,
     ) -> None:
         """Forward what ``rate_limits`` admit, or ``call_limits`` in their place."""
-        self._upstream = settings.upstream_url
-        self._upstream_host = settings.upstream_url.authority.encode()
+        self._upstreams = {
+            name: (url, url.authority.encode())
+            for name, url in [(None, settings.upstream_url), *settings.upstreams.items()]
+        }
         self._streaming = settings.streaming
         self._trusted_proxies = settings.trusted_proxies
         self._exchanges = exchanges
@@ -150,6 +152,8 @@ class UpstreamForwarder:
         """Return why a request must be refused, whatever its rate limit. None admits it."""
         if "upgrade" in request.headers:
             return errors.upgrade_refused()
+        if endpoint.upstream not in self._upstreams:
+            return errors.unknown_upstream(endpoint.slug, f"{endpoint.upstream}")
         over_budget = self._budgets.admit(endpoint) if route.is_billed else None
         if over_budget is not None:
             return over_budget
@@ -165,11 +169,12 @@ class UpstreamForwarder:
     def _send_on(
         self, flow: http.HTTPFlow, route: Route, endpoint: ProxyEndpoint, client_address: str
     ) -> None:
-        request, upstream = flow.request, self._upstream
+        request = flow.request
+        upstream, host = self._upstreams[endpoint.upstream]
         connections.set_destination(request, upstream.scheme, upstream.host, upstream.port)
         request.path = upstream.prefix + route.target
         client_fields = request.headers.fields
-        request.headers.fields = headers.with_host(self._filter(client_fields), self._upstream_host)
+        request.headers.fields = headers.with_host(self._filter(client_fields), host)
         is_call = route.record in CALLS
         mode = endpoint.streaming or self._streaming
         exchange = Exchange(

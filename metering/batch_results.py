@@ -77,6 +77,7 @@ def make_result_entry(
     created_at: str,
     proxy_endpoint_id: str,
     slug: str,
+    upstream: str | None = None,
 ) -> UsageLogEntry:
     """Return the entry of a result that has run.
 
@@ -91,6 +92,7 @@ def make_result_entry(
         outcome="complete" if is_success else "upstream_error",
         status_code=status_code,
         product="batch",
+        upstream=upstream,
     )
     items, cost_cents = price_call(call, prices)
     return UsageLogEntry(
@@ -98,6 +100,7 @@ def make_result_entry(
         created_at=created_at,
         proxy_endpoint_id=proxy_endpoint_id,
         slug=slug,
+        upstream=upstream,
         outcome=call.outcome,
         usage_source=usage.source,
         streamed=False,

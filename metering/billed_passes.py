@@ -48,7 +48,8 @@ class Call:
 
     ``speed`` is that of the passes of ``model`` that name none; those of other models have the
     standard speed then. The ``items`` are those of the bill; what prices they carry is of no
-    importance, and those of ``make_call`` carry none."""
+    importance, and those of ``make_call`` carry none. ``upstream`` is the name of that which an endpoint has
+    of its own: its prices are others."""
 
     created_at: datetime
     outcome: Outcome
@@ -60,6 +61,7 @@ class Call:
     inference_geo: str | None
     items: Sequence[CostItem]
     product: Product = "messages"
+    upstream: str | None = None
 
     @property
     def is_unbilled(self) -> bool:
@@ -116,6 +118,7 @@ def make_call(
     outcome: Outcome,
     status_code: int | None,
     product: Product = "messages",
+    upstream: str | None = None,
 ) -> Call:
     """Return what the cost of a call depends on.
 
@@ -131,6 +134,7 @@ def make_call(
         inference_geo=usage.inference_geo,
         items=_list_items(usage, created_at, status_code),
         product=product,
+        upstream=upstream,
     )
 
 

@@ -165,6 +165,7 @@ class UsageLogEntry:
     project: str | None = None
     tags: str | None = None
     attributes_left_out: int | None = None
+    upstream: str | None = None
     rate_limits: RateLimits | None = None
     output_size: OutputSize | None = None
     tool_uses: tuple[ToolUse, ...] = ()

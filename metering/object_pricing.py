@@ -13,9 +13,12 @@ from metering.usage import Usage
 CENTS_PER_ACTIVE_SECOND = Decimal(8) / 3600
 
 
-def price_object(found: UpstreamObject, prices: PriceTable, read_at: datetime) -> Decimal | None:
+def price_object(
+    found: UpstreamObject, prices: PriceTable, read_at: datetime, upstream: str | None = None
+) -> Decimal | None:
     """Return the cents that an object has cost so far, None where a price or a count is not known.
 
+    ``upstream`` is the one that its endpoint has of its own.
     Prices are those of the day on which it was created, or was read where it does not say."""
     usage = Usage(
         streamed=False,
@@ -31,6 +34,7 @@ def price_object(found: UpstreamObject, prices: PriceTable, read_at: datetime) -
         created_at=datetime.fromisoformat(found.created_at) if found.created_at else read_at,
         outcome="complete",
         status_code=200,
+        upstream=upstream,
     )
     # A sum of many prompts says nothing of the size of one, which may have a price of its own.
     call.items = [item._replace(prompt_tokens=0) for item in call.items]

@@ -67,6 +67,19 @@ def _parse_entry(fields: "_Fields", label: str, checked: date | None) -> PriceEn
     match, starts = fields.take_texts("match"), fields.take_day("starts")
     ends = fields.take_day("ends", after=starts) if "ends" in fields else None
     source = fields.take_text("source") if "source" in fields else None
+    upstreams = fields.take_texts("upstream") if "upstream" in fields else ()
+    if fields.take_flag("as_listed"):
+        if not upstreams:
+            raise fields.error("as_listed", "is for an entry with an upstream")
+        fields.refuse_rest()
+        return PriceEntry(
+            match=match,
+            starts=starts,
+            ends=ends,
+            source=source,
+            upstreams=upstreams,
+            is_as_listed=True,
+        )
     version = f"{label} {(checked or starts).isoformat()}"
     web_search = fields.take_rate(WEB_SEARCH.name, WEB_SEARCH_USD_PER_THOUSAND)
     fast = fields.take_table("fast")
@@ -75,7 +88,13 @@ def _parse_entry(fields: "_Fields", label: str, checked: date | None) -> PriceEn
     is_fast_only = fast is not None and fields.is_empty
     standard = None if is_fast_only else _parse_tiers(fields, web_search, version)
     return PriceEntry(
-        match=match, starts=starts, ends=ends, standard=standard, fast=fast_tiers, source=source
+        match=match,
+        starts=starts,
+        ends=ends,
+        standard=standard,
+        fast=fast_tiers,
+        source=source,
+        upstreams=upstreams,
     )
 
 
@@ -122,30 +141,36 @@ class _Fields:
     def take_text(self, name: str) -> str:
         value = self.take(name)
         if not isinstance(value, str) or not value:
-            raise self._error(name, "must be a text")
+            raise self.error(name, "must be a text")
         return value
 
     def take_texts(self, name: str) -> tuple[str, ...]:
         value = self.take(name)
         texts = value if isinstance(value, list) else [value]
         if not texts or not all(isinstance(text, str) and text for text in texts):
-            raise self._error(name, "must be a text or a list of texts")
+            raise self.error(name, "must be a text or a list of texts")
         if any(len(str(text)) > MAX_MATCH for text in texts):
-            raise self._error(name, f"must have up to {MAX_MATCH} characters")
+            raise self.error(name, f"must have up to {MAX_MATCH} characters")
         return tuple(texts)
+
+    def take_flag(self, name: str) -> bool:
+        value = self.take(name)
+        if not isinstance(value, bool | None):
+            raise self.error(name, "must be true or false")
+        return bool(value)
 
     def take_day(self, name: str, *, after: date | None = None) -> date:
         value = self.take(name)
         if not isinstance(value, date) or isinstance(value, datetime):
-            raise self._error(name, "must be a day such as 2026-11-01")
+            raise self.error(name, "must be a day such as 2026-11-01")
         if after is not None and value <= after:
-            raise self._error(name, f"must be a day after {after.isoformat()}")
+            raise self.error(name, f"must be a day after {after.isoformat()}")
         return value
 
     def take_size(self, name: str) -> int:
         value = self.take(name)
         if type(value) is not int or value < 0:
-            raise self._error(name, "must be a whole number of tokens")
+            raise self.error(name, "must be a whole number of tokens")
         return value
 
     def take_rate(self, name: str, default: Decimal | None = None) -> Decimal:
@@ -155,7 +180,7 @@ class _Fields:
         if type(value) is int:
             value = Decimal(value)
         if not isinstance(value, Decimal) or not _is_price(value):
-            raise self._error(
+            raise self.error(
                 name,
                 f"must be a price in US dollars, 0 or more and up to {MAX_USD}, with up to"
                 f" {MAX_DECIMALS} decimals",
@@ -168,9 +193,9 @@ class _Fields:
 
     def refuse_rest(self) -> None:
         for name in self._table:
-            raise self._error(name, "is not a field of this table")
+            raise self.error(name, "is not a field of this table")
 
-    def _error(self, name: str, complaint: str) -> PriceFileError:
+    def error(self, name: str, complaint: str) -> PriceFileError:
         return PriceFileError(f"{': '.join((*self._place, _show(name)))}: {complaint}")
 
 

@@ -42,12 +42,25 @@ class PriceTable:
         self._resolve = lru_cache(maxsize=RESOLVED_RATES_KEPT)(self._find_tiers)
 
     def find_rates(
-        self, model: str, at: datetime, *, prompt_tokens: int = 0, speed: str | None = None
+        self,
+        model: str,
+        at: datetime,
+        *,
+        prompt_tokens: int = 0,
+        speed: str | None = None,
+        upstream: str | None = None,
     ) -> Rates | None:
-        """Return the list rates that ``model`` had at that instant, None when they are not known."""
+        """Return the list rates that ``model`` had at that instant, None when they are not known.
+
+        Those at an ``upstream`` that an endpoint has of its own are known from the operator's file alone."""
         # No price of the base changes within a day, and entries start and end with one.
-        tiers = self._resolve(model, at.astimezone(UTC).date(), speed == "fast")
+        tiers = self._resolve(model, at.astimezone(UTC).date(), speed == "fast", upstream)
         return tiers.pick(prompt_tokens) if tiers is not None else None
+
+    @property
+    def upstreams(self) -> frozenset[str]:
+        """Return the names of the upstreams of endpoints that some price is known of."""
+        return frozenset(name for entry in self._entries for name in entry.upstreams)
 
     def list_models(self) -> Sequence[str]:
         """Return the names of the models in the vendor's list of ``genai-prices``."""
@@ -59,10 +72,16 @@ class PriceTable:
             for model in provider.models
         ]
 
-    def _find_tiers(self, model: str, day: date, is_fast: bool) -> RateTiers | None:
+    def _find_tiers(
+        self, model: str, day: date, is_fast: bool, upstream: str | None
+    ) -> RateTiers | None:
         for entry in self._entries:
-            if entry.holds(model, day, is_fast=is_fast):
+            if entry.holds(model, day, is_fast=is_fast, upstream=upstream):
+                if entry.is_as_listed:
+                    return self._find_tiers(model, day, is_fast, None)
                 return entry.fast if is_fast else entry.standard
+        if upstream is not None:
+            return None
         return _find_base_tiers(model, day, is_fast)
 
 

@@ -74,7 +74,7 @@ def _is_free(call: Call, prices: PriceTable) -> bool:
     """Return whether no tokens at all are a known cost: no tokens of a model without a price are not."""
     if call.usage_source == "none" or call.model is None:
         return False
-    return prices.find_rates(call.model, call.created_at) is not None
+    return prices.find_rates(call.model, call.created_at, upstream=call.upstream) is not None
 
 
 def _price_pass(items: Sequence[CostItem], call: Call, prices: PriceTable) -> list[CostItem]:
@@ -90,6 +90,7 @@ def _price_pass(items: Sequence[CostItem], call: Call, prices: PriceTable) -> li
             call.created_at,
             prompt_tokens=items[0].prompt_tokens,
             speed=None if is_batch else speed,  # fast is not offered in batches
+            upstream=call.upstream,
         )
     multiplier = LIST_PRICE
     if is_batch:

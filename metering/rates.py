@@ -37,7 +37,9 @@ class PriceEntry:
     """The rates of some models from ``starts`` until the day before ``ends``.
 
     An entry with ``standard`` rates holds at every speed: without ``fast`` rates, those are unknown.
-    An entry without ``standard`` rates holds in fast mode only."""
+    An entry without ``standard`` rates holds in fast mode only. One with ``upstreams`` holds for calls to
+    these alone. One that ``is_as_listed`` says that such calls cost the same as those to the upstream of
+    the service."""
 
     match: tuple[str, ...]
     starts: date
@@ -45,11 +47,14 @@ class PriceEntry:
     standard: RateTiers | None = None
     fast: RateTiers | None = None
     source: str | None = None
+    upstreams: tuple[str, ...] = ()
+    is_as_listed: bool = False
 
-    def holds(self, model: str, day: date, *, is_fast: bool) -> bool:
+    def holds(self, model: str, day: date, *, is_fast: bool, upstream: str | None = None) -> bool:
         return (
             self.starts <= day
             and (self.ends is None or day < self.ends)
-            and (is_fast or self.standard is not None)
+            and (upstream in self.upstreams if self.upstreams else upstream is None)
+            and (is_fast or self.is_as_listed or self.standard is not None)
             and any(fnmatchcase(model, pattern) for pattern in self.match)
         )

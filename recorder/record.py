@@ -122,6 +122,7 @@ def make_recorded(
         outcome=outcome,
         status_code=status_code,
         product="chat_completions" if is_chat else "messages",
+        upstream=head.upstream,
     )
     items, cost_cents = price_call(call, prices)
     duration_ms = _round(
@@ -198,6 +199,7 @@ def make_recorded(
         project=head.project,
         tags=head.tags,
         attributes_left_out=head.attributes_left_out,
+        upstream=head.upstream,
         rate_limits=limits,
         output_size=output_size,
         **make_request_fields(facts),

@@ -108,6 +108,7 @@ def _make(connection: sqlite3.Connection, values: Sequence[object]) -> RecordedC
             outcome=entry.outcome,
             status_code=entry.status_code,
             product=entry.product,
+            upstream=entry.upstream,
         )
     return RecordedCall(
         entry=entry,
@@ -150,4 +151,5 @@ def _make_bill(entry: UsageLogEntry, items: Sequence[CostItem]) -> Call:
         inference_geo=entry.inference_geo,
         items=items,
         product=entry.product,
+        upstream=entry.upstream,
     )

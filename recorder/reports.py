@@ -128,9 +128,14 @@ class ReportStore:
             proxy_endpoint_id=head.proxy_endpoint_id,
             slug=head.slug,
             credential_hmac=clean_text(head.credential_hmac),
+            upstream=head.upstream,
         )
         self._databases.open(organization_id).write_upstream_objects(
-            reading, [replace(each, cost_cents=price_object(each, prices, at)) for each in objects]
+            reading,
+            [
+                replace(each, cost_cents=price_object(each, prices, at, head.upstream))
+                for each in objects
+            ],
         )
 
     def _read_results(
@@ -162,6 +167,7 @@ class ReportStore:
                 created_at=head.created_at,
                 proxy_endpoint_id=head.proxy_endpoint_id,
                 slug=head.slug,
+                upstream=head.upstream,
             )
             entry = replace(entry, **of_all)
             yield drop_response_text(entry) if head.metadata_only else entry

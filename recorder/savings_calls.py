@@ -84,7 +84,15 @@ class _Pricer:
         """Return the prices of the price list for a call."""
         prompt_tokens = items[0].prompt_tokens if items else 0
         day = call.created_at[:10]
-        key = (call.model, day, call.service_tier, call.speed, call.inference_geo, prompt_tokens)
+        key = (
+            call.model,
+            day,
+            call.service_tier,
+            call.speed,
+            call.inference_geo,
+            call.upstream,
+            prompt_tokens,
+        )
         if key not in self._known:
             self._known[key] = self._compute(call, prompt_tokens)
         return self._known[key]
@@ -100,6 +108,7 @@ class _Pricer:
             speed=call.speed,
             inference_geo=call.inference_geo,
             items=[CostItem(0, call.model, name, 1, prompt_tokens) for name in _PRICED.values()],
+            upstream=call.upstream,
         )
         items, _ = price_call(bill, self._prices)
         return {

@@ -7,6 +7,7 @@ may hold a password by mistake.
 import ipaddress
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from email.errors import MessageError
 from email.utils import parseaddr
@@ -27,6 +28,9 @@ type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MOST_DEFAULT_WORKERS = 4
 ENCODED = "in user and password write % as %25, : as %3A, / as %2F, @ as %40"
+# Of the upstream that calls go to where an endpoint has none of its own.
+SERVICE_UPSTREAM = "service"
+UPSTREAM_NAME = re.compile(r"(?=.{1,63}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -154,6 +158,23 @@ def parse_upstream(text: str) -> Upstream:
     )
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return Upstream(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
+
+
+def parse_upstreams(text: str) -> Mapping[str, Upstream]:
+    """Return upstreams by their names, as in ``eu=https://eu.example.org,foundry=https://…``."""
+    found: dict[str, Upstream] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, url = part.partition("=")
+        name = name.strip()
+        if not equals or not UPSTREAM_NAME.fullmatch(name) or name == SERVICE_UPSTREAM:
+            raise ValueError(
+                "write NAME=URL, separated by commas, as in eu=https://eu.example.org; a name has 1 to 63"
+                f" lowercase letters, digits and single hyphens, and is not {SERVICE_UPSTREAM!r}"
+            )
+        if name in found:
+            raise ValueError("write each name once")
+        found[name] = parse_upstream(url.strip())
+    return found
 
 
 def _split_address(text: str, advice: str) -> SplitResult:

@@ -103,6 +103,12 @@ _GROUPS: Mapping[str, Sequence[Setting[Any]]] = {
             "Where calls are forwarded to: a Messages API. It may have a path prefix, and http is allowed.",
         ),
         Setting(
+            "upstreams",
+            "",
+            setting_values.parse_upstreams,
+            "Other upstreams, of which an endpoint may have one: NAME=URL, separated by commas.",
+        ),
+        Setting(
             "vendor",
             "anthropic",
             setting_values.parse_vendor,
@@ -368,6 +374,7 @@ class Settings:
     listen: Address
     base_url: str
     upstream_url: Upstream
+    upstreams: Mapping[str, Upstream]
     vendor: str
     data_dir: Path
     streaming: Streaming
@@ -432,6 +439,11 @@ class Settings:
         """Return the value of a setting of an extension."""
         value: Value = self.of_extensions[setting.name]
         return value
+
+    def find_upstream(self, name: str | None) -> Upstream | None:
+        """Return the upstream of this name, that of the service without one. None where the operator
+        no longer allows it."""
+        return self.upstream_url if name is None else self.upstreams.get(name)
 
     @property
     def is_local(self) -> bool:

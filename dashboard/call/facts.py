@@ -159,6 +159,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
         Group(
             title="Upstream",
             facts=(
+                fact.linked("Upstream of the endpoint", entry.upstream, "upstream"),
                 fact.name("Request id", entry.upstream_request_id),
                 fact.name("Message id", entry.message_id),
                 fact.linked("Service tier", entry.service_tier, "service_tier"),

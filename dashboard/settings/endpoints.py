@@ -101,6 +101,7 @@ class EndpointSettings:
                     form.get("slug", "").strip() or None,
                     None if mode == "service" else mode,
                     metadata_only="metadata_only" in form or None,
+                    upstream=form.get("upstream") or None,
                 )
             )
         except ControlError as error:
@@ -126,6 +127,7 @@ class EndpointSettings:
                     streaming=mode,
                     # Others cannot change it, so their form does not send it.
                     metadata_only="metadata_only" in form if visitor.role == "owner" else None,
+                    upstream=form.get("upstream") or None,
                 )
             )
         except NotFoundError:

@@ -95,6 +95,11 @@ CAUSES: dict[str, tuple[str, str]] = {
         "Customers paid for these recorded calls (linked billing). They are in the reports of their"
         " organisations and are left out. Their cost here is their value at list prices.",
     ),
+    "other_upstream": (
+        "other upstream",
+        "These recorded calls went to an upstream that their endpoint has of its own, which bills them. They"
+        " are left out.",
+    ),
     "other_organization": (
         "other upstream organisation",
         "These recorded calls went to another upstream organisation than that of the key."
@@ -104,7 +109,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "removed by retention",
         "These recorded calls have been removed by retention. Their days are from hourly sums: without"
         " workspaces, without a count of estimates, cut streams and refusals, and without leaving out"
-        " other upstream organisations. Web searches are at their list price. Sums of calls that were"
+        " other upstreams and upstream organisations. Web searches are at their list price. Sums of calls that were"
         " removed before billing was kept include web searches in the cost of the model, and calls that a"
         " subscription covers.",
     ),

@@ -45,8 +45,9 @@ def read_recorded_usage(
     """Return the usage of the calls that arrived on these UTC days, both included.
 
     ``prices`` tell web searches apart on days of which retention has removed entries. Calls that a
-    subscription or a customer covers are left out, and so are calls to another upstream organisation than
-    this one; there are notes about them. Raises sqlite3.Error when the database cannot be read."""
+    subscription or a customer covers are left out. So are calls to an upstream that their endpoint has of
+    its own, or to another upstream organisation than this one. There are notes about them. Raises
+    sqlite3.Error when the database cannot be read."""
     if not path.exists():
         return RecordedUsage()
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
@@ -94,6 +95,7 @@ def _find_pruned(db: sqlite3.Connection, period: tuple[str, str]) -> dict[str, i
 # The note about a call that is left out, null for one that is compared.
 _LEFT_OUT = (
     f"case when u.billing in {PAID_BY_OTHERS} then u.billing"
+    " when u.upstream is not null then 'other_upstream'"
     " when ? is not null and u.upstream_organization_id <> ? then 'other_organization' end"
 )
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from manage.api.operation import Context, operation
 from runtime import clock
+from runtime.setting_values import SERVICE_UPSTREAM
 from runtime.settings import Streaming
 from store.control.endpoints import ProxyEndpoint
 from store.json_models import (
@@ -21,6 +22,8 @@ from store.json_models import (
     ResponseModel,
     Slug,
 )
+
+type UpstreamName = Annotated[str, Field(max_length=63)]
 
 _NOT_FOUND = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
 
@@ -36,6 +39,12 @@ class NewEndpoint(RequestModel):
             " again has what it had before."
         ),
     ] = False
+    upstream: Annotated[
+        UpstreamName | None,
+        Field(
+            description="null: the service's. Left out, a slug that is made again has what it had before."
+        ),
+    ] = None
 
 
 class EndpointChange(RequestModel):
@@ -50,6 +59,9 @@ class EndpointChange(RequestModel):
         Streaming | None, Field(default=None, description="null: the service's setting.")
     ]
     metadata_only: bool = Field(default_factory=bool)
+    upstream: Annotated[
+        UpstreamName | None, Field(default=None, description="null: the service's.")
+    ]
 
 
 class Endpoint(ResponseModel):
@@ -60,6 +72,13 @@ class Endpoint(ResponseModel):
     created_at: Instant
     streaming: Annotated[Streaming | None, Field(description="null: the service's setting.")]
     metadata_only: bool
+    upstream: Annotated[
+        UpstreamName | None,
+        Field(
+            description="The upstream that its calls go to, one of those that the operator has named; null:"
+            " the service's."
+        ),
+    ] = None
 
     @classmethod
     def make(cls, endpoint: ProxyEndpoint, endpoint_url: Callable[[str], str]) -> Self:
@@ -93,7 +112,7 @@ def list_endpoints(context: Context[PageQuery]) -> EndpointPage:
     summary="Create a proxy endpoint, or make a deleted one again by its slug. It works immediately.",
     status=HTTPStatus.CREATED,
     errors={
-        HTTPStatus.FORBIDDEN: "Only an owner of the organisation may change whether bodies are stored, also of a slug that is made again.",
+        HTTPStatus.FORBIDDEN: "Only an owner of the organisation may change whether bodies are stored and to which upstream calls go, also of a slug that is made again.",
         HTTPStatus.CONFLICT: "The slug is taken, or reserved for another organisation; or there are as many endpoints as the service allows.",
     },
 )
@@ -105,6 +124,7 @@ def create_endpoint(context: Context[NewEndpoint]) -> Endpoint:
         new.slug,
         new.streaming,
         metadata_only=new.metadata_only if "metadata_only" in given else None,
+        upstream=new.upstream or SERVICE_UPSTREAM if "upstream" in given else None,
     )
     return Endpoint.make(endpoint, context.endpoint_url)
 
@@ -128,7 +148,7 @@ def get_endpoint(context: Context[NoFields]) -> Endpoint:
     summary="Change a proxy endpoint, by its id or slug. The change applies from the next call on.",
     errors=_NOT_FOUND
     | {
-        HTTPStatus.FORBIDDEN: "Only an owner of the organisation may change an endpoint that has a budget or a retention rule, and whether bodies are stored."
+        HTTPStatus.FORBIDDEN: "Only an owner of the organisation may change an endpoint that has a budget or a retention rule, whether bodies are stored, and to which upstream calls go."
     },
 )
 def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
@@ -139,6 +159,7 @@ def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
         name=change.name if "name" in given else None,
         streaming=change.streaming or "service" if "streaming" in given else None,
         metadata_only=change.metadata_only if "metadata_only" in given else None,
+        upstream=change.upstream or SERVICE_UPSTREAM if "upstream" in given else None,
     )
     return Endpoint.make(endpoint, context.endpoint_url)
 

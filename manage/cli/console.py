@@ -24,6 +24,7 @@ from store.control.database import ControlDatabase
 from store.copies import find_copies
 
 BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
+UPSTREAMS_VARIABLE = "TAXIMETER_UPSTREAMS"
 API_KEY_VARIABLE = "TAXIMETER_API_KEY"
 
 type Command = Callable[..., Any]
@@ -102,17 +103,23 @@ def explained() -> Iterator[None]:
 def read_settings(**given: str | None) -> Settings:
     """Return the settings from the environment, overridden by the options given.
 
-    Without a base URL, it is the one that the service on this data directory last had. Raises
-    SettingsError."""
+    Without a base URL, it is the one that the service on this data directory last had; without
+    upstreams of endpoints, they are those of the running one. Raises SettingsError."""
     environ = make_environ(**given)
     settings = Settings.from_env(environ)
+    runs = is_running(settings.data_dir)
     # The announcement of a running service outranks TAXIMETER_LISTEN; that of an ended one does not.
-    said_otherwise = {BASE_URL_VARIABLE} if is_running(settings.data_dir) else _ADDRESS_VARIABLES
-    if not said_otherwise & environ.keys():
-        announced = Announcement.read(settings.data_dir)
-        if announced is not None:
-            return Settings.from_env(environ | {BASE_URL_VARIABLE: announced.base_url})
-    return settings
+    said_otherwise = {BASE_URL_VARIABLE} if runs else _ADDRESS_VARIABLES
+    is_address_said = bool(said_otherwise & environ.keys())
+    if is_address_said and (not runs or UPSTREAMS_VARIABLE in environ):
+        return settings
+    announced = Announcement.read(settings.data_dir)
+    if announced is None:
+        return settings
+    taken = {} if is_address_said else {BASE_URL_VARIABLE: announced.base_url}
+    if runs and UPSTREAMS_VARIABLE in announced.variables:
+        taken[UPSTREAMS_VARIABLE] = announced.variables[UPSTREAMS_VARIABLE]
+    return Settings.from_env({**taken, **environ})
 
 
 def make_environ(**given: str | None) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """``taximeter endpoints list|create|update|delete``, here or on a remote service."""
 
+from collections.abc import Mapping
+
 import click
 
 from manage.api import endpoint_operations as operations
@@ -10,8 +12,9 @@ from manage.cli.endpoint_slugs import suggesting_endpoints
 from manage.cli.parameters import Choice
 from manage.cli.terminal import format_time, print_table
 from runtime.safe_text import terminal_line
+from runtime.setting_values import SERVICE_UPSTREAM
 from runtime.settings import Streaming
-from store.control.endpoints import StreamingChange
+from store.control.endpoints import StreamingChange, UpstreamChange
 
 
 @click.group()
@@ -45,13 +48,14 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
         print_response(page)
         return
     print_table(
-        ("SLUG", "NAME", "STREAMING", "BODIES", "CREATED (UTC)", "URL"),
+        ("SLUG", "NAME", "STREAMING", "BODIES", "UPSTREAM", "CREATED (UTC)", "URL"),
         [
             (
                 item.slug,
                 item.name,
                 item.streaming or "as the service",
                 "not kept" if item.metadata_only else "kept",
+                item.upstream or "the service's",
                 format_time(item.created_at),
                 item.url,
             )
@@ -72,6 +76,10 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
 @click.option(
     "--metadata-only", is_flag=True, help="Store no bodies, only names, numbers, cost and times."
 )
+@click.option(
+    "--upstream", metavar="NAME",
+    help="An upstream of TAXIMETER_UPSTREAMS; service: the service's own.",
+)  # fmt: skip
 @service_options
 @json_option
 def create_endpoint(
@@ -79,25 +87,28 @@ def create_endpoint(
     slug: str | None,
     streaming: Streaming | None,
     metadata_only: bool,
+    upstream: UpstreamChange | None,
     base_url: str | None,
     data_dir: str | None,
     as_json: bool,
 ) -> None:
     """Create a proxy endpoint. It works immediately, also while the service runs.
 
-    With the slug of a deleted endpoint it is that one again, with its budget, its retention rule and
-    whether bodies are stored.
+    With the slug of a deleted endpoint it is that one again, with its budget, its retention rule, its
+    upstream and whether bodies are stored.
 
     \b
     Examples:
       taximeter endpoints create "Café #1"              gets the slug cafe-1
       taximeter endpoints create CI --slug ci-nightly
       taximeter endpoints create Clinic --metadata-only
+      taximeter endpoints create Europe --upstream eu   of TAXIMETER_UPSTREAMS=eu=https://…
     """
     with explained(), open_backend(base_url, data_dir) as backend:
         item = backend.call(
             operations.create_endpoint,
             **given(name=name, slug=slug, streaming=streaming, metadata_only=metadata_only or None),
+            **_name_upstream(upstream),
         )
     if as_json:
         print_response(item)
@@ -119,6 +130,10 @@ def create_endpoint(
 @click.option(
     "--metadata-only/--keep-bodies", default=None, help="Whether bodies are stored; for owners."
 )
+@click.option(
+    "--upstream", metavar="NAME",
+    help="An upstream of TAXIMETER_UPSTREAMS; service: the service's own. For owners.",
+)  # fmt: skip
 @service_options
 @json_option
 def update_endpoint(
@@ -126,6 +141,7 @@ def update_endpoint(
     name: str | None,
     streaming: StreamingChange | None,
     metadata_only: bool | None,
+    upstream: UpstreamChange | None,
     base_url: str | None,
     data_dir: str | None,
     as_json: bool,
@@ -138,9 +154,12 @@ def update_endpoint(
       taximeter endpoints update default --streaming buffered
       taximeter endpoints update clinic --metadata-only
     """
-    if name is None and streaming is None and metadata_only is None:
-        raise click.UsageError("choose what to change: --name, --streaming, --metadata-only")
     changes = dict(given(name=name, streaming=streaming, metadata_only=metadata_only))
+    changes |= _name_upstream(upstream)
+    if not changes:
+        raise click.UsageError(
+            "choose what to change: --name, --streaming, --metadata-only, --upstream"
+        )
     if streaming == "service":
         changes["streaming"] = None
     with (
@@ -153,6 +172,13 @@ def update_endpoint(
         print_response(item)
     else:
         click.echo(f"Changed {terminal_line(item.slug)}.")
+
+
+def _name_upstream(chosen: UpstreamChange | None) -> Mapping[str, str | None]:
+    """Return the field of an operation for what the option says."""
+    if chosen is None:
+        return {}
+    return {"upstream": None if chosen == SERVICE_UPSTREAM else chosen}
 
 
 @endpoints.command("delete")

@@ -92,11 +92,11 @@ def batch(
     """Import the results of a message batch, each as a call at half price.
 
     FILE has the results as JSON lines, as upstream gives them; - is standard input. Those of a BATCH_ID
-    are fetched from the upstream with the key in ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, which is kept
-    nowhere. A result is a call once, by the batch and its custom_id, however often it is imported. What
-    was canceled or has expired is left out, since it never ran. Results do not say who
-    pays: what a customer pays is spend of yours unless --customer says so. The service may run meanwhile.
-    Of several nodes, run it on each that keeps calls.
+    are fetched from the upstream of the endpoint, with the key in ANTHROPIC_API_KEY or
+    ANTHROPIC_AUTH_TOKEN, which is kept nowhere. A result is a call once, by the batch and its custom_id,
+    however often it is imported. What was canceled or has expired is left out, since it never ran.
+    Results do not say who pays: what a customer pays is spend of yours unless --customer says so. The
+    service may run meanwhile. Of several nodes, run it on each that keeps calls.
 
     \b
     Examples:
@@ -107,7 +107,7 @@ def batch(
     with open_import(user, data_dir) as (target, store), ExitStack() as stack:
         endpoint = target.get_endpoint(slug)
         try:
-            results = _open(stack, target.settings, source, batch_id)
+            results = _open(stack, target.settings, endpoint, source, batch_id)
             if day is not None:
                 results = replace(results, created_at=datetime.combine(day, time(), UTC))
             results = replace(results, customer=customer)
@@ -130,13 +130,19 @@ class _Results:
     customer: str | None = None
 
 
-def _open(stack: ExitStack, settings: Settings, source: str, batch_id: str | None) -> _Results:
+def _open(
+    stack: ExitStack,
+    settings: Settings,
+    endpoint: ProxyEndpoint,
+    source: str,
+    batch_id: str | None,
+) -> _Results:
     """Open a file, or the download of a batch. Raises UsageError, DownloadError, OSError."""
     path = Path(source)
     if source != "-" and not path.exists() and _BATCH_ID.fullmatch(source):
         if batch_id is not None:
             raise click.UsageError(f"there is no file {source}, and --batch-id is for files")
-        return _download(stack, settings, source)
+        return _download(stack, settings, endpoint, source)
     named = _ID_IN_NAME.search(path.name)
     batch_id = batch_id or (named and named[0])
     if batch_id is None:
@@ -154,8 +160,15 @@ def _open(stack: ExitStack, settings: Settings, source: str, batch_id: str | Non
     return _Results(batch_id=batch_id, created_at=created_at, chunks=chunks, size=find_size(stream))
 
 
-def _download(stack: ExitStack, settings: Settings, batch_id: str) -> _Results:
-    url = str(settings.upstream_url)
+def _download(
+    stack: ExitStack, settings: Settings, endpoint: ProxyEndpoint, batch_id: str
+) -> _Results:
+    upstream = settings.find_upstream(endpoint.upstream)
+    if upstream is None:
+        raise DownloadError(
+            f"{endpoint.slug} has the upstream {endpoint.upstream!r}, which TAXIMETER_UPSTREAMS does not name"
+        )
+    url = str(upstream)
     if is_exposed(url):
         raise DownloadError(f"{url} has no TLS, so the key could be read on its way")
     client = stack.enter_context(
@@ -212,6 +225,7 @@ def _read(
             created_at=clock.format_ms(results.created_at),
             proxy_endpoint_id=endpoint.id,
             slug=endpoint.slug,
+            upstream=endpoint.upstream,
         )
         if results.customer is not None:
             entry = replace(entry, user_profile_id=results.customer, billing=_find_payer(entry))

@@ -8,16 +8,12 @@ import os
 import platform
 import re
 import shutil
-import socket
 import sqlite3
-import ssl
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-
-import httpx
 
 from manage.doctor.database_checks import check_databases
 from manage.doctor.extension_checks import check_extensions
@@ -25,6 +21,7 @@ from manage.doctor.findings import Finding, advise_owner
 from manage.doctor.live_check import check_live
 from manage.doctor.service_check import check_service
 from manage.doctor.transparency import check_transparency
+from manage.doctor.upstream_checks import check_upstreams, make_trust
 from manage.supervision.announcement import TRUST_VARIABLE, Announcement, relevant_variables
 from metering.formats import format_bytes, format_calls, format_number
 from metering.price_format import PriceFileError
@@ -42,7 +39,6 @@ from store.traces.paths import find_trace_files
 
 OLDEST_PYTHON = (3, 12)
 OLDEST_SQLITE = (3, 35)  # RETURNING
-CONNECT_TIMEOUT_S = 10.0
 # The clock of a machine without a battery starts at some instant of the past.
 EARLIEST = datetime(2025, 1, 1, tzinfo=UTC)
 CLOCK_SLACK = timedelta(minutes=1)
@@ -70,7 +66,7 @@ def examine(
     yield from check_databases(settings)
     yield from check_spool(settings)
     trust = os.environ if service is None else service.variables
-    yield check_upstream(settings, trust.get(TRUST_VARIABLE))
+    yield from check_upstreams(settings, trust.get(TRUST_VARIABLE))
     yield check_prices(settings)
     yield check_clock(settings)
     yield from check_extensions(settings, is_running=service is not None)
@@ -78,7 +74,7 @@ def examine(
         variables = relevant_variables(os.environ) if service is None else service.variables
         yield from check_transparency(settings, variables)
     if live_slug is not None:
-        context = _make_trust(trust.get(TRUST_VARIABLE))
+        context = make_trust(trust.get(TRUST_VARIABLE))
         yield from check_live(settings, live_slug, os.environ, context)
 
 
@@ -211,47 +207,6 @@ def _check_backlog(heartbeat: Heartbeat | None, waiting: int) -> Finding:
     return Finding(name, "ok", calls if waiting else "nothing waiting")
 
 
-def check_upstream(settings: Settings, trust_file: str | None) -> Finding:
-    """Open a connection, and TLS on it, as the proxy would. No request is sent.
-
-    ``trust_file`` is the SSL_CERT_FILE of the proxy."""
-    name = "upstream"
-    upstream = settings.upstream_url
-    try:
-        with socket.create_connection(
-            (upstream.host, upstream.port),
-            min(settings.upstream_timeout.connect, CONNECT_TIMEOUT_S),
-        ) as connection:
-            if upstream.scheme == "https":
-                _make_trust(trust_file).wrap_socket(
-                    connection, server_hostname=upstream.host
-                ).close()
-    except ssl.SSLCertVerificationError as error:
-        message = f"{upstream}: its certificate is not trusted: {error.verify_message}"
-        advice = "behind a TLS inspector, point SSL_CERT_FILE at its certificates; check the clock"
-        return Finding(name, "wrong", message, advice)
-    except socket.gaierror as error:
-        message = f"{upstream}: its host name cannot be resolved: {error.strerror}"
-        return Finding(
-            name, "wrong", message, "check TAXIMETER_UPSTREAM_URL and this machine's DNS"
-        )
-    except TimeoutError:
-        advice = "check the network and its firewall, and TAXIMETER_UPSTREAM_URL"
-        return Finding(name, "wrong", f"{upstream} does not respond in time", advice)
-    except OSError as error:
-        message = f"{upstream} cannot be reached: {error.strerror or error}"
-        advice = "check the network and its firewall, and TAXIMETER_UPSTREAM_URL"
-        return Finding(name, "wrong", message, advice)
-    return Finding(name, "ok", f"{upstream} can be reached")
-
-
-def _make_trust(trust_file: str | None) -> ssl.SSLContext:
-    """Return the trust store that the proxy has with this SSL_CERT_FILE. Raises OSError."""
-    if trust_file:
-        return ssl.create_default_context(cafile=trust_file)
-    return httpx.create_ssl_context(trust_env=False)  # those bundled with it
-
-
 def check_prices(settings: Settings) -> Finding:
     name = "prices"
     built_in = f"the built-in lists ({', '.join(list_built_in_versions())})"
@@ -261,14 +216,18 @@ def check_prices(settings: Settings) -> Finding:
             "install a newer version, or write newer ones down in a price file (docs/prices.md)"
         )
         return Finding(name, "note", message, advice)
-    if settings.prices is None:
-        return Finding(name, "ok", built_in)
     try:
-        load_prices(settings.prices)
+        table = load_prices(settings.prices)
     except PriceFileError as error:
         return Finding(
             name, "wrong", terminal_line(str(error)), "correct this file, or unset TAXIMETER_PRICES"
         )
+    if unpriced := sorted(settings.upstreams.keys() - table.upstreams):
+        message = f"none for the upstream {', '.join(unpriced)}, so calls to it have no cost"
+        advice = "name it in a price file (docs/upstreams.md)"
+        return Finding(name, "note", message, advice)
+    if settings.prices is None:
+        return Finding(name, "ok", built_in)
     return Finding(name, "ok", f"{settings.prices}, then {built_in}")
 
 

@@ -1,16 +1,18 @@
 """The checks that leave some changes of an endpoint to owners.
 
 A budget and a rule of retention are an owner's decisions, and so is whether bodies are stored. Whoever could
-delete or change the endpoint that they are about could undo them.
+delete or change the endpoint that they are about could undo them. Of an endpoint that clients use already, so
+is its upstream, which gets their credentials.
 """
 
 import sqlite3
 from collections.abc import Sequence
 from typing import Literal
 
+from runtime.setting_values import SERVICE_UPSTREAM
 from store.control import budgets, retention
 from store.control.audited import require_owner
-from store.control.endpoints import ProxyEndpoint
+from store.control.endpoints import ProxyEndpoint, UpstreamChange
 from store.control.people import Caller
 
 
@@ -33,6 +35,14 @@ def check_change(
     """Check that the caller may change or delete an endpoint. Raises ForbiddenError."""
     if guards := find(db, endpoint):
         require_owner(caller, f"{what} an endpoint that has {' and '.join(guards)}")
+
+
+def check_upstream(
+    caller: Caller, endpoint: ProxyEndpoint, upstream: UpstreamChange | None
+) -> None:
+    """Check that the caller may set ``upstream``, None: leave it as it is. Raises ForbiddenError."""
+    if upstream not in (None, endpoint.upstream or SERVICE_UPSTREAM):
+        require_owner(caller, f"change to which upstream {endpoint.slug!r} sends calls")
 
 
 def check_bodies(caller: Caller, endpoint: ProxyEndpoint, metadata_only: bool | None) -> None:

@@ -17,6 +17,7 @@ from typing import Literal
 from metering.formats import format_count
 from runtime import clock
 from runtime.errors import InvalidSlugError, LimitReachedError, NotFoundError, SlugTakenError
+from runtime.setting_values import SERVICE_UPSTREAM
 from runtime.settings import Streaming
 from runtime.suggestions import suggest
 from store.control import slugs
@@ -27,6 +28,8 @@ from store.pagination import START, Position
 
 # "service": follow the service's own setting.
 type StreamingChange = Streaming | Literal["service"]
+# The name of an upstream, or "service": that of the service.
+type UpstreamChange = str
 
 SLUGS_PER_ENDPOINT = 10  # how many an organisation may use up for each endpoint it may have
 
@@ -37,7 +40,8 @@ DELETED = Activity("endpoint.delete", "deleted the endpoint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyEndpoint:
-    """A proxy endpoint. ``streaming`` is None where it follows the service's setting."""
+    """A proxy endpoint. ``streaming`` is None where it follows the service's setting, ``upstream`` where
+    its calls go to the upstream of the service."""
 
     id: Id
     organization_id: Id
@@ -46,6 +50,7 @@ class ProxyEndpoint:
     streaming: Streaming | None
     metadata_only: bool
     created_at: Instant
+    upstream: Id | None = None
 
 
 TABLE = Table("proxy_endpoints", ProxyEndpoint, shared=Shared(added={"deleted_at": Instant | None}))
@@ -64,6 +69,11 @@ def list_after(
         position.id,
         limit,
     )
+
+
+def list_with_upstream(db: sqlite3.Connection) -> Sequence[ProxyEndpoint]:
+    """Return the endpoints of all organisations that have an upstream of their own."""
+    return TABLE.read(db, "where upstream is not null and deleted_at is null order by slug")
 
 
 def get(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
@@ -98,12 +108,14 @@ def create(
     streaming: Streaming | None = None,
     *,
     metadata_only: bool | None = None,
+    upstream: UpstreamChange | None = None,
     check_earlier: Callable[[ProxyEndpoint], None] = lambda _: None,
 ) -> ProxyEndpoint:
     """Make an endpoint, or the deleted one with this slug again.
 
-    Without ``slug`` one is made from the name, with a suffix if need be. ``metadata_only`` None: as the
-    deleted one had it, False for a new one. ``check_earlier`` raises if that must not be made again.
+    Without ``slug`` one is made from the name, with a suffix if need be. ``metadata_only`` and ``upstream``
+    None: as the deleted one had them; of a new one bodies are kept, and calls go to the upstream of the
+    service. ``check_earlier`` raises if that must not be made again.
 
     Raises InvalidInputError, InvalidSlugError, SlugTakenError, and what ``check_earlier`` raises."""
     chosen = _choose_slug(db, organization_id, name, slug)
@@ -112,6 +124,7 @@ def create(
         check_earlier(earlier)
     if metadata_only is None:
         metadata_only = earlier is not None and earlier.metadata_only
+    before = None if earlier is None else earlier.upstream
     endpoint = ProxyEndpoint(
         id=clock.new_id() if earlier is None else earlier.id,
         organization_id=organization_id,
@@ -120,14 +133,19 @@ def create(
         streaming=streaming,
         metadata_only=metadata_only,
         created_at=clock.format_ms(clock.now()),
+        upstream=before if upstream is None else _name_upstream(upstream),
     )
     TABLE.insert(
         db,
         TABLE.make_row(endpoint),
         "on conflict (id) do update set name = excluded.name, streaming = excluded.streaming,"
-        " metadata_only = excluded.metadata_only, created_at = excluded.created_at, deleted_at = null",
+        " metadata_only = excluded.metadata_only, upstream = excluded.upstream, created_at = excluded.created_at, deleted_at = null",
     )
     return endpoint
+
+
+def _name_upstream(chosen: UpstreamChange) -> str | None:
+    return None if chosen == SERVICE_UPSTREAM else chosen
 
 
 def _find_deleted(db: sqlite3.Connection, organization_id: str, slug: str) -> ProxyEndpoint | None:
@@ -171,6 +189,7 @@ def update(
     name: str | None = None,
     streaming: StreamingChange | None = None,
     metadata_only: bool | None = None,
+    upstream: UpstreamChange | None = None,
 ) -> ProxyEndpoint:
     """Update the fields that are not None. Raises NotFoundError, InvalidInputError."""
     endpoint = get(db, organization_id, id_or_slug)
@@ -180,9 +199,18 @@ def update(
         endpoint = replace(endpoint, streaming=None if streaming == "service" else streaming)
     if metadata_only is not None:
         endpoint = replace(endpoint, metadata_only=metadata_only)
+    if upstream is not None:
+        endpoint = replace(endpoint, upstream=_name_upstream(upstream))
     db.execute(
-        "update proxy_endpoints set name = ?, streaming = ?, metadata_only = ? where id = ?",
-        (endpoint.name, endpoint.streaming, int(endpoint.metadata_only), endpoint.id),
+        "update proxy_endpoints set name = ?, streaming = ?, metadata_only = ?, upstream = ?"
+        " where id = ?",
+        (
+            endpoint.name,
+            endpoint.streaming,
+            int(endpoint.metadata_only),
+            endpoint.upstream,
+            endpoint.id,
+        ),
     )
     return endpoint
 

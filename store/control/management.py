@@ -5,7 +5,7 @@ change is written to the activity log in the same transaction. Refusals are the 
 ``runtime.errors``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Self
 from runtime import clock
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from runtime.runs import is_run_id
+from runtime.setting_values import SERVICE_UPSTREAM
 from runtime.settings import Settings, Streaming
 from runtime.webhook_rule import PUBLIC_ONLY, WebhookRule
 from store.control import (
@@ -34,7 +35,7 @@ from store.control.budget_management import BudgetManagement
 from store.control.credential_names import CredentialName
 from store.control.data_removal import DataRemoval
 from store.control.database import ControlDatabase
-from store.control.endpoints import ProxyEndpoint, StreamingChange
+from store.control.endpoints import ProxyEndpoint, StreamingChange, UpstreamChange
 from store.control.invitations import Invitation
 from store.control.people import Caller, Member, Organization
 from store.pagination import DEFAULT_LIMIT, Page, read_page
@@ -64,15 +65,17 @@ class Management:
         max_endpoints: int | None = None,
         webhook_rule: WebhookRule = PUBLIC_ONLY,
         prices: Path | None = None,
+        upstreams: Collection[str] = (),
     ) -> None:
         """Open the management of a service. ``max_endpoints`` bounds the endpoints of one
         organisation, ``webhook_rule`` the addresses of webhooks; ``prices`` is the operator's price
-        file."""
+        file, ``upstreams`` the names of those that endpoints may have."""
         self._control = control
         self._data_dir = data_dir
         self._now = now
         self._max_endpoints = max_endpoints
         self.prices = prices
+        self._upstreams = upstreams
         self.annotations = AnnotationManagement(control, data_dir)
         self.budgets = BudgetManagement(control, data_dir, now, webhook_rule)
         self.removal = DataRemoval(control, data_dir, now)
@@ -86,6 +89,7 @@ class Management:
             max_endpoints=settings.max_endpoints,
             webhook_rule=settings.webhook_rule,
             prices=settings.prices,
+            upstreams=settings.upstreams.keys(),
         )
 
     def trace_path_of(self, caller: Caller) -> Path:
@@ -148,15 +152,18 @@ class Management:
         streaming: Streaming | None = None,
         *,
         metadata_only: bool | None = None,
+        upstream: UpstreamChange | None = None,
     ) -> ProxyEndpoint:
         """Create an endpoint, or make the deleted one with this slug again.
 
-        Without ``slug`` one is made from the name. ``metadata_only`` None: as the deleted one had it.
+        Without ``slug`` one is made from the name. ``metadata_only`` and ``upstream`` None: as the deleted
+        one had them. ``upstream="service"`` is that of the service.
 
         The proxy serves it when this returns.
 
         Raises InvalidInputError, InvalidSlugError, SlugTakenError, LimitReachedError where the
         organisation has too many, and ForbiddenError as ``update_endpoint`` does."""
+        self._check_upstream(upstream)
         with audited(self._control, caller) as (db, note):
             if self._max_endpoints is not None:
                 endpoints.check_count(db, caller.organization_id, self._max_endpoints)
@@ -167,8 +174,9 @@ class Management:
                 slug,
                 streaming,
                 metadata_only=metadata_only,
-                check_earlier=lambda earlier: endpoint_guards.check_bodies(
-                    caller, earlier, metadata_only
+                upstream=upstream,
+                check_earlier=lambda earlier: self._check_owner(
+                    caller, earlier, metadata_only, upstream
                 ),
             )
             note(endpoints.CREATED, endpoint.id, _describe(endpoint))
@@ -182,16 +190,20 @@ class Management:
         name: str | None = None,
         streaming: StreamingChange | None = None,
         metadata_only: bool | None = None,
+        upstream: UpstreamChange | None = None,
     ) -> ProxyEndpoint:
         """Change an endpoint; a field that is None stays as it is. ``streaming="service"`` follows
-        the service's own setting again.
+        the service's own setting again, and so does ``upstream="service"``.
 
         Raises NotFoundError, InvalidInputError, and ForbiddenError for a caller who is not an owner, where
-        the endpoint has a budget or a rule of retention, or ``metadata_only`` is another one."""
+        the endpoint has a budget or a rule of retention, or ``metadata_only`` or ``upstream`` is another
+        one."""
         with audited(self._control, caller) as (db, note):
             before = endpoints.get(db, caller.organization_id, id_or_slug)
             endpoint_guards.check_change(db, caller, before, "change")
-            endpoint_guards.check_bodies(caller, before, metadata_only)
+            self._check_owner(caller, before, metadata_only, upstream)
+            if upstream != (before.upstream or SERVICE_UPSTREAM):
+                self._check_upstream(upstream)
             endpoint = endpoints.update(
                 db,
                 caller.organization_id,
@@ -199,9 +211,31 @@ class Management:
                 name=name,
                 streaming=streaming,
                 metadata_only=metadata_only,
+                upstream=upstream,
             )
             note(endpoints.CHANGED, endpoint.id, _describe(endpoint))
             return endpoint
+
+    def _check_owner(
+        self,
+        caller: Caller,
+        endpoint: ProxyEndpoint,
+        metadata_only: bool | None,
+        upstream: UpstreamChange | None,
+    ) -> None:
+        """Check that the caller may change both, None: leave them as they are. Raises ForbiddenError."""
+        endpoint_guards.check_bodies(caller, endpoint, metadata_only)
+        endpoint_guards.check_upstream(caller, endpoint, upstream)
+
+    def _check_upstream(self, name: UpstreamChange | None) -> None:
+        """Check that the operator allows an upstream. Raises InvalidInputError."""
+        if name in (None, SERVICE_UPSTREAM) or name in self._upstreams:
+            return
+        known = ", ".join(sorted(self._upstreams)) or "none"
+        raise InvalidInputError(
+            f"there is no upstream {name!r}; the operator names them in TAXIMETER_UPSTREAMS ({known})",
+            "upstream",
+        )
 
     def delete_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
         """Delete an endpoint; its recorded calls stay, and its slug stays reserved.
@@ -492,4 +526,5 @@ def _describe(endpoint: ProxyEndpoint) -> Details:
         "slug": endpoint.slug,
         "streaming": endpoint.streaming,
         "metadata_only": endpoint.metadata_only,
+        "upstream": endpoint.upstream,
     }

@@ -261,3 +261,9 @@ def m004_alerts(db: Database) -> None:
         at text not null,
         unique (rule_id, occasion))""")
     db.execute("create index alerts_newest on alerts (organization_id, at)")
+
+
+@migrations()
+def m005_upstreams_of_endpoints(db: Database) -> None:
+    """Let endpoints have an upstream of their own, one that the operator has named."""
+    db.execute("alter table proxy_endpoints add column upstream text")  # null: that of the service

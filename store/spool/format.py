@@ -86,7 +86,8 @@ class RequestHead:
     received, None when absent. ``request_bytes`` is the size of the body on the wire,
     ``path_query`` the path below the slug with its query, without credentials. Of the credential
     only its kind is kept. ``client_hints`` are those of ``metering.client_hints``. ``account_hmac``
-    is the fingerprint of the account that a body names which is not kept, ``tags`` a JSON list.
+    is the fingerprint of the account that a body names which is not kept, ``tags`` a JSON list, ``upstream``
+    the name of that which the endpoint has of its own.
 
     New fields go to the end and have a default: the files of an older proxy lack them."""
 
@@ -130,6 +131,7 @@ class RequestHead:
     tags: str | None = None
     attributes_left_out: int | None = None
     tool_results: PackedResults | None = None
+    upstream: str | None = None
 
     @property
     def facts(self) -> RequestFacts:

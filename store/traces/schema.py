@@ -851,3 +851,10 @@ def m010_tools_by_day(db: Database) -> None:
         ),
     ):
         db.execute(f"create table {table} ({columns} primary key ({key})) without rowid")
+
+
+@migrations()
+def m011_upstreams(db: Database) -> None:
+    """Tell the calls of endpoints that have an upstream of their own: its prices may be others."""
+    add_to_usage(db, {"upstream": "text"})
+    db.execute("alter table upstream_objects add column upstream text")

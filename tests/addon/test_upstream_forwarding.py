@@ -9,9 +9,11 @@ from addon.routing import find_route
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
 from addon.upstream_paths import list_billed
 from runtime.node import Node
+from runtime.setting_values import parse_upstreams
 from runtime.settings import Settings
 from store.budget_file import BudgetFile, ReachedBudget
 from store.control.database import ControlDatabase
+from store.control.management import Management
 
 
 @pytest.fixture
@@ -65,6 +67,27 @@ def test_a_message_goes_to_the_upstream_under_its_prefix(forwarder, exchanges, m
     assert (exchange.target, exchange.run_id) == ("/v1/messages?beta=true", "build-42")
     assert exchange.record == "messages"
     assert not request.stream  # it is read whole and spooled before it is sent
+
+
+def test_an_endpoint_with_an_upstream_of_its_own_uses_no_other(
+    settings, control, exchanges, memory, windows, make_flow
+):
+    named = replace(settings, upstreams=parse_upstreams("eu=http://eu.example:8000/eu"))
+    management = Management(control, settings.data_dir, upstreams={"eu", "gone"})
+    for name in ("eu", "gone"):
+        management.create_endpoint(management.local_caller(), name, name, upstream=name)
+    limits = RateLimits(windows, lambda _endpoint, _destination: None)
+    budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
+    forwarder = UpstreamForwarder(named, exchanges, memory, limits, budgets)
+    for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/models"):
+        flow = make_flow(path=f"/proxy/eu{path}")
+        assert forward(forwarder, flow) is None
+        request = flow.request
+        assert (request.scheme, request.host, request.port) == ("http", "eu.example", 8000)
+        assert (request.path, request.headers["host"]) == (f"/eu{path}", "eu.example:8000")
+        assert get_code(forwarder, make_flow(path=f"/proxy/gone{path}")) == "unknown_upstream"
+    assert len(exchanges.find_all()) == 3
+    forwarder.close()
 
 
 def test_a_new_proxy_node_says_that_it_does_not_know_the_slugs_yet(

@@ -124,12 +124,14 @@ def mailbox() -> Iterator[Mailbox]:
 @pytest.fixture(scope="session")
 def customised_service(
     upstream_certificate: tuple[ssl.SSLContext, trustme.LeafCert, str],
+    shared_upstream: Upstream,
     mailbox: Mailbox,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[Service, Upstream]]:
     """A service beside the shared one, which has the settings that disturb no other test: a path prefix
     at its upstream, whose certificate is of an authority that its operator names, header prefixes, an
-    origin whose pages may call it, three seconds of patience, and secrets for signing in."""
+    origin whose pages may call it, another upstream for endpoints, three seconds of patience, and secrets
+    for signing in."""
     context, _, authority_path = upstream_certificate
     with (
         Upstream(tls=context) as upstream,
@@ -137,6 +139,7 @@ def customised_service(
             tmp_path_factory.mktemp("customised"),
             f"{upstream.url}/some/prefix",
             SSL_CERT_FILE=authority_path,
+            UPSTREAMS=f"plain={shared_upstream.url}/of/endpoints",
             FORWARD_HEADERS="x-team-,x-trace-id",
             ALLOWED_ORIGINS=PAGE,
             UPSTREAM_TIMEOUT="connect=3,first_byte=3,idle=3",

@@ -211,3 +211,63 @@ def test_the_example_of_the_documentation_is_a_price_file():
     assert override.standard is not None
     assert override.fast is not None
     assert override.standard.tiers
+
+
+ELSEWHERE = f"""
+[[models]]
+match = "claude-*"
+upstream = ["eu", "foundry"]
+starts = 2026-11-01
+as_listed = true
+
+[[models]]
+match = "claude-opus-5-5"
+upstream = "eu"
+starts = 2026-11-05
+input = 4.4
+output = 22
+cache_read = 0.22
+cache_write_5m = 5.5
+cache_write_1h = 8.8
+{OVERRIDES}
+"""
+
+
+def test_prices_of_an_upstream_are_those_that_name_it():
+    prices = PriceTable(parse_price_file(ELSEWHERE, "prices.toml"))
+    assert prices.upstreams == {"eu", "foundry"}
+
+    def find(upstream, number, **options):
+        return prices.find_rates("claude-opus-5-5", day(number), upstream=upstream, **options)
+
+    assert find("eu", 6).of("output") == Decimal(22)
+    assert find("eu", 6, speed="fast") is None, "an entry without fast rates does not know them"
+    assert find("foundry", 6) == find(None, 6), "as listed: the contract of the service's upstream"
+    assert find("foundry", 6).of("output") == Decimal(18)
+    assert find("foundry", 6, speed="fast") == find(None, 6, speed="fast")
+    assert find(None, 6).of("output") == Decimal(18), (
+        "the rates of another upstream are not its own"
+    )
+
+
+def test_an_upstream_without_prices_has_none():
+    prices = PriceTable(parse_price_file(ELSEWHERE, "prices.toml"))
+    assert prices.find_rates("claude-opus-5-5", day(6), upstream="gateway") is None
+    assert BASE.find_rates("claude-opus-5-5", day(6), upstream="eu") is None
+    before = datetime(2026, 10, 31, tzinfo=UTC)
+    assert prices.find_rates("claude-opus-5-5", before, upstream="eu") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('upstream = ["eu", "foundry"]\n', "", "as_listed: is for an entry with an upstream"),
+        ("as_listed = true", "as_listed = 1", "as_listed: must be true or false"),
+        ("as_listed = true", "as_listed = true\ninput = 1", "input: is not a field of this table"),
+        ("as_listed = true", "as_listed = false", "input: must be a price"),
+        ('"foundry"]', "3]", "upstream: must be a text or a list of texts"),
+    ],
+)
+def test_a_wrong_entry_of_an_upstream_is_named(old, new, words):
+    with pytest.raises(PriceFileError, match=words):
+        parse_price_file(ELSEWHERE.replace(old, new, 1), "prices.toml")

@@ -269,7 +269,9 @@ def test_repricing_fills_in_what_was_unknown():
 
 
 class NoPrices(PriceTable):
-    def _find_tiers(self, model: str, day: object, is_fast: bool) -> RateTiers | None:
+    def _find_tiers(
+        self, model: str, day: object, is_fast: bool, upstream: str | None
+    ) -> RateTiers | None:
         return None
 
 

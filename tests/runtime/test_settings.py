@@ -94,6 +94,14 @@ def test_origins_are_read_as_browsers_write_them():
         ("upstream_url", "https://"),
         ("upstream_url", "https://x/?q=1"),
         ("upstream_url", "https://x:99999"),
+        ("upstreams", "https://eu.example.org"),
+        ("upstreams", "eu=ftp://x"),
+        ("upstreams", "eu=https://x/?q=1"),
+        ("upstreams", "eu=https://u:p@x"),
+        ("upstreams", "Eu=https://x"),
+        ("upstreams", "service=https://x"),
+        ("upstreams", "eu=https://x,eu=https://y"),
+        ("upstreams", f"{'e' * 64}=https://x"),
         ("vendor", "Big Vendor"),
         ("streaming", "fast"),
         ("upstream_timeout", "connect"),
@@ -345,3 +353,13 @@ def test_limits_not_named_keep_their_default():
         total=10, network=60, client=20, mailbox=1
     )
     assert read(max_endpoints="7").max_endpoints == 7
+
+
+def test_upstreams_of_endpoints_have_names():
+    assert read().upstreams == {}
+    settings = read(upstreams=" eu=https://eu.example.org/v1x/ , local=http://[::1]:8000,")
+    found = {name: str(url) for name, url in settings.upstreams.items()}
+    assert found == {"eu": "https://eu.example.org/v1x", "local": "http://[::1]:8000"}
+    assert settings.find_upstream(None) == settings.upstream_url
+    assert settings.find_upstream("eu") == settings.upstreams["eu"]
+    assert settings.find_upstream("gone") is None

@@ -107,6 +107,7 @@ ENDPOINT = {
     "slug": "slug",
     "streaming": None,
     "metadata_only": 0,
+    "upstream": None,
     "created_at": "2026",
     "deleted_at": None,
 }
@@ -165,6 +166,7 @@ def test_a_row_of_a_node_is_taken(key, row):
         ("organizations:a", ["a", "x", "2026", "UTC"]),
         ("proxy_endpoints:a", ENDPOINT | {"slug": "s/../.."}),
         ("proxy_endpoints:a", ENDPOINT | {"streaming": "sometimes"}),
+        ("proxy_endpoints:a", ENDPOINT | {"upstream": "https://x"}),
         ("proxy_endpoints:a", ENDPOINT | {"metadata_only": 2}),
         ("api_keys:a", KEY | {"key_sha256": {"hex": "zz"}}),
         ("budgets:a", BUDGET | {"limit_usd": -1}),

@@ -217,6 +217,13 @@ def test_calls_to_another_upstream_organisation_are_left_out_and_said(path, reco
     assert found.notes == (Cause(name="other_organization", calls=1, cost_cents=Decimal(5)),)
 
 
+def test_calls_to_an_upstream_of_an_endpoint_are_left_out_and_said(path, record):
+    record({"cost_items": make_items()}, {"cost_items": make_items(), "upstream": "eu"})
+    found = read(path)
+    assert count(found, "calls") == 1
+    assert found.notes == (Cause(name="other_upstream", calls=1, cost_cents=Decimal(5)),)
+
+
 def test_workspaces_estimates_and_unbilled_passes_are_read_where_they_are_known(path, record):
     items = [
         each._replace(estimated=True, unbilled_reason="refused_before_output")

@@ -79,7 +79,7 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
     wanted = "cost_cents is null" if only_unpriced else "true"
     page = (
         "select id, entry_id, created_at, outcome, status_code, usage_source, model, service_tier,"  # noqa: S608 - our own text
-        " speed, inference_geo, product, cost_cents, tokens, extra_cost_cents from usage"
+        " speed, inference_geo, product, upstream, cost_cents, tokens, extra_cost_cents from usage"
         " left join cache_breaks as b on b.usage_id = id"
         f" where id > ? and {wanted} order by id limit ?"
     )
@@ -98,7 +98,7 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
             broken,
             extra,
         ) in rows:
-            model, service_tier, speed, inference_geo, product = names
+            model, service_tier, speed, inference_geo, product, upstream = names
             yield StoredCost(
                 usage_id=usage_id,
                 entry_id=entry_id,
@@ -113,6 +113,7 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
                     inference_geo=inference_geo,
                     items=tuple(items.get(usage_id, ())),
                     product=product,
+                    upstream=upstream,
                 ),
                 cost_cents=from_real(cents),
                 broken_tokens=broken,

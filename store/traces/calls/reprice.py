@@ -34,7 +34,8 @@ def reprice(database: TraceDatabase, table: PriceTable, *, everything: bool) -> 
 def _reprice_objects(database: TraceDatabase, table: PriceTable, *, only_unpriced: bool) -> int:
     changed = 0
     for reading, known in database.list_upstream_objects(only_unpriced=only_unpriced):
-        cents = price_object(known, table, clock.parse_instant(reading.read_at))
+        at = clock.parse_instant(reading.read_at)
+        cents = price_object(known, table, at, reading.upstream)
         if cents is not None and not _is_same(known.cost_cents, cents):
             database.write_upstream_objects(reading, [replace(known, cost_cents=cents)])
             changed += 1

@@ -24,7 +24,7 @@ _PLAIN = (
     "active_seconds",
 )
 _MONEY = ("cost_cents", "list_cost_cents")
-_OF_READING = ("proxy_endpoint_id", "slug", "credential_hmac", "read_at")
+_OF_READING = ("proxy_endpoint_id", "slug", "credential_hmac", "read_at", "upstream")
 _COLUMNS = (*_OF_READING, *_PLAIN, *token_counts.NAMES, *_MONEY)
 # Responses are not stored in the order in which they came.
 _UPSERT = (
@@ -38,12 +38,14 @@ _SELECT = f"select {', '.join(_COLUMNS)} from upstream_objects"  # noqa: S608 - 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The response that objects came in: when, of which endpoint, and by which credential."""
+    """The response that objects came in: when, of which endpoint, by which credential, and from which
+    upstream, None for that of the service."""
 
     read_at: str
     proxy_endpoint_id: str
     slug: str
     credential_hmac: str | None
+    upstream: str | None = None
 
 
 def write_objects(

@@ -38,6 +38,7 @@ class CallColumns(NamedTuple):
     cache_creation_input_tokens: int | None
     cache_read_input_tokens: int | None
     cache_write_1h_tokens: int | None
+    upstream: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ import logging
 import os
 import pwd
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -16,6 +17,7 @@ from dashboard.mail.mailer import MailError
 from dashboard.settings import members as member_settings, view
 from manage.server import make_app
 from runtime import clock
+from runtime.setting_values import parse_upstreams
 from store.control import activity_log
 from store.control.management import Management
 from store.control.retention import Rule
@@ -148,6 +150,42 @@ def test_an_endpoint_is_created_changed_and_deleted(ann, control, management):
         "endpoint.update",
         "endpoint.create",
     ]
+
+
+def test_without_upstreams_the_forms_do_not_speak_of_them(ann):
+    assert "pstream</label>" not in ann.get("/settings/new-endpoint").text
+
+
+class TestWithUpstreams:
+    @pytest.fixture
+    def settings(self, settings):
+        return replace(settings, upstreams=parse_upstreams("eu=https://eu.example.org"))
+
+    def test_an_endpoint_gets_one_of_them(self, ann, bob, management):
+        new = ann.get("/settings/new-endpoint").text
+        assert '<option value="service" selected>Service default' in new
+        assert '<option value="eu">eu (https://eu.example.org)</option>' in new
+        assert ann.post("/settings/endpoints", name="Europe", upstream="eu").is_redirect
+        (endpoint,) = management.list_endpoints(caller(management, ann)).items
+        assert endpoint.upstream == "eu"
+        assert "→ eu" in ann.get("/settings/endpoints").text
+        here = f"/settings/endpoints/{endpoint.id}"
+        assert '<option value="eu" selected>' in ann.get(here).text
+        assert '<select id="change-upstream" name="upstream" disabled' in bob.get(here).text
+        assert bob.post(here, name="Other").is_redirect
+        refused = ann.post(here, name="Other", upstream="nowhere")
+        assert refused.status_code == 400
+        assert 'id="change-upstream-problem"' in refused.text
+        assert ann.post(here, name="Other", upstream="service").is_redirect
+        (endpoint,) = management.list_endpoints(caller(management, ann)).items
+        assert (endpoint.name, endpoint.upstream) == ("Other", None)
+
+    def test_one_that_is_gone_is_named(self, ann, control, settings, management):
+        allowing = Management(control, settings.data_dir, upstreams={"old"})
+        endpoint = allowing.create_endpoint(caller(management, ann), "Team", upstream="old")
+        assert "→ old (not named any more)" in ann.get("/settings/endpoints").text
+        page = ann.get(f"/settings/endpoints/{endpoint.id}").text
+        assert "old (not named any more: calls get 503)" in page
 
 
 @pytest.mark.parametrize("guard", ["a budget", "a retention rule"])

@@ -16,6 +16,7 @@ from manage.server import make_app
 from manage.supervision.workers import COUNT
 from runtime.attempts import BAD_KEYS_PER_MINUTE
 from runtime.errors import CODES
+from runtime.setting_values import parse_upstreams
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.users import Users
@@ -55,6 +56,7 @@ def test_an_endpoint_has_exactly_the_documented_fields(ann):
         "created_at",
         "streaming",
         "metadata_only",
+        "upstream",
     ]
     assert endpoint["name"] == "Café #1"
     assert endpoint["slug"] == "cafe-1"
@@ -360,6 +362,22 @@ def test_an_organisation_has_only_so_many_endpoints(settings, keys):
         assert "TAXIMETER_MAX_ENDPOINTS" in refused.text
         headers = {"authorization": f"Bearer {keys['cid']}"}
         assert client.post("/api/proxy-endpoints", json={"name": "x"}, headers=headers).is_success
+
+
+def test_an_endpoint_has_an_upstream_that_the_operator_names(settings, keys):
+    headers = {"authorization": f"Bearer {keys['ann']}"}
+    named = replace(settings, upstreams=parse_upstreams("eu=https://eu.example.org"))
+    with TestClient(make_app(named), base_url=BASE_URL, headers=headers) as client:
+        body = {"name": "Europe", "upstream": "eu"}
+        created = client.post("/api/proxy-endpoints", json=body).json()
+        assert created["upstream"] == "eu"
+        here = f"/api/proxy-endpoints/{created['id']}"
+        assert client.patch(here, json={"name": "EU"}).json()["upstream"] == "eu"
+        refused = client.patch(here, json={"upstream": "https://evil.example"})
+        assert "TAXIMETER_UPSTREAMS (eu)" in error_of(refused, 400, "invalid_input", "upstream")
+        member = {"authorization": f"Bearer {keys['bob']}"}
+        error_of(client.patch(here, json={"upstream": None}, headers=member), 403, "forbidden")
+        assert client.patch(here, json={"upstream": None}).json()["upstream"] is None
 
 
 def test_whoever_forges_the_client_header_is_counted_by_their_own_address(client):

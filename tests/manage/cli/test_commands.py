@@ -57,7 +57,7 @@ def test_an_endpoint_can_be_created_listed_and_deleted(run):
 def test_the_list_for_people_is_a_table(run):
     lines = run("endpoints", "list").stdout.splitlines()
     assert lines[0].split() == [
-        "SLUG", "NAME", "STREAMING", "BODIES", "CREATED", "(UTC)", "URL",
+        "SLUG", "NAME", "STREAMING", "BODIES", "UPSTREAM", "CREATED", "(UTC)", "URL",
     ]  # fmt: skip
     assert lines[1].startswith("default")
 
@@ -169,6 +169,20 @@ def test_an_endpoint_can_be_changed(run):
         run("endpoints", "update", "default", "--streaming", "service", "--json").stdout
     )
     assert (item["streaming"], item["metadata_only"]) == (None, True)
+
+
+def test_an_endpoint_gets_an_upstream_that_is_named(run, monkeypatch):
+    refused = run("endpoints", "create", "Europe", "--upstream", "eu")
+    assert refused.exit_code == 1
+    assert "the operator names them in TAXIMETER_UPSTREAMS (none)" in refused.stderr
+    monkeypatch.setenv("TAXIMETER_UPSTREAMS", "eu=https://eu.example.org")
+    assert run("endpoints", "create", "Europe", "--upstream", "eu").exit_code == 0
+    listed = run("endpoints", "list").stdout
+    assert re.search(r"europe +Europe +as the service +kept +eu ", listed), listed
+    assert re.search(r"default +default +as the service +kept +the service's ", listed)
+    changed = run("endpoints", "update", "europe", "--upstream", "service", "--json")
+    assert json.loads(changed.stdout)["upstream"] is None
+    assert run("endpoints", "update", "europe").exit_code == 2
 
 
 def test_a_key_is_printed_once_alone_on_standard_output(run):

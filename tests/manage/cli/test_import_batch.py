@@ -258,6 +258,25 @@ def test_results_are_fetched_with_the_key_of_the_environment(place, upstream):
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 
 
+def test_results_come_from_the_upstream_of_the_endpoint(place, upstream, monkeypatch):
+    monkeypatch.setenv("TAXIMETER_UPSTREAMS", f"eu={upstream.url}/eu")
+    monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", "http://127.0.0.1:1")
+    assert place.run("endpoints", "update", "default", "--upstream", "eu").exit_code == 0
+    upstream.enqueue(describe(upstream), answer(200, b"\n".join(ALL)))
+    done = read_document(place.run("import", "batch", BATCH, "--json"))
+    assert done["new"] == 3
+    assert upstream.requests[0].target == f"/eu/v1/messages/batches/{BATCH}"
+    # Nobody has said what that upstream charges.
+    assert place.read(
+        "select distinct upstream, cost_cents from usage where status_code = 200"
+    ) == [("eu", None)]
+    monkeypatch.setenv("TAXIMETER_UPSTREAMS", "")
+    refused = place.run("import", "batch", BATCH)
+    assert refused.exit_code == 1
+    assert "which TAXIMETER_UPSTREAMS does not name" in refused.stderr
+    assert len(upstream.requests) == 2
+
+
 def test_a_token_is_sent_as_one_and_a_relative_address_is_upstreams(place, upstream, monkeypatch):
     monkeypatch.delenv(KEY_VARIABLE)
     monkeypatch.setenv(TOKEN_VARIABLE, "token")

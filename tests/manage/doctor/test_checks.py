@@ -23,6 +23,8 @@ from runtime.heartbeat import Heartbeat
 from runtime.installing import DATASETTE_VERSIONS
 from runtime.locks import ProcessLock
 from runtime.settings import Settings
+from store.control.database import ControlDatabase
+from store.control.management import Management
 from store.spool.format import RequestHead
 from store.spool.writer import SpoolRun
 from store.traces.database import PAGE_BYTES
@@ -133,6 +135,31 @@ def test_a_bad_setting_is_a_finding(run, monkeypatch):
     result = run("doctor")
     assert result.exit_code == 1
     assert result.stdout.startswith("wrong  settings")
+
+
+def test_each_upstream_is_tried_and_an_endpoint_without_one_named(look, data_dir, upstream_url):
+    with refusing_address() as closed:
+        found = look("upstream", UPSTREAMS=f"eu={upstream_url}/eu,us={closed}")
+        assert found.keys() == {"ok", "wrong"}
+        assert found["wrong"].startswith(f"{closed} cannot be reached")
+        assert "TAXIMETER_UPSTREAMS" in found["wrong"]
+    with ControlDatabase(data_dir / "control.db") as control:
+        management = Management(control, data_dir, upstreams={"old"})
+        management.create_endpoint(management.local_caller(), "Team", "team", upstream="old")
+    wrong = look("upstream")["wrong"]
+    assert wrong.startswith("calls through team get 503: there is no upstream old; ")
+    assert "`taximeter endpoints update team --upstream service`" in wrong
+
+
+def test_an_upstream_without_prices_is_said(look, tmp_path, upstream_url):
+    eu = f"eu={upstream_url}"
+    assert look("prices", UPSTREAMS=eu)["note"].startswith(
+        "none for the upstream eu, so calls to it"
+    )
+    (tmp_path / "prices.toml").write_text(
+        '[[models]]\nmatch = "*"\nupstream = "eu"\nstarts = 2026-01-01\nas_listed = true\n'
+    )
+    assert "ok" in look("prices", UPSTREAMS=eu, PRICES=str(tmp_path / "prices.toml"))
 
 
 def test_nothing_is_sent_to_the_upstream(look, listener):

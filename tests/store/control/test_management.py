@@ -199,3 +199,52 @@ def test_an_endpoint_less_makes_room_for_another(control, tmp_path, now, people)
         management.create_endpoint(people.ann, "x", "second")
     management.delete_endpoint(people.ann, "first")
     assert management.create_endpoint(people.ann, "x", "first").slug == "first"
+
+
+@pytest.fixture
+def with_upstreams(control, tmp_path, now):
+    return Management(control, tmp_path, now, upstreams={"eu", "foundry"})
+
+
+def test_an_endpoint_has_an_upstream_that_is_named(with_upstreams, control, people):
+    manage, ann = with_upstreams, people.ann
+    endpoint = manage.create_endpoint(ann, "x", "x", upstream="eu")
+    assert endpoint.upstream == "eu"
+    assert manage.update_endpoint(ann, "x", name="y").upstream == "eu"
+    assert manage.update_endpoint(ann, "x", upstream="service").upstream is None
+    assert manage.create_endpoint(ann, "z", "z").upstream is None
+    for refused in ("nowhere", "", "https://evil.example"):
+        with pytest.raises(InvalidInputError, match="eu, foundry"):
+            manage.update_endpoint(ann, "x", upstream=refused)
+        with pytest.raises(InvalidInputError):
+            manage.create_endpoint(ann, "w", "w", upstream=refused)
+    found = control._db.execute(
+        "select json_extract(details, '$.upstream') from audit_log where subject_id = ? order by id",
+        (endpoint.id,),
+    )
+    assert [upstream for (upstream,) in found] == ["eu", "eu", None]
+
+
+def test_where_clients_send_calls_already_only_an_owner_changes_the_upstream(
+    with_upstreams, people
+):
+    manage, ann, bob = with_upstreams, people.ann, people.bob
+    assert manage.create_endpoint(bob, "x", "x", upstream="eu").upstream == "eu"
+    for other in ("foundry", "service"):
+        with pytest.raises(ForbiddenError, match="to which upstream"):
+            manage.update_endpoint(bob, "x", upstream=other)
+    assert manage.update_endpoint(bob, "x", upstream="eu", name="y").name == "y"
+    manage.delete_endpoint(bob, "x")
+    with pytest.raises(ForbiddenError):
+        manage.create_endpoint(bob, "x", "x", upstream="service")
+    assert manage.create_endpoint(bob, "x", "x").upstream == "eu", "as the deleted one had it"
+    assert manage.update_endpoint(ann, "x", upstream="foundry").upstream == "foundry"
+
+
+def test_an_endpoint_whose_upstream_is_gone_can_still_be_changed(
+    with_upstreams, people, management
+):
+    with_upstreams.create_endpoint(people.ann, "x", "x", upstream="eu")
+    kept = management.update_endpoint(people.ann, "x", upstream="eu", name="y")
+    assert (kept.name, kept.upstream) == ("y", "eu")
+    assert management.update_endpoint(people.ann, "x", upstream="service").upstream is None

@@ -1,8 +1,10 @@
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from metering.entry import CostItem
+from metering.price_format import parse_price_file
 from metering.prices import PriceTable
 from metering.token_counts import TokenCounts
 from store.traces.calls.cache_breaks import CacheBreak, find_break, write_break
@@ -175,3 +177,40 @@ def test_managed_sessions_and_dreams_are_priced_by_what_is_stored_of_them(traces
     assert read() == {"sesn_1": 502, "drm_1": 7, "sesn_2": None}  # $5, and a quarter of 8 cents
     assert reprice(traces, PRICES, everything=True) == 1
     assert read() == {"sesn_1": 502, "drm_1": 500, "sesn_2": None}
+
+
+AT_EU = """
+[[models]]
+match = "claude-opus-5"
+upstream = "eu"
+starts = 2020-01-01
+input = 7
+output = 35
+cache_read = 0.7
+cache_write_5m = 8.75
+cache_write_1h = 14
+"""
+
+
+@pytest.mark.parametrize(("upstream", "cents"), [(None, 500), ("eu", 700), ("foundry", None)])
+def test_a_call_gets_the_price_of_the_upstream_that_it_went_to(traces, upstream, cents):
+    entry = make_entry(
+        model="claude-opus-5", cost_cents=None, cost_items=(line(),), upstream=upstream
+    )
+    traces.insert([entry])
+    reprice(traces, PriceTable(parse_price_file(AT_EU, "prices.toml")), everything=False)
+    found = traces.connection.execute("select upstream, cost_cents from usage").fetchall()
+    assert found == [(upstream, cents)]
+
+
+@pytest.mark.parametrize("upstream", [None, "eu"])
+def test_an_object_gets_the_price_of_the_upstream_that_it_was_read_from(traces, upstream):
+    tokens = TokenCounts(
+        input_tokens=1, output_tokens=1, cache_creation_input_tokens=0, cache_read_input_tokens=0
+    )
+    known = make_object("session_1", cents=None, model="claude-opus-5", tokens=tokens)
+    traces.write_upstream_objects(replace(READING, upstream=upstream), [known])
+    reprice(traces, PRICES, everything=False)
+    ((reading, priced),) = traces.list_upstream_objects(only_unpriced=False)
+    assert reading.upstream == upstream
+    assert (priced.cost_cents is None) == (upstream is not None)

@@ -1,0 +1,85 @@
+"""The checks of the upstreams: that of the service, and those that endpoints may have or have."""
+
+import socket
+import sqlite3
+import ssl
+from collections.abc import Iterator
+from contextlib import closing
+
+import httpx
+
+from manage.doctor.findings import Finding
+from runtime.safe_text import terminal_line
+from runtime.settings import Settings, Upstream
+from store.control.endpoints import list_with_upstream
+from store.database import open_readonly
+
+CONNECT_TIMEOUT_S, BUSY_TIMEOUT_S = 10.0, 1.0
+_NAME = "upstream"
+
+
+def check_upstreams(settings: Settings, trust_file: str | None) -> Iterator[Finding]:
+    """Check that each upstream can be reached, and that there is one for each endpoint.
+
+    ``trust_file`` is the SSL_CERT_FILE of the proxy."""
+    urls = (settings.upstream_url, *settings.upstreams.values())
+    variables = ("TAXIMETER_UPSTREAM_URL", *["TAXIMETER_UPSTREAMS"] * len(settings.upstreams))
+    for url, variable in zip(urls, variables, strict=True):
+        timeout_s = min(settings.upstream_timeout.connect, CONNECT_TIMEOUT_S)
+        yield check_upstream(url, variable, timeout_s, trust_file)
+    yield from _check_endpoints(settings)
+
+
+def check_upstream(
+    upstream: Upstream, variable: str, timeout_s: float, trust_file: str | None
+) -> Finding:
+    """Open a connection, and TLS on it, as the proxy would. No request is sent.
+
+    ``variable`` is the setting that names the upstream."""
+    try:
+        with socket.create_connection((upstream.host, upstream.port), timeout_s) as connection:
+            if upstream.scheme == "https":
+                make_trust(trust_file).wrap_socket(
+                    connection, server_hostname=upstream.host
+                ).close()
+    except ssl.SSLCertVerificationError as error:
+        message = f"{upstream}: its certificate is not trusted: {error.verify_message}"
+        advice = "behind a TLS inspector, point SSL_CERT_FILE at its certificates; check the clock"
+        return Finding(_NAME, "wrong", message, advice)
+    except socket.gaierror as error:
+        message = f"{upstream}: its host name cannot be resolved: {error.strerror}"
+        return Finding(_NAME, "wrong", message, f"check {variable} and this machine's DNS")
+    except TimeoutError:
+        advice = f"check the network and its firewall, and {variable}"
+        return Finding(_NAME, "wrong", f"{upstream} does not respond in time", advice)
+    except OSError as error:
+        message = f"{upstream} cannot be reached: {error.strerror or error}"
+        advice = f"check the network and its firewall, and {variable}"
+        return Finding(_NAME, "wrong", message, advice)
+    return Finding(_NAME, "ok", f"{upstream} can be reached")
+
+
+def _check_endpoints(settings: Settings) -> Iterator[Finding]:
+    if not settings.control_path.exists():
+        return
+    try:
+        with closing(open_readonly(settings.control_path, busy_timeout_s=BUSY_TIMEOUT_S)) as db:
+            found = list_with_upstream(db)
+    except sqlite3.Error:
+        return  # reported by the check of the databases
+    for endpoint in found:
+        if endpoint.upstream not in settings.upstreams:
+            name = terminal_line(f"{endpoint.upstream}")
+            message = f"calls through {endpoint.slug} get 503: there is no upstream {name}"
+            advice = (
+                f"name it in TAXIMETER_UPSTREAMS ({name}=https://…), or run"
+                f" `taximeter endpoints update {endpoint.slug} --upstream service`"
+            )
+            yield Finding(_NAME, "wrong", message, advice)
+
+
+def make_trust(trust_file: str | None) -> ssl.SSLContext:
+    """Return the trust store that the proxy has with this SSL_CERT_FILE. Raises OSError."""
+    if trust_file:
+        return ssl.create_default_context(cafile=trust_file)
+    return httpx.create_ssl_context(trust_env=False)  # those bundled with it
