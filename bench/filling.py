@@ -1,27 +1,51 @@
 """Databases with a year of calls, made in minutes, for ``bench.pages``.
 
-They are written by the code that the recorder uses, so tables, indexes, hourly sums and bodies are
-as in production. The calls are spread evenly over the days up to now.
+They are written by the code that the recorder uses, so tables, indexes, sums and bodies are as in
+production, and so are the savings and the tools of each session. The calls are spread evenly over the
+days up to now: sessions of 300 turns, with prompts, first words, tools, subagents, credentials and tags.
 """
 
+import json
+import tempfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from itertools import batched
 from pathlib import Path
 from random import Random
 
 from metering.entry import CostItem, Outcome, UsageLogEntry
 from metering.token_counts import UNKNOWN, TokenCounts
+from metering.tool_results import ToolResult
+from metering.tool_uses import ToolUse
+from recorder.open_databases import OpenDatabases
+from recorder.savings import SavingsFinder
 from runtime import clock
+from store.price_file import load_prices
+from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 
 DAYS = 60
 BATCH = 5_000
 BODY_EVERY = 50  # of a year's calls, those whose bodies retention has left
 NEWEST_WITH_BODIES = 200
 MODELS = ("claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5", "claude-sonnet-4", "gone-1")
+SESSION_CALLS, PROMPT_CALLS, AGENT_EVERY, ANSWER_EVERY = 300, 15, 10, 8
+ENDPOINTS, CREDENTIALS, PROJECTS, FILES = 12, 40, 25, 400
 _PROMPT = "Read the file, then tell what it does. " * 40
+_DEFINITION = (
+    "Does to the file what its name says, and returns what there was to say about it. " * 3
+)
+# Of the uses of a session, with the MCP server of each.
+_TOOLS: tuple[tuple[str, str | None, int], ...] = (
+    ("Read", None, 40),
+    ("Bash", None, 30),
+    ("Edit", None, 15),
+    ("Grep", None, 10),
+    ("search_issues", "tracker", 5),
+)
 type _End = tuple[Outcome, int | None, str | None]
 _GOOD: _End = ("complete", 200, None)
 _ERRORS: tuple[_End, ...] = (
@@ -41,6 +65,31 @@ def fill(path: Path, count: int) -> None:
         traces.connection.execute("pragma wal_checkpoint(truncate)")
 
 
+def fill_whole(path: Path, count: int) -> None:
+    """Make a database of so many calls, with what the recorder finds in their sessions during pauses."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        filling = trace_path(Path(folder), "bench")
+        filling.parent.mkdir(parents=True)
+        fill(filling, count)
+        _look_for_savings(Path(folder), "bench")
+        filling.rename(path)
+
+
+def _look_for_savings(data_dir: Path, organization_id: str) -> None:
+    """Look at all sessions, without the pauses that the recorder makes in between."""
+    now_s = 0.0
+    databases = OpenDatabases(data_dir, RequestPreparer())
+    connection = databases.open(organization_id).connection
+    with connection:
+        connection.execute("update savings_due set due_at = 0")
+    finder = SavingsFinder(databases, cache(load_prices), lambda: now_s)
+    finder.begin(organization_id)
+    while finder.run_step():
+        now_s += 1_000.0
+    connection.execute("pragma wal_checkpoint(truncate)")
+    databases.close_all()
+
+
 def _entries(count: int, start: int) -> Iterator[UsageLogEntry]:
     dice = Random(start)  # noqa: S311 - no secret
     now = clock.now()
@@ -53,7 +102,7 @@ def _entries(count: int, start: int) -> Iterator[UsageLogEntry]:
 def make_entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> UsageLogEntry:
     """Return a call; one in forty failed."""
     model = dice.choices(MODELS, (60, 25, 10, 4, 1))[0]
-    endpoint = dice.randrange(12)
+    endpoint = number // SESSION_CALLS % ENDPOINTS
     outcome, status, error = dice.choice(_ERRORS) if number % 40 == 0 else _GOOD
     good = outcome == "complete"
     ttfb_ms = dice.lognormvariate(6.5, 0.6)
@@ -70,6 +119,7 @@ def make_entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> 
         cents=cents,
     )
     priced = good and model != "gone-1"
+    tools = _use_tools(dice) if good and number % ANSWER_EVERY else ()
     return UsageLogEntry(
         entry_id=f"bench-{number:09}",
         created_at=clock.format_ms(at),
@@ -92,7 +142,14 @@ def make_entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> 
         else None,
         request_model=model,
         upstream_request_id=f"req_{number:09}",
-        session_id=f"session-{number // 300}",
+        session_id=f"session-{number // SESSION_CALLS}",
+        prompt_id=f"prompt-{number // PROMPT_CALLS}",
+        agent_id=f"agent-{number // SESSION_CALLS}" if number % AGENT_EVERY == 0 else None,
+        title_text=f"Ticket {number // PROMPT_CALLS}: find out why the night tariff is wrong.",
+        said_text=f"That is what file {number} says." if good and not tools else None,
+        tool_uses=tools,
+        credential_hmac=f"{number // SESSION_CALLS % CREDENTIALS:032x}",
+        project=f"project-{number // SESSION_CALLS % PROJECTS}",
         client="claude-cli/2.1.0",
         service_tier="standard",
         retry_count=1 if number % 97 == 0 else 0,
@@ -127,8 +184,34 @@ def _tokens(dice: Random) -> TokenCounts:
     )
 
 
+def _use_tools(dice: Random) -> tuple[ToolUse, ...]:
+    """Return one or two uses of tools; one in twenty-five fails."""
+    weights = [weight for *_, weight in _TOOLS]
+    return tuple(
+        ToolUse(
+            tool=tool,
+            server=server,
+            target=f"src/part/file_{int(dice.paretovariate(0.5)) % FILES}.py",
+            result=ToolResult(dice.randrange(3_000), "exit 1" if dice.random() < 0.04 else None),
+        )
+        for tool, server, _ in dice.choices(_TOOLS, weights, k=dice.choice((1, 1, 2)))
+    )
+
+
 def _request(number: int) -> bytes:
-    return (
-        '{"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "'
-        f'{number} {_PROMPT}"}}]}}'
-    ).encode()
+    """Return a request whose tools and first messages are those of its session."""
+    session = number // SESSION_CALLS
+    tools = [
+        {"name": f"mcp__{server}__{name}" if server else name, "description": _DEFINITION}
+        for name, server, _ in (*_TOOLS, ("add_comment", "tracker", 0))
+    ]
+    read = {"type": "tool_use", "id": f"toolu_{session}", "name": "Read"}
+    result = {"type": "tool_result", "tool_use_id": f"toolu_{session}", "content": _PROMPT}
+    messages: list[dict[str, object]] = [
+        {"role": "user", "content": f"{session} {_PROMPT}"},
+        {"role": "assistant", "content": [read | {"input": {"file_path": "src/part/file_1.py"}}]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": f"That is file {number}."},
+        {"role": "user", "content": "Go on."},
+    ]
+    return json.dumps({"model": MODELS[0], "tools": tools, "messages": messages}).encode()

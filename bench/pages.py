@@ -21,7 +21,7 @@ from urllib.parse import quote, quote_plus
 from bench import searching
 from bench.background import background
 from bench.figures import Figure
-from bench.filling import fill
+from bench.filling import fill_whole
 from bench.live import measure_live
 from bench.load import HOST, BenchError, percentile, taximeter
 from bench.long_session import LAST_BYTES, SESSION, TURNS, add_session
@@ -153,8 +153,7 @@ def prepare(folder: Path, many: int, texts: int) -> Visitors:
     data_dir = folder / "data"
     filled = folder / f"calls-{many}.db"
     if not filled.exists():
-        fill(folder / "filling.db", many)
-        (folder / "filling.db").rename(filled)
+        fill_whole(filled, many)
     indexed = searching.prepare(folder, texts)
     with ControlDatabase(data_dir / "control.db") as control:
         control.set_up()
@@ -165,7 +164,7 @@ def prepare(folder: Path, many: int, texts: int) -> Visitors:
         visitor.path.parent.mkdir(parents=True)
     shutil.copy(filled, large.path)
     shutil.copy(indexed, search.path)
-    fill(small.path, FEW)
+    fill_whole(small.path, FEW)
     return Visitors(large=large, small=small, texts=search)
 
 
