@@ -1,7 +1,7 @@
 """The period of an overview, and the one before it that it is compared with. All days are UTC."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
@@ -24,6 +24,8 @@ SPAN_TITLES = {
     "90d": "90 days",
     _MONTH: "This month",
 }
+# Where all are in a row that a phone has room for.
+_SHORT_TITLES = {"30d": "30", "90d": "90", _MONTH: "Month"}
 _CUSTOM = re.compile(r"(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)", re.ASCII)
 _DAY = timedelta(days=1)
 _HOURS: dict[StepKind, int] = {"hour": 1, "day": 24, "week": 7 * 24}
@@ -118,3 +120,11 @@ def _make(span: str, first: date, last: date, now: datetime) -> Period:
     next_hour = floor_hour(now) + HOUR
     end = max(start, min(midnight(last) + _DAY, next_hour))
     return Period(span=span, first=first, last=last, elapsed=Interval(start, end))
+
+
+def list_segments(address: Callable[[str], str], here: str) -> list[tuple[str, str, bool]]:
+    """Return the spans as segments: address, short title, and whether it is the span that is chosen."""
+    return [
+        (address(span), _SHORT_TITLES.get(span, title), span == here)
+        for span, title in SPAN_TITLES.items()
+    ]

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -14,12 +15,13 @@ from dashboard.call_route import CallRoute
 from dashboard.home.names import name_filter
 from dashboard.kept_connections import KeptConnections
 from dashboard.overview.filters import Filters, parse_filters
-from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_span
+from dashboard.overview.periods import DEFAULT_SPAN, Period, list_segments, parse_span
 from dashboard.prices import PagePrices
 from dashboard.rendering import PRIVATE
 from dashboard.savings.model_documents import SavingsModels
 from dashboard.savings.model_view import find_best, make_columns, make_rows
 from dashboard.savings.other_models import METHOD, OtherModels, compare_models, read_uses
+from dashboard.savings.tab_figures import TabFigures, read_tab_figures
 from dashboard.trace_work import TracePages
 from dashboard.visitors import Visitors
 from runtime import clock
@@ -27,6 +29,15 @@ from runtime.settings import Settings
 from store.control.people import Caller
 
 PATH = "/savings/models"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The comparison that an address names."""
+
+    others: OtherModels
+    period: Period
+    filters: Filters
 
 
 class ModelPages(TracePages):
@@ -48,7 +59,11 @@ class ModelPages(TracePages):
     async def page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
         return await self._respond(
-            request, caller, lambda found, period, filters: _render(caller, found, period, filters)
+            request,
+            caller,
+            lambda found, db: _render(
+                caller, found, read_tab_figures(db, found.period.first, found.period.last)
+            ),
         )
 
     async def json(self, request: Request) -> Response:
@@ -56,8 +71,8 @@ class ModelPages(TracePages):
         return await self._respond(
             request,
             caller,
-            lambda found, period, filters: json_pages.respond(
-                SavingsModels.make(found, period, filters.values.get("session"))
+            lambda found, _: json_pages.respond(
+                SavingsModels.make(found.others, found.period, found.filters.values.get("session"))
             ),
         )
 
@@ -65,7 +80,7 @@ class ModelPages(TracePages):
         self,
         request: Request,
         caller: Caller,
-        respond: Callable[[OtherModels, Period, Filters], Response],
+        respond: Callable[[_Found, sqlite3.Connection | None], Response],
     ) -> Response:
         """Return what is made of the comparison that an address names.
 
@@ -76,12 +91,14 @@ class ModelPages(TracePages):
 
         def run(connection: sqlite3.Connection | None) -> Response:
             uses = () if connection is None else read_uses(connection, period, filters)
-            return respond(compare_models(uses, self._prices(), now), period, filters)
+            others = compare_models(uses, self._prices(), now)
+            return respond(_Found(others=others, period=period, filters=filters), connection)
 
         return await self._work.run(caller, run)
 
 
-def _render(caller: Caller, found: OtherModels, period: Period, filters: Filters) -> Response:
+def _render(caller: Caller, given: _Found, tabs: TabFigures) -> Response:
+    found, period, filters = given.others, given.period, given.filters
     session = filters.values.get("session")
     columns = make_columns(found)
     return rendering.render(
@@ -93,14 +110,12 @@ def _render(caller: Caller, found: OtherModels, period: Period, filters: Filters
         session=session,
         session_address=session and session_address(session),
         columns=columns,
+        tab_figures=tabs,
         rows=make_rows(found),
         calls=sum(each.use.calls for each in found.models),
         best=find_best(found, columns),
         method=METHOD,
-        periods=[
-            (_address(PATH, span, filters), title, span == period.span)
-            for span, title in SPAN_TITLES.items()
-        ],
+        periods=list_segments(lambda span: _address(PATH, span, filters), period.span),
         chips=[
             (*name_filter(name, value), _address(PATH, period.span, filters.without(name)))
             for name, value in filters.values.items()

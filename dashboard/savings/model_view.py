@@ -13,11 +13,14 @@ _NO_PRICE = "A price is not known."
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Another model, and what all calls would have cost with it; None where a part is not known."""
+    """Another model, and what all calls would have cost with it; None where a part is not known.
+
+    ``change`` is that from what they cost, in words."""
 
     model: str
     name: str
     cents: float | None
+    change: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,13 @@ class Best:
 
 def make_columns(found: OtherModels) -> Sequence[Column]:
     """Return the other models, the most expensive first."""
-    return [
-        Column(model, name_group("model", model), found.total_with(model))
-        for model in found.columns
-    ]
+    return [_make_column(found, model) for model in found.columns]
+
+
+def _make_column(found: OtherModels, model: str) -> Column:
+    cents = found.total_with(model)
+    change = "" if cents is None else format_change(cents, found.cents)
+    return Column(model, name_group("model", model), cents, change)
 
 
 def make_rows(found: OtherModels) -> Sequence[Row]:
@@ -71,11 +77,11 @@ def make_rows(found: OtherModels) -> Sequence[Row]:
 
 def find_best(found: OtherModels, columns: Sequence[Column]) -> Best | None:
     """Return the model that would have cost least; None where none would have cost less."""
-    known = [(each.cents, each.name) for each in columns if each.cents is not None]
+    known = [(each.cents, each.name, each.change) for each in columns if each.cents is not None]
     if not known or min(known)[0] >= found.cents:
         return None
-    cents, name = min(known)
-    return Best(name, cents, format_change(cents, found.cents))
+    cents, name, change = min(known)
+    return Best(name, cents, change)
 
 
 def _make_cell(compared: Compared, other: str) -> Cell:

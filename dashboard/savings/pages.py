@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -13,11 +13,12 @@ from starlette.routing import BaseRoute
 from dashboard import json_pages, rendering
 from dashboard.addresses import call_address, session_address
 from dashboard.call_route import CallRoute
-from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_span
+from dashboard.overview.periods import DEFAULT_SPAN, Period, list_segments, parse_span
 from dashboard.rendering import PRIVATE
 from dashboard.savings.documents import Savings, SavingsSession, SessionSavings
 from dashboard.savings.findings import Findings, make_findings
 from dashboard.savings.folding import fold
+from dashboard.savings.tab_figures import TabFigures, read_tab_figures
 from dashboard.sessions.opened import NO_SESSION
 from dashboard.sessions.view import list_address
 from dashboard.trace_work import TracePages
@@ -25,6 +26,7 @@ from runtime import clock
 from store.control.people import Caller
 from store.traces.savings.savings import Looked
 from store.traces.savings.savings_reader import SavingsReader, SessionSum
+from store.traces.savings.tools_reader import ToolFilter, ToolsReader
 from store.traces.sessions.opened import find_reader
 from store.traces.sessions.session_reader import Session
 
@@ -36,11 +38,14 @@ NOTHING = Findings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfPeriod:
-    """The findings of a period. ``due`` sessions are still to be looked at."""
+    """The findings of a period. ``due`` sessions are still to be looked at; ``paid_cents`` is what all calls
+    cost, and ``tabs`` are the figures of the pages beside this one."""
 
     findings: Findings
     sessions: Sequence[SessionSum]
     due: int
+    paid_cents: float = 0.0
+    tabs: TabFigures = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,10 +158,7 @@ def _render_period(
         visitor=caller,
         headers=PRIVATE,
         period=period,
-        periods=[
-            (f"/savings?period={span}", title, span == period.span)
-            for span, title in SPAN_TITLES.items()
-        ],
+        periods=list_segments(lambda span: f"/savings?period={span}", period.span),
         found=found,
         savings=fold(found.findings.savings, opened, is_whole=is_whole),
         expensive=fold(found.findings.expensive, opened, is_whole=is_whole),
@@ -168,13 +170,15 @@ def _render_period(
 
 def _read_period(connection: sqlite3.Connection | None, period: Period) -> _OfPeriod:
     reader = None if connection is None else SavingsReader(connection)
-    if reader is None or not reader.is_ready:
+    if connection is None or reader is None or not reader.is_ready:
         return _OfPeriod(findings=NOTHING, sessions=(), due=0)
     first, last = period.first, period.last
     return _OfPeriod(
         findings=make_findings(reader.list_groups(first, last), reader),
         sessions=reader.list_sessions(first, last, TOP_SESSIONS),
         due=reader.count_due(),
+        paid_cents=ToolsReader(connection).sum_paid(ToolFilter(first=first, last=last)),
+        tabs=read_tab_figures(connection, first, last),
     )
 
 

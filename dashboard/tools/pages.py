@@ -3,8 +3,8 @@
 Both read the sums of days alone, so they take no longer the more calls there are."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -14,11 +14,14 @@ from starlette.routing import BaseRoute
 from dashboard import json_pages, rendering
 from dashboard.call_route import CallRoute
 from dashboard.overview.filters import MAX_CHARS
-from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES, Period, parse_span
+from dashboard.overview.periods import DEFAULT_SPAN, Period, list_segments, parse_span
 from dashboard.rendering import PRIVATE
+from dashboard.savings.tab_figures import TabFigures, read_tab_figures
 from dashboard.tools.documents import Tools
 from dashboard.tools.figures import ToolFigures, make_figures
 from dashboard.trace_work import TracePages
+from dashboard.what_was_done import find_root, shorten_path
+from metering.credential_names import name_credential
 from runtime import clock
 from runtime.errors import InvalidInputError
 from store.control.people import Caller
@@ -32,7 +35,6 @@ from store.traces.savings.tools_reader import (
 
 PATH = "/tools"
 SHOWN_TARGETS, LISTED_TARGETS = 15, 200
-_PERIODS = ("today", "7d", "30d", "month")
 _FILTERS = {"endpoint": "slug", "credential": "credential"}
 
 
@@ -63,13 +65,14 @@ class _Asked:
 class _Found:
     """The sums that were asked for, and for each filter the values that there are with their uses.
 
-    ``due`` sessions are still to be looked at."""
+    ``due`` sessions are still to be looked at; ``tabs`` are the figures of the pages beside this one."""
 
     tools: Sequence[SummedTool] = ()
     targets: Sequence[SummedTarget] = ()
     paid_cents: float = 0.0
     due: int = 0
     values: dict[str, Sequence[tuple[str, int]]]
+    tabs: TabFigures = field(default_factory=dict)
 
 
 class ToolPages(TracePages):
@@ -80,10 +83,11 @@ class ToolPages(TracePages):
 
     async def page(self, request: Request) -> Response:
         caller, asked = await self._visitors.require_caller(request), _parse(request)
+        names = await self._visitors.read_credential_names(caller)
 
         def respond(found: _Found) -> Response:
             figures = make_figures(found.tools, found.targets[:SHOWN_TARGETS], found.paid_cents)
-            return _render(caller, asked, found, figures)
+            return _render(caller, asked, found, figures, names)
 
         return await self._respond(caller, asked, SHOWN_TARGETS, respond)
 
@@ -115,14 +119,23 @@ class ToolPages(TracePages):
                     values={
                         name: reader.list_values(given, column) for name, column in _FILTERS.items()
                     },
+                    tabs=read_tab_figures(connection, given.first, given.last),
                 )
             )
 
         return await self._work.run(caller, run)
 
 
-def _render(caller: Caller, asked: _Asked, found: _Found, figures: ToolFigures) -> Response:
+def _render(
+    caller: Caller,
+    asked: _Asked,
+    found: _Found,
+    figures: ToolFigures,
+    names: Mapping[str, str],
+) -> Response:
+    """Return the page. ``names`` are those of credentials."""
     days = {"day__gte": asked.period.first.isoformat(), "day__lte": asked.period.last.isoformat()}
+    root = find_root(each.target for each in figures.targets)
     return rendering.render(
         "tools.html",
         visitor=caller,
@@ -131,13 +144,14 @@ def _render(caller: Caller, asked: _Asked, found: _Found, figures: ToolFigures) 
         figures=figures,
         due=found.due,
         values={name: values for name, values in found.values.items() if len(values) > 1},
-        periods=[
-            (asked.address(period=span), title, span == asked.period.span)
-            for span, title in SPAN_TITLES.items()
-            if span in _PERIODS
-        ],
+        periods=list_segments(lambda span: asked.address(period=span), asked.period.span),
         table=lambda name, kind="": f"/traces/{name}{kind}?{urlencode(days)}",
         uses_of=_uses_address,
+        shorten=lambda target: shorten_path(target, root),
+        name_value=lambda name, value: (
+            name_credential(value, names) if name == "credential" else value
+        ),
+        tab_figures={**found.tabs, "tools": figures.cents},
     )
 
 

@@ -26,6 +26,10 @@ _TARGETS = (
     " order by total(written_cents) + total(carried_cents) desc, sum(result_tokens) desc, target"
     " limit :limit"
 )
+_SUM = (
+    "select total(definition_cents) + total(written_cents) + total(carried_cents)"  # noqa: S608 - our own text
+    f" from tools_daily where {_WHERE.format(credential='credential')}"
+)
 _PAID = (
     "select total(cost_cents) from usage_daily"  # noqa: S608 - our own text
     f" where {_WHERE.format(credential='credential_hmac')}"
@@ -96,6 +100,11 @@ class ToolsReader:
             " limit 50",
             given.bind(),
         ).fetchall()
+
+    def sum_cents(self, given: ToolFilter) -> float:
+        """Return what all tools cost, in US cents."""
+        (cents,) = self._cursor.execute(_SUM, given.bind()).fetchone()
+        return float(cents)
 
     def sum_paid(self, given: ToolFilter) -> float:
         """Return what all calls cost, in US cents."""

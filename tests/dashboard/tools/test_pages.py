@@ -1,9 +1,12 @@
 """The page on tools, and its JSON."""
 
+import re
+
 import pytest
 
 from runtime import clock
 from store import database
+from store.control import credential_names
 from store.traces.database import TraceDatabase
 from store.traces.savings import tool_sums
 from store.traces.savings.tool_sums import Payer, Target, ToolSums
@@ -56,6 +59,37 @@ def test_what_tools_brought_in_is_listed_by_cost(tools):
     words = words_of(tools.get("/tools").text)
     assert "Read /a.py 1 session, 1 failed 3 3.0k $3.00" in words
     assert words.index("/a.py") < words.index("/b.py") < words.index("pytest -q")
+
+
+def test_files_are_named_from_the_folder_of_their_project_on(ann):
+    store(
+        ann,
+        ("", "Read", "/home/ada/cab/meter.py", used(1, 0, 10, 0.0, 9.0)),
+        ("", "Read", "/home/ada/cab/tests/test_meter.py", used(1, 0, 10, 0.0, 8.0)),
+        ("", "Bash", "pytest /home/ada/cab", used(1, 0, 10, 0.0, 7.0)),
+    )
+    page = ann.get("/tools").text
+    assert re.findall(r"<code>(.*?)</code>", page) == [
+        "meter.py",
+        "tests/test_meter.py",
+        "pytest /home/ada/cab",
+    ]
+    assert 'title="/home/ada/cab/tests/test_meter.py"' in page
+
+
+def test_credentials_are_filtered_by_their_names(ann, control):
+    store(ann, ("", "Read", "/a.py", used(1)), credential="c1" * 16)
+    store(ann, ("", "Read", "/a.py", used(1)), credential="c2" * 16, session="t")
+    with control.transaction() as rows:
+        credential_names.write(rows, ann.organization_id, "c1" * 16, "laptop of Ada")
+    menu = words_of(ann.get("/tools").text)
+    assert "Credential laptop of Ada 1 use c2c2c2c2 1 use" in menu
+    assert "Credential laptop of Ada ✕" in words_of(ann.get(f"/tools?credential={'c1' * 16}").text)
+
+
+def test_tabs_have_the_sums_of_their_pages(tools):
+    for page in ("/savings", "/tools", "/savings/models"):
+        assert "Tools $4.90" in words_of(tools.get(page).text)
 
 
 def test_the_same_as_json(tools):
