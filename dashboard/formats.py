@@ -58,12 +58,24 @@ _MARKS: dict[str, Mark] = {
 
 
 _REFUSED = Mark("refused", "refused")
+_FIRST_ERROR = 400  # of the status codes
 
 
 def outcome_label(outcome: str) -> str:
     """Return the words for an outcome, or what is stored where there are none."""
     mark = _MARKS.get(outcome)
     return outcome if mark is None else mark.label
+
+
+def name_failure(outcome: str, status_code: int | None, error_type: str | None) -> str:
+    """Return why a call failed: the status and type of an error, else what became of the response."""
+    label = outcome_label(outcome)
+    kind = "" if error_type in (None, outcome) else error_type
+    if status_code is not None and status_code >= _FIRST_ERROR:
+        return f"{status_code} {kind or label}"
+    if outcome == "upstream_error":
+        return kind or label
+    return f"{label}: {kind}" if kind else label
 
 
 def outcome_mark(

@@ -5,12 +5,21 @@ from starlette.responses import Response
 
 from dashboard import rendering
 from dashboard.rendering import PRIVATE
+from metering.formats import format_count
 from store.control.people import Caller
 from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
+from store.traces.sessions.session_reader import SessionReader
 
 NO_CALL = "This call does not exist, or retention has removed it."
 NO_BODY = "This body was not kept."
 UNREADABLE = "This call cannot be read right now. Try again in a moment."
+
+
+def describe_missing(reader: CallReader, usage_id: int) -> str:
+    """Return that there is no call with this id, and which is the newest. Raises sqlite3.Error."""
+    newest = SessionReader(reader.connection).find_last_id()
+    known = f" The newest is {format_count(newest)}." if newest else ""
+    return f"There is no call {format_count(usage_id)}.{known}"
 
 
 def get_call(reader: CallReader, usage_id: int) -> Call:
@@ -51,5 +60,11 @@ def refuse(caller: Caller, status: int, code: str, message: str, *, by_program: 
     if by_program:
         return rendering.problem_json(status, code, message, PRIVATE)
     return rendering.render(
-        "call_problem.html", visitor=caller, status=status, headers=PRIVATE, message=message
+        "problem.html",
+        visitor=caller,
+        status=status,
+        headers=PRIVATE,
+        code=status,
+        message=message,
+        here="calls",
     )

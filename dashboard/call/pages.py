@@ -16,7 +16,7 @@ from dashboard.call.addresses import Address, find_address
 from dashboard.call.bodies import describe_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.head import Head, open_head
-from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, refuse
+from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, describe_missing, refuse
 from dashboard.call.timing import draw_timing
 from dashboard.call.views import open_file, open_view
 from dashboard.queries.page_request import PageRequest
@@ -52,7 +52,8 @@ def _render_tab(page: PageRequest, reader: CallReader) -> Response:
     """Return a tab of the page of a call, and to programs where they find its row."""
     call = reader.find_call(page.arguments["call"])
     if call is None:
-        return _refuse(page, 404, "not_found", NO_CALL)
+        message = describe_missing(reader, page.arguments["call"])
+        return _refuse(page, 404, "not_found", message)
     if page.is_for_program:
         return RedirectResponse(f"{row_address(call.id)}.json", 302, PRIVATE)
     tab = page.arguments["tab"]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from dashboard.addresses import session_address
+from dashboard.formats import name_failure
 from dashboard.moments import describe_moment
 from dashboard.what_was_done import Deed, describe_deed, find_root
 from metering.formats import (
@@ -22,18 +23,19 @@ from store.traces.calls.listed_calls import ListedSession, Row
 from store.traces.calls.tool_uses import StoredUse
 from store.traces.sums.rollup import NO_ERROR
 
-_FIRST_ERROR = 400  # of the status codes
 _LEFT = "client_disconnected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A call in a list. ``failure`` says why it failed, ``asked`` what was asked: for calls that failed,
-    and where nothing else tells a call from its neighbour. ``cut`` says that its response was cut."""
+    """A call in a list. ``day`` is empty for a call of today. ``failure`` says why it failed, ``asked`` what
+    was asked: for calls that failed, and where nothing else tells a call from its neighbour. ``cut`` says
+    that its response was cut."""
 
     id: int
     created_at: str
-    moment: str
+    day: str
+    clock: str
     session: str | None
     agent: str | None
     slug: str
@@ -47,12 +49,18 @@ class Line:
     prompt: str
     cached: str
     output: str
+    cents: float | None
     cost: str
     duration: str
     first_byte: str
     stop_reason: str
     request_id: str
     tags: str
+
+    @property
+    def moment(self) -> str:
+        """Return the time of the call: ``14:02:10`` today, ``Thu 19 14:02`` this week, else with the date."""
+        return f"{self.day} {self.clock}".lstrip()
 
     @property
     def words(self) -> tuple[object, ...]:
@@ -64,7 +72,8 @@ class Line:
 class Group:
     """Calls of a session or of one of its agents, or some without a session.
 
-    ``calls`` and ``cents`` are those of the whole session, None for the others."""
+    ``calls`` is that of the whole session, None for the others. ``cents`` is what the session
+    cost, or for the others what their lines did; None where that is not known."""
 
     title: str
     address: str
@@ -101,9 +110,7 @@ def describe_failure(row: Row) -> str:
     """Return why a call failed, with the number of its retry; empty for one that did not."""
     if row["outcome"] in NO_ERROR:
         return ""
-    kind = row["error_type"] or row["outcome"].replace("_", " ")
-    status = row["status_code"]
-    words = f"{status} {kind}" if status is not None and status >= _FIRST_ERROR else kind
+    words = name_failure(row["outcome"], row["status_code"], row["error_type"])
     return f"{words}, retry {row['retry_count']}" if row["retry_count"] else words
 
 
@@ -121,10 +128,12 @@ def _make_line(row: Row, uses: Sequence[StoredUse], root: str, at: datetime) -> 
     failure = describe_failure(row)
     deed = describe_deed(uses, row["said_text"], stop_reason=row["stop_reason"], root=root)
     cached = format_cache_share(tokens)
+    day, time = split_time(clock.parse_instant(row["created_at"]), at)
     return Line(
         id=row["id"],
         created_at=row["created_at"],
-        moment=describe_time(clock.parse_instant(row["created_at"]), at),
+        day=day,
+        clock=time,
         session=row["session"],
         agent=row["agent_id"],
         slug=row["slug"],
@@ -138,6 +147,7 @@ def _make_line(row: Row, uses: Sequence[StoredUse], root: str, at: datetime) -> 
         prompt=format_short_tokens(tokens.prompt),
         cached="" if cached == UNKNOWN else cached,
         output=format_short_tokens(tokens.output_tokens),
+        cents=row["cost_cents"],
         cost="$0" if row["cost_cents"] == 0 else format_call_cost(row["cost_cents"]),
         duration=format_duration(row["duration_ms"]),
         first_byte=format_duration(row["ttfb_ms"]),
@@ -147,12 +157,12 @@ def _make_line(row: Row, uses: Sequence[StoredUse], root: str, at: datetime) -> 
     )
 
 
-def describe_time(instant: datetime, at: datetime) -> str:
-    """Return the time of a call: ``14:02:10`` today, ``Thu 19 14:02`` this week, else with the date."""
+def split_time(instant: datetime, at: datetime) -> tuple[str, str]:
+    """Return the day of a call, empty for today, and its time, which has seconds for today alone."""
     here = instant.astimezone(UTC)
     if here.date() == at.astimezone(UTC).date():
-        return f"{here:%H:%M:%S}"
-    return f"{describe_moment(instant, at, UTC)} {here:%H:%M}"
+        return "", f"{here:%H:%M:%S}"
+    return describe_moment(instant, at, UTC), f"{here:%H:%M}"
 
 
 def shorten_model(name: str) -> str:
@@ -194,6 +204,11 @@ def _make_group(lines: Sequence[Line], sessions: Mapping[str, ListedSession]) ->
         slug=first.slug,
         credential=first.credential,
         calls=whole.calls if whole else None,
-        cents=whole.cost_cents if whole else None,
+        cents=whole.cost_cents if whole else _add_up(lines),
         lines=tuple(lines),
     )
+
+
+def _add_up(lines: Iterable[Line]) -> float | None:
+    known = [line.cents for line in lines if line.cents is not None]
+    return sum(known) if known else None

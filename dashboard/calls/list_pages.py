@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from starlette.requests import Request
@@ -58,8 +58,8 @@ class Link:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
     """A page of the list. ``counts`` are those of all that is chosen, None where that would take reading
-    all calls; ``failed`` is how many failed where these alone are chosen; ``older`` is the address of the
-    next page."""
+    all calls; ``failed`` is how many failed where these alone are chosen. ``drops`` lead to lists with one
+    filter less, where nothing is found; ``older`` is the address of the next page."""
 
     lines: Sequence[Line]
     groups: Sequence[Group]
@@ -67,6 +67,7 @@ class Listed:
     failed: int | None
     presets: Sequence[Link]
     menu: Sequence[tuple[str, Sequence[Link]]]
+    drops: Sequence[Link] = ()
     older: str | None
 
 
@@ -150,6 +151,7 @@ def read_list(
         failed=failed if choice.only_failed else None,
         presets=_list_presets(choice, failed, breaks),
         menu=_list_menu(db, choice, names),
+        drops=() if lines else _list_drops(db, choice, names, now),
         older=_find_older(choice, found),
     )
 
@@ -206,6 +208,24 @@ def _list_presets(choice: Choice, failed: int | None, breaks: int | None) -> lis
         for name, value, words, count in presets
         if name not in choice.filters.values and count != 0
     ]
+
+
+def _list_drops(
+    db: sqlite3.Connection, choice: Choice, names: Mapping[str, str], now: datetime
+) -> list[Link]:
+    """Return lists with one filter less, but those that are known to be empty too, and that of all days."""
+    links = []
+    for chip in choice.filters.chips():
+        words = name_credential(chip.words, names) if chip.name == "credential" else chip.words
+        fewer = replace(choice, filters=choice.filters.without(chip.name))
+        counts, failed, _ = _count(db, fewer)
+        count = failed if fewer.only_failed else None if counts is None else counts.calls
+        if count != 0:
+            name = f"{chip.title} {words}".strip()
+            links.append(Link(words=f"Without “{name}”", address=fewer.address(), count=count))
+    if choice.filters.values and choice.period != ALL:
+        links.append(Link(words="On all days", address=choice.in_period(ALL, now)))
+    return links
 
 
 def _list_menu(

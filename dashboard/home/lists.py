@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from dashboard.addresses import CALLS
 from dashboard.call_filters import NONE, PERIOD
 from dashboard.drawing import bar_width
-from dashboard.formats import outcome_label
+from dashboard.formats import name_failure
 from dashboard.live.in_flight import Flights
 from dashboard.overview.periods import DEFAULT_SPAN
 from metering.credential_names import name_credential
@@ -40,7 +40,12 @@ class SessionLine:
 def list_failures(failures: Failures) -> Sequence[FailureLine]:
     """Return the most frequent kinds of failures."""
     return [
-        FailureLine(_describe(each), _find_calls(each), each.last_at, each.calls)
+        FailureLine(
+            name_failure(each.outcome, each.status_code, each.error_type),
+            _find_calls(each),
+            each.last_at,
+            each.calls,
+        )
         for each in failures.kinds[:SHOWN]
     ]
 
@@ -61,14 +66,6 @@ def list_sessions(
         )
         for each in sessions
     ]
-
-
-def _describe(failure: Failure) -> str:
-    status, kind = failure.status_code, failure.error_type
-    if status is not None and status >= 400:
-        return f"{status} {kind or outcome_label(failure.outcome)}"
-    label = outcome_label(failure.outcome)
-    return f"{label}: {kind}" if kind and kind != failure.outcome else label
 
 
 def failed_address(period: str, **others: str) -> str:

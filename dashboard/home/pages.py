@@ -32,7 +32,7 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.live.in_flight import Flights, SpoolWatch
 from dashboard.notices import Notice
 from dashboard.overview.filters import NAMES, argument_of
-from dashboard.overview.periods import DEFAULT_SPAN, SPAN_TITLES
+from dashboard.overview.periods import DEFAULT_SPAN, list_segments
 from dashboard.prices import PagePrices
 from dashboard.visitors import Visitors
 from runtime import clock
@@ -68,7 +68,6 @@ _TITLES: Mapping[Measure, str] = {
     "prompt": "Cost",
 }
 _TODAY = "today"  # the period
-_SHORT_PERIODS = {"30d": "30", "90d": "90", "month": "Month"}
 # The navigation has a link of the name "Calls" too.
 _AS_MEASURE = Markup('{}<span class="vh"> as the measure</span>')
 _BUSY = "Calls are still proxied and will be stored. Reload this page in a moment."
@@ -171,7 +170,11 @@ def _describe(
     return {
         "choice": choice,
         "figures": make_figures(
-            home.strip, now, f"{CALLS}?{PERIOD}={_TODAY}", failed_address(_TODAY)
+            home.strip,
+            now,
+            flights.count,
+            f"{CALLS}?{PERIOD}={_TODAY}",
+            failed_address(_TODAY),
         ),
         "windows": make_windows(home, now),
         "budgets": make_budgets(found.budgets, now),
@@ -199,14 +202,7 @@ def _describe_costs(costs: Costs) -> dict[str, Any]:
         ],
         "compared_cents": sum(totals.cost_cents for totals in costs.now.values()),
         "models_address": _models_address(costs),
-        "periods": [
-            (
-                choice.address(period=span),
-                _SHORT_PERIODS.get(span, title),
-                span == choice.period.span,
-            )
-            for span, title in SPAN_TITLES.items()
-        ],
+        "periods": list_segments(lambda span: choice.address(period=span), choice.period.span),
         "measures": [
             (choice.address(measure=measure), _AS_MEASURE.format(words), measure == choice.measure)
             for measure, words in _MEASURES.items()

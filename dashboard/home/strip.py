@@ -1,7 +1,7 @@
 """The strip of the home page in words: today, the month, and budgets as gauges."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dashboard.drawing import Gauge, make_gauge
@@ -19,6 +19,7 @@ from store.control.budget_management import BudgetStatus
 
 MAX_BUDGETS = 3  # the others are in the settings
 _UP, _DOWN, _SAME = "up", "down", "0 %"
+_FLYING = "flying"
 _MANY_TIMES = 10  # from here on per cent say nothing
 _DAY = timedelta(days=1)
 _WINDOW_NAMES = {"5h": "5 hours", "7d": "Week", "overage": "Extra"}
@@ -26,11 +27,12 @@ _WINDOW_NAMES = {"5h": "5 hours", "7d": "Week", "overage": "Extra"}
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words, with the class of their colour and an address."""
+    """Words, with the class of their colour, an address, and what separates them from the next ones."""
 
     words: str
     kind: str = ""
     href: str = ""
+    end: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,18 @@ class Windows:
     gauges: Sequence[NamedGauge]
 
 
-def make_figures(strip: Strip, now: datetime, calls: str, failed: str) -> Sequence[Figure]:
-    """Return the cells of today and of the month. ``calls`` and ``failed`` are addresses of today's."""
+def make_figures(
+    strip: Strip, now: datetime, flights: int, calls: str, failed: str
+) -> Sequence[Figure]:
+    """Return the cells of today and of the month. ``flights`` calls are in flight; ``calls`` and
+    ``failed`` are addresses of today's."""
     today = strip.today
-    counts = [Phrase(format_calls(today.calls) + ("," if today.errors else ""))]
+    counts = [Phrase(format_calls(today.calls))]
     if today.errors:
         counts.append(Phrase(f"{format_count(today.errors)} failed", href=failed))
+    if flights:
+        counts.append(Phrase(f"{format_count(flights)} in flight", _FLYING, calls))
+    counts = [*(replace(each, end=",") for each in counts[:-1]), counts[-1]]
     month = MONTHS[now.month - 1]
     return [
         Figure("Today", format_sum_cost(today.cost_cents), calls, [_compare(strip, now), counts]),

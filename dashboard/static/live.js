@@ -1,9 +1,11 @@
 // Pages that follow new calls. The server says that something is new (server-sent events); the page is then
 // fetched again, and what is new in it goes into the page that is open.
 //
-//   <div id="live" data-session="…" data-flights="1" data-noun="call">   what to follow; all but the id may lack
+//   <div id="live" data-session="…" data-flights="list" data-noun="call">   what to follow; all but the id may lack.
+//                                            data-flights: calls in flight, as a list here or (="page") by the page itself
 //   [data-live-list="newest"] or ="oldest"   a list: its rows are told apart by data-key, or their id
-//   [data-live-part]                         what is replaced as a whole, such as figures; ="flights": the calls in flight
+//   [data-live-part]                         what is replaced as a whole, such as figures
+//   [data-flying]                            what the page itself shows of calls in flight
 //   [data-live-tree]                         a list whose rows may hold lists (in <details> or not): each row has a data-key,
 //                                            new ones go where they belong, and what is open stays open
 //   data-reload with the id                  the page is another one as soon as there is a call
@@ -241,9 +243,8 @@
     }
   };
   const showFlights = ({ count, html }) => {
-    const rowsOfPage = document.querySelector("[data-live-part=flights]"); // the page shows them in its own way
-    if (rowsOfPage) {
-      if (count || rowsOfPage.children.length) refresh();
+    if (place.dataset.flights === "page") {
+      if (count || document.querySelector("[data-flying]")) refresh();
       return;
     }
     const page = new DOMParser().parseFromString(`<ul>${html}</ul>`, "text/html");

@@ -710,7 +710,15 @@ async def test_an_unknown_call_is_told_on_a_page(ask, ann, path):
     for number in ("2", "0", "9" * 18):
         answer = await ask(address_of(number, path))
         assert answer.status_code == 404
-        assert "This call does not exist" in answer.text
+        assert ("This call does not exist" if path else "There is no call") in answer.text
+
+
+async def test_a_call_that_is_not_there_says_which_is_the_newest(ask, ann):
+    ann.record()
+    ann.record()
+    page = await ask("/calls/99812")
+    assert "There is no call 99,812. The newest is 2." in words(page)
+    assert '<a href="/calls">Calls</a>' in page.text
 
 
 async def test_other_organisations_calls_are_out_of_reach(client, ann, cid):

@@ -3,6 +3,7 @@
 import re
 import sqlite3
 from contextlib import closing
+from html import unescape
 
 import pytest
 
@@ -139,6 +140,29 @@ def test_nothing_that_fits_says_which_filter_to_drop(ann):
     seen = main_of(ann.get("/calls?model=none").text)
     assert "No call fits these filters" in seen
     assert "Without “Model none”" in seen
+
+
+def test_of_several_filters_those_are_named_without_which_there_are_calls(ann):
+    record(ann, {"model": "here", "slug": "a"}, {"model": "here", "slug": "b"})
+    links = re.findall(
+        r'<a href="([^"]*)">(Without[^<]*|On all days)</a>( <span class="soft">\d+</span>)?',
+        ann.get("/calls?model=here&endpoint=none").text,
+    )
+    [(address, words, count), (all_days, _, _)] = links
+    assert (words, words_of(count)) == ("Without “Endpoint none”", "2")
+    assert len(ids_of(ann.get(unescape(address)).text)) == 2
+    assert "period=all" in all_days
+
+
+def test_without_calls_there_is_nothing_to_compare(ann):
+    record(ann, {})
+    assert "compare-ticked" in ann.get("/calls").text
+    assert "compare-ticked" not in ann.get("/calls?model=none").text
+
+
+def test_a_call_without_its_text_says_so(ann):
+    record(ann, {"said_text": None, "title_text": None})
+    assert "Answer call 1 without its text" in main_of(ann.get("/calls").text)
 
 
 def test_calls_of_others_are_not_listed(ann, cid):

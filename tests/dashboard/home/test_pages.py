@@ -314,6 +314,17 @@ def test_sessions_with_a_call_in_flight_say_so(ann, cid, record, settings):
     assert sorted(map(words_of, titles)) == ["rests", "runs in flight"]
 
 
+def test_calls_in_flight_are_counted_and_lead_to_their_list(ann, record, settings):
+    record(ann.organization_id, {}, {"outcome": "upstream_error"} | UNPAID)
+    with closing(Proxy(settings.spool_path)) as proxy:
+        proxy.begin(ann.organization_id, b"{}")
+        page = ann.get("/").text
+    assert re.search(
+        r"2 calls, <a [^>]*>1 failed</a>, <a href=\"/calls\?period=today\" data-flying>1 in flight</a>",
+        page,
+    )
+
+
 def read_session(ann):
     """Return title, credential, calls and failures of the first session."""
     part = ann.get("/").text.partition('id="sessions"')[2].partition("</section>")[0]
