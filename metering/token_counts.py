@@ -20,7 +20,7 @@ class TokenClass:
 
     ``title`` is its name on pages, ``about`` the description of its columns. ``in_prompt``: the model
     read these tokens. ``label`` is its value of ``kind`` in ``/metrics``. ``color`` is the CSS class of
-    its colour in charts. ``in_reports`` are the fields of upstream's usage report whose sum it is."""
+    its colour in drawings. ``in_reports`` are the fields of upstream's usage report whose sum it is."""
 
     name: str = ""
     title: str
@@ -46,7 +46,7 @@ class TokenCounts:
             about="Uncached input tokens.",
             in_prompt=True,
             label="uncached_input",
-            color="s3",
+            color="input",
             in_reports=("uncached_input_tokens",),
         )
     )
@@ -55,7 +55,7 @@ class TokenCounts:
             title="Output",
             about="Output tokens, thinking included.",
             label="output",
-            color="s2",
+            color="output",
             in_reports=("output_tokens",),
         )
     )
@@ -65,7 +65,7 @@ class TokenCounts:
             about="Tokens written to the prompt cache.",
             in_prompt=True,
             label="cache_write",
-            color="s1",
+            color="write",
             in_reports=(
                 "cache_creation.ephemeral_1h_input_tokens",
                 "cache_creation.ephemeral_5m_input_tokens",
@@ -78,7 +78,7 @@ class TokenCounts:
             about="Tokens read from the prompt cache.",
             in_prompt=True,
             label="cache_read",
-            color="s0",
+            color="read",
             in_reports=("cache_read_input_tokens",),
         )
     )

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from dashboard.drawing import per_cent
+from dashboard.paid_parts import PaidPart, find_part, sum_parts
 from metering import components
 from metering.entry import (
     COUNT_MISSING,
@@ -31,10 +32,10 @@ from runtime.safe_text import reveal
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One line item. ``multiplier`` is empty where it is 1 and where the item is not billed,
-    ``remark`` where there is nothing to say about it. ``kind`` is what was paid for, as the style sheet
-    draws it; empty for what is not tokens."""
+    ``remark`` where there is nothing to say about it. ``part`` is what was
+    paid for, as drawings show it."""
 
-    kind: str
+    part: PaidPart
     component: str
     quantity: str
     rate: str
@@ -44,24 +45,15 @@ class Line:
 
 
 class BarPart(NamedTuple):
-    """A kind of what was paid for, in the bar of a bill. ``x`` and ``width`` are in per cent."""
+    """A part of what was paid for, in the bar of a bill. ``x`` and ``width`` are in per cent."""
 
-    kind: str
+    part: PaidPart
     x: str
     width: str
 
 
 type Explanation = Literal["unpriced", "uncounted", "unknown", "free", "itemized"]
 
-# What a component is drawn as: the same four everywhere.
-_KINDS = {
-    "cache_read": "read",
-    "cache_write_5m": "write",
-    components.CACHE_WRITE_1H: "write",
-    components.INPUT.name: "input",
-    components.OUTPUT.name: "output",
-}
-_OTHER = "other"
 _REASONS: dict[UnbilledReason, str] = {
     "refused_before_output": "Not billed: the model declined before any output.",
     "declined_hop": "Not billed: the model declined before any output, and another one took over.",
@@ -145,18 +137,16 @@ def _has_container(entry: UsageLogEntry) -> bool:
 
 
 def _draw_bar(items: Iterable[CostItem]) -> tuple[BarPart, ...]:
-    """Return the shares of what was paid for, in the order of the style sheet's colours."""
-    sums = dict.fromkeys((*dict.fromkeys(_KINDS.values()), _OTHER), Decimal(0))
-    for item in items:
-        sums[_KINDS.get(item.component, _OTHER)] += item.cents or 0
-    total = float(sum(sums.values()))
+    """Return the shares of what was paid for, in the order of drawings."""
+    sums = sum_parts((item.component, float(item.cents or 0)) for item in items)
+    total = sum(sums.values())
     if total <= 0:
         return ()
     parts, start = [], 0.0
-    for kind, cents in sums.items():
-        share = float(cents) / total
+    for part, cents in sums.items():
+        share = cents / total
         if share > 0:
-            parts.append(BarPart(kind, per_cent(start), per_cent(share)))
+            parts.append(BarPart(part, per_cent(start), per_cent(share)))
         start += share
     return tuple(parts)
 
@@ -191,7 +181,7 @@ def _format_cents(cents: Decimal | None, digits: int) -> str:
 def _make_line(item: CostItem, digits: int) -> Line:
     unit = "1k" if item.component == components.WEB_SEARCH.name else "1M"
     return Line(
-        kind=_KINDS.get(item.component, ""),
+        part=find_part(item.component),
         component=components.TITLES.get(item.component, item.component),
         quantity=UNKNOWN if item.note == COUNT_MISSING else format_count(item.quantity),
         rate=UNKNOWN if item.rate_usd is None else f"{format_dollars(item.rate_usd)} / {unit}",

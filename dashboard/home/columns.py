@@ -25,7 +25,6 @@ from store.traces.sums.usage_report import Totals
 REST = "rest"
 _CENT = 1.0
 # What was paid for has colours of its own, the same on all pages.
-KIND = "kind"
 _UNITS: dict[Measure, str] = {
     "cost": "US dollars",
     "tokens": "Tokens",
@@ -163,7 +162,7 @@ def _find_groups(costs: Costs) -> _Values:
 
 def _find_kinds(steps: Sequence[Step]) -> _Values:
     return _Values(
-        keys=[Key(f"{KIND} {each.color}", each.title) for each in CHART_CLASSES],
+        keys=[Key(each.color, each.title) for each in CHART_CLASSES],
         steps=[
             [float(getattr(step.totals.tokens, each.name) or 0) for each in CHART_CLASSES]
             for step in steps

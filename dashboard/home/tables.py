@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from dashboard.addresses import session_address
 from dashboard.home.choice import Measure
-from dashboard.home.columns import KIND, REST, find_mean, make_keys, read_measure
+from dashboard.home.columns import REST, find_mean, make_keys, read_measure
 from dashboard.home.comparison import Comparison, Line, compare
 from dashboard.home.names import GROUP_TITLES, name_group, name_rest
 from dashboard.home.reading import SHOWN_GROUPS, Costs
@@ -199,7 +199,7 @@ def _make_kinds(costs: Costs) -> Table:
                 Cell(format_short_tokens(before), "num soft", format_count(before)),
                 Cell(format_change(now, before) or "new"),
             ]
-        rows.append(Row(f"{KIND} {each.color}", each.title, None, cells))
+        rows.append(Row(each.color, each.title, None, cells))
     heads = [Head("Kind of token", ""), Head(costs.compared.title)]
     if costs.before is not None:
         heads += [Head("Before"), Head("Change")]

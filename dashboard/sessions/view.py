@@ -34,7 +34,6 @@ from store.traces.sessions.steps import Step
 
 MOST_AGENTS, MOST_PROMPTS = 12, 20  # beside the story
 _LABEL_CHARS = 80  # of what a bar of the map did
-_PART_WORDS = {"read": "reads", "write": "writes", "input": "input", "output": "output"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +67,6 @@ class View:
     page: int
     annotations: Annotations
     names: Mapping[str, str]
-
-    part_words = _PART_WORDS
 
     @cached_property
     def address(self) -> str:

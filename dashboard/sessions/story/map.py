@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from dashboard.drawing import find_cut
+from dashboard.paid_parts import PaidPart
 from dashboard.sessions.story.chapters import Thread
 from dashboard.sessions.story.money import format_some_cost
 from dashboard.sessions.story.story import Story
@@ -25,9 +26,9 @@ _GAP = 0.08  # of a bar's place, on each side
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a bar; ``y`` is its upper end."""
+    """A part of a bar. ``style`` is the CSS class of its colour, ``y`` its upper end."""
 
-    kind: str
+    style: str
     y: float
     height: float
 
@@ -66,7 +67,7 @@ class Bar:
         )
         x, width = self.x + self.width * _GAP, self.width * (1 - 2 * _GAP)
         parts = "".join(
-            f'<rect class="{part.kind}" x="{x:.2f}%" width="{width:.2f}%" y="{part.y}"'
+            f'<rect class="{part.style}" x="{x:.2f}%" width="{width:.2f}%" y="{part.y}"'
             f' height="{part.height}"/>'
             for part in self.parts
         )
@@ -157,15 +158,15 @@ def _make_bar(
     )
 
 
-def _stack(parts: dict[str, float], most: float) -> tuple[Part, ...]:
+def _stack(parts: dict[PaidPart, float], most: float) -> tuple[Part, ...]:
     """Return the parts of a bar, upwards from the ground."""
     drawn: list[Part] = []
     y = GROUND
-    for kind, cents in parts.items():
+    for part, cents in parts.items():
         if cents > 0 and most > 0:
             height = max(cents / most * (GROUND - TOP), _SMALLEST)
             y = max(y - height, TOP)
-            drawn.append(Part(kind, round(y, 1), round(height, 1)))
+            drawn.append(Part(part.style, round(y, 1), round(height, 1)))
     return tuple(drawn)
 
 

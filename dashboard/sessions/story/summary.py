@@ -3,38 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dashboard.paid_parts import PaidPart, find_part, sum_parts
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.money import format_some_cost
 from dashboard.sessions.story.story import Story
-from metering.components import TOKEN_CLASSES
 from metering.formats import format_count, format_number
 from store.traces.sessions.session_reader import Session
 from store.traces.sessions.steps import Step, sum_cents
 
 _WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-# What was paid for, by the class of the style sheet. A class of tokens that is not named here counts as
-# uncached input, as web searches do.
-PART_TITLES = {
-    "read": "Cache reads",
-    "write": "Cache writes",
-    "input": "Uncached input",
-    "output": "Output",
-}
-_PARTS = {
-    "cache_read_input_tokens": "read",
-    "cache_creation_input_tokens": "write",
-    "output_tokens": "output",
-}
-_OTHERS = "input"
-_PART_OF = {name: _PARTS.get(counted_in, _OTHERS) for name, counted_in in TOKEN_CLASSES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidFor:
-    """The cost of one part of the tokens. ``x`` and ``width`` are its place in a bar, in per cent."""
+    """The cost of one part. ``x`` and ``width`` are its place in a bar, in per cent."""
 
-    part: str
-    title: str
+    part: PaidPart
     cents: float
     x: float
     width: float
@@ -50,13 +34,9 @@ class AgentSum:
     cents: float
 
 
-def split_cost(steps: Sequence[Step]) -> dict[str, float]:
+def split_cost(steps: Sequence[Step]) -> dict[PaidPart, float]:
     """Return what steps cost by part, in US cents."""
-    parts = dict.fromkeys(PART_TITLES, 0.0)
-    for step in steps:
-        for name, cents in step.turn.cents.items():
-            parts[_PART_OF.get(name, _OTHERS)] += cents
-    return parts
+    return sum_parts(item for step in steps for item in step.turn.cents.items())
 
 
 def list_paid_for(steps: Sequence[Step]) -> list[PaidFor]:
@@ -67,8 +47,7 @@ def list_paid_for(steps: Sequence[Step]) -> list[PaidFor]:
     for part, cents in parts.items():
         if cents > 0:
             width = 100 * cents / whole
-            title = PART_TITLES[part]
-            found.append(PaidFor(part=part, title=title, cents=cents, x=x, width=width))
+            found.append(PaidFor(part=part, cents=cents, x=x, width=width))
             x += width
     return found
 
@@ -102,7 +81,7 @@ def make_lede(session: Session, story: Story) -> list[Run]:
         Run(format_some_cost(session.cost_cents), is_bold=True),
         Run(f" for {format_number(prompts, 'prompt')} in {format_number(turns, 'turn')}."),
     ]
-    reads = split_cost(story.steps).get("read", 0.0)
+    reads = split_cost(story.steps)[find_part("cache_read")]
     parts = [
         _tell_events([each for each in story.events if each.kind == "break"], "cache break"),
         _tell_events([each for each in story.events if each.kind == "compact"], "compaction"),

@@ -88,13 +88,13 @@ def test_small_sums_have_three_decimals(cents: float | None, text: str) -> None:
 
 def test_parts_of_the_cost_fill_the_bar() -> None:
     session = Session()
-    session.add(cents={"cache_read": 3.0, "output": 1.0})
+    session.add(cents={"cache_read": 3.0, "web_search": 1.0})
     session.add(cents={"cache_write_5m": 4.0})
     parts = list_paid_for(session.tell().steps)
-    assert [(each.part, each.cents, each.x, each.width) for each in parts] == [
-        ("read", 3.0, 0.0, 37.5),
-        ("write", 4.0, 37.5, 50.0),
-        ("output", 1.0, 87.5, 12.5),
+    assert [(each.part.word, each.cents, each.x, each.width) for each in parts] == [
+        ("reads", 3.0, 0.0, 37.5),
+        ("writes", 4.0, 37.5, 50.0),
+        ("searches", 1.0, 87.5, 12.5),
     ]
 
 

@@ -1,0 +1,37 @@
+"""The parts of what calls cost, as drawings and their keys show them: classes of tokens, web searches."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from metering.components import TOKEN_CLASSES, WEB_SEARCH
+from metering.token_counts import CHART_CLASSES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidPart:
+    """A class of tokens, or what is not counted in tokens. ``style`` is the CSS class of its colour."""
+
+    title: str
+    style: str
+
+    @property
+    def word(self) -> str:
+        """Return the word of the title that tells it from the others: ``reads``, ``output``."""
+        return self.title.rpartition(" ")[2].lower()
+
+
+_BY_CLASS = {each.name: PaidPart(title=each.title, style=each.color) for each in CHART_CLASSES}
+_OTHER = PaidPart(title=WEB_SEARCH.title, style="other")
+
+
+def find_part(component: str) -> PaidPart:
+    """Return the part that a component of a bill belongs to."""
+    return _BY_CLASS[TOKEN_CLASSES[component]] if component in TOKEN_CLASSES else _OTHER
+
+
+def sum_parts(amounts: Iterable[tuple[str, float]]) -> dict[PaidPart, float]:
+    """Return the sum of amounts by part, in the order of drawings. ``amounts`` are by component."""
+    sums = dict.fromkeys((*_BY_CLASS.values(), _OTHER), 0.0)
+    for component, amount in amounts:
+        sums[find_part(component)] += amount
+    return sums
