@@ -28,9 +28,11 @@ _LEFT = "client_disconnected"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A call in a list. ``day`` is empty for a call of today. ``failure`` says why it failed, ``asked`` what
-    was asked: for calls that failed, and where nothing else tells a call from its neighbour. ``cut`` says
-    that its response was cut."""
+    """A call in a list.
+
+    ``day`` is empty for a call of today. ``failure`` says why it failed, ``asked`` what was asked: for calls
+    that failed, and where nothing else tells a call from its neighbour. ``cut`` says that its response was
+    cut."""
 
     id: int
     created_at: str

@@ -38,8 +38,10 @@ NOTHING = Findings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfPeriod:
-    """The findings of a period. ``due`` sessions are still to be looked at; ``paid_cents`` is what all calls
-    cost, and ``tabs`` are the figures of the pages beside this one."""
+    """The findings of a period.
+
+    ``due`` sessions are still to be looked at; ``paid_cents`` is what all calls cost, and ``tabs`` are the
+    figures of the pages beside this one."""
 
     findings: Findings
     sessions: Sequence[SessionSum]
