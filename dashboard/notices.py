@@ -25,8 +25,10 @@ _NOTICES = {
         "The rule was set. The next run applies it; until then you can change it."
     ),
     "budget-set": Notice("The budget was set. It takes effect within a second or two."),
-    "budget-deleted": Notice("The budget was deleted. Calls are no longer refused because of it."),
-    "time-zone-set": Notice("The time zone was set. Budgets have its days and months."),
+    "budget-deleted": Notice(
+        "The budget was deleted. Nothing is refused or reported because of it any more."
+    ),
+    "time-zone-set": Notice("The time zone was set. Budgets have its days, weeks and months."),
     "webhook-deleted": Notice("The webhook was deleted. Budgets are reported by mail alone."),
     "key-deleted": Notice("The key was deleted. Requests with it are refused."),
     "invitation-sent": Notice("The invitation was sent by mail."),

@@ -11,6 +11,7 @@ not there.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import orjson
 
@@ -41,6 +42,39 @@ class Attribution:
 
 
 NOTHING = Attribution()
+
+type PartKind = Literal["user", "project", "tag"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The calls of a user, of a project, or with a tag."""
+
+    kind: PartKind
+    value: str
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Return the name and the value by which ``list_pairs`` has it."""
+        return split_tag(self.value) if self.kind == "tag" else (self.kind, self.value)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.value}"
+
+
+def check_part(kind: PartKind, value: str) -> Part:
+    """Return the part that a header could name. Raises ValueError for a value that breaks a rule."""
+    if kind == "tag":
+        found = keep_valid(None, None, write_tags([value])).tags
+        if len(found) == 1:
+            return Part(kind, found[0])
+        raise ValueError(
+            f"a tag has 1 to {MAX_TAG_CHARS} letters, digits and . _ : @ / + -,"
+            " and not the key user or project"
+        )
+    if _NAME.fullmatch(value) is None:
+        raise ValueError(f"a {kind} has 1 to {MAX_NAME_CHARS} letters, digits and . _ : @ / + -")
+    return Part(kind, value)
 
 
 def read_attribution(

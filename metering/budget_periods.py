@@ -1,7 +1,8 @@
-"""The days and months of a time zone, as intervals of UTC.
+"""The days, weeks and months of a time zone, as intervals of UTC.
 
-A day begins at midnight of the zone. With summer time some days have 23 or 25 hours. Where clocks leave
-midnight out, the day begins when they are set; where there are two, it begins with the first.
+A day begins at midnight of the zone, and a week on Monday. With summer time some days have 23 or 25 hours.
+Where clocks leave midnight out, the day begins when they are set; where there are two, it begins with the
+first.
 """
 
 from bisect import bisect_right
@@ -15,7 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 # Names that mean another zone on each machine, or none.
 _OF_THE_MACHINE = {"Factory", "localtime", "posixrules"}
 
-type Period = Literal["day", "month"]
+type Period = Literal["day", "week", "month"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def list_zones() -> frozenset[str]:
 
 
 def find_span(period: Period, zone_name: str, now: datetime) -> Span:
-    """Return the day or month of a zone that an instant is in."""
+    """Return the day, week or month of a zone that an instant is in."""
     zone = ZoneInfo(zone_name)
     first = _STEPS[period]
     today = now.astimezone(zone).date()
@@ -52,9 +53,17 @@ def _step_day(day: date, step: int) -> date:
     return day + timedelta(days=step)
 
 
+def _step_week(day: date, step: int) -> date:
+    return day + timedelta(days=7 * step - day.weekday())
+
+
 def _step_month(day: date, step: int) -> date:
     months = day.year * 12 + day.month - 1 + step
     return date(months // 12, months % 12 + 1, 1)
 
 
-_STEPS: dict[Period, Callable[[date, int], date]] = {"day": _step_day, "month": _step_month}
+_STEPS: dict[Period, Callable[[date, int], date]] = {
+    "day": _step_day,
+    "week": _step_week,
+    "month": _step_month,
+}

@@ -18,6 +18,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from metering.budget_periods import Span, find_span
+from metering.budget_shares import find_percent
 from recorder.calls_in_flight import CallsInFlight
 from runtime import clock
 from runtime.trouble_log import TroubleLog
@@ -35,7 +36,7 @@ LOOK_S = 0.5
 PAUSE_FACTOR = 10  # looking takes an eleventh of the recorder's time at most
 MAX_KEPT = 200  # connections
 
-type ReportKey = tuple[str, float, datetime, int]
+type ReportKey = tuple[str, float, datetime, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Figure:
     @property
     def report_key(self) -> ReportKey | None:
         """Return what is reported once, None where there is nothing to report."""
-        percent = budget_alerts.find_percent(self.budget.limit_usd, self.spent_usd)
+        percent = find_percent(self.budget.shares, self.budget.limit_usd, self.spent_usd)
         if percent is None:
             return None
         return self.budget.id, self.budget.limit_usd, self.span.start, percent
@@ -264,14 +265,12 @@ class BudgetWatch:
 def _make_figures(
     connection: sqlite3.Connection | None, own: Sequence[Budget], now: datetime
 ) -> Iterator[Figure]:
-    read: dict[Span, spend.SpendByEndpoint] = {}
-    for budget in own:
-        span = find_span(budget.period, budget.time_zone, now)
-        if span not in read:
-            is_ready = connection is not None and spend.is_ready(connection)
-            read[span] = spend.read_spend(connection, span) if connection and is_ready else {}
-        spent = spend.find_spend(read[span], budget.proxy_endpoint_id)
-        yield Figure(budget, span, spent.dollars)
+    spans = [find_span(each.period, each.time_zone, now) for each in own]
+    asked = [(span, each.proxy_endpoint_id, each.of) for each, span in zip(own, spans, strict=True)]
+    spent = [0.0] * len(own)
+    if connection is not None:
+        spent = [each.dollars for each in spend.read_spends(connection, asked)]
+    yield from map(Figure, own, spans, spent)
 
 
 def _make_reached(figure: Figure) -> ReachedBudget:

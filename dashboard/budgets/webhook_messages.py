@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from store.control.budget_alerts import REACHED_PERCENT, Alert
+from store.control.budget_alerts import Alert
 
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 
@@ -29,7 +29,7 @@ def make_message(message_id: str, alert: Alert, secret: bytes, now_s: int) -> We
     """Return the message about an alert, signed at an instant, in seconds since 1970."""
     body = orjson.dumps(
         {
-            "type": "budget.reached" if alert.percent >= REACHED_PERCENT else "budget.warning",
+            "type": "budget.reached" if alert.is_reached else "budget.warning",
             "timestamp": alert.created_at,
             "data": {
                 "organization_id": alert.organization_id,
@@ -40,6 +40,7 @@ def make_message(message_id: str, alert: Alert, secret: bytes, now_s: int) -> We
                 "spent_usd": alert.spent_usd,
                 "period": alert.period,
                 "action": alert.action,
+                "of": None if alert.of is None else {alert.of.kind: alert.of.value},
                 "starts_at": alert.starts_at,
                 "resets_at": alert.resets_at,
             },

@@ -122,7 +122,7 @@ class HomePages:
         with control.reading() as db:
             active = list_active(db, visitor.organization_id, clock.now(), MAX_SHOWN)
             names = credential_names.read_names(db, visitor.organization_id)
-        budgets = list(management.budgets.list_by_subject(visitor).values())
+        budgets = list(management.budgets.list_all(visitor))
         return _Found(
             endpoints=management.list_endpoints(visitor, limit=ENDPOINTS),
             budgets=budgets,

@@ -16,6 +16,7 @@ from metering.formats import (
 )
 from metering.limit_windows import WindowState
 from store.control.budget_management import BudgetStatus
+from store.control.budgets import Budget
 
 MAX_BUDGETS = 3  # the others are in the settings
 _UP, _DOWN, _SAME = "up", "down", "0 %"
@@ -169,6 +170,12 @@ def make_budgets(statuses: Sequence[BudgetStatus], now: datetime) -> Sequence[Na
     return [_make_gauge(status, now) for status in known[:MAX_BUDGETS]]
 
 
+def _name_budget(budget: Budget) -> str:
+    if budget.of is None:
+        return budget.name or "All"
+    return f"{budget.name}, {budget.of.value}" if budget.name else budget.of.value
+
+
 def _make_gauge(status: BudgetStatus, now: datetime) -> NamedGauge:
     budget, span = status.budget, status.span
     pace = (now - span.start) / (span.end - span.start)
@@ -184,7 +191,7 @@ def _make_gauge(status: BudgetStatus, now: datetime) -> NamedGauge:
     elif budget.action == "refuse":
         words += ", then refused"
     return NamedGauge(
-        budget.name or "All",
+        _name_budget(budget),
         make_gauge(status.percent / 100, min(max(pace, 0.0), 1.0)),
         words,
     )

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from metering.budget_shares import format_percent
 from metering.formats import format_cents
 from runtime import clock
 from runtime.safe_text import header_line
-from store.control.budget_alerts import REACHED_PERCENT, Alert
+from store.control.budget_alerts import Alert
 from store.control.invitations import LIFE, Invitation
 from store.control.sign_in_links import LINK_LIFE
 
@@ -40,18 +41,18 @@ def invitation_mail(invitation: Invitation, link: str) -> tuple[str, str]:
 def budget_mail(alert: Alert, link: str) -> tuple[str, str]:
     """Return subject and text of a mail about a budget that is used up, or nearly."""
     whose = f"{header_line(alert.slug)}" if alert.slug is not None else "your organisation"
-    is_reached = alert.percent >= REACHED_PERCENT
+    if alert.of is not None:
+        whose += f", {alert.of},"
     text = _texts.get_template("budget.txt").render(
         alert=alert,
         whose=whose,
-        is_reached=is_reached,
         limit=format_cents(alert.limit_usd * 100),
         spent=format_cents(alert.spent_usd * 100),
         resets_at=clock.format_minute(clock.parse_instant(alert.resets_at)),
         link=link,
     )
-    used = "is used up" if is_reached else f"is used to {alert.percent}%"
+    used = "is used up" if alert.is_reached else f"is used to {format_percent(alert.percent)}"
     return f"The {_PERIODS[alert.period]} budget of {whose} {used}", text
 
 
-_PERIODS = {"day": "daily", "month": "monthly"}
+_PERIODS = {"day": "daily", "week": "weekly", "month": "monthly"}

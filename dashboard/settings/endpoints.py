@@ -24,6 +24,7 @@ from dashboard.site import Site
 from runtime.clock import now
 from runtime.errors import ControlError, InvalidInputError, NotFoundError
 from runtime.settings import Streaming
+from store.control.budget_management import find_by_subject
 from store.control.endpoints import ProxyEndpoint, StreamingChange
 from store.control.sessions import Visitor
 from store.pagination import MAX_LIMIT
@@ -46,7 +47,7 @@ def _read_endpoints(reading: Reading) -> Mapping[str, Any]:
         "endpoints": management.list_endpoints(
             visitor, reading.query.get("endpoints"), MAX_LIMIT, finds_previous=True
         ),
-        "budgets": management.budgets.list_by_subject(visitor),
+        "budgets": find_by_subject(management.budgets.list_all(visitor)),
     }
 
 

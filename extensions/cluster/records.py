@@ -15,9 +15,10 @@ from extensions.cluster import checks
 from extensions.cluster.buckets import BUCKETS, find_bucket
 from extensions.cluster.checks import RecordError, build, parse_json
 from extensions.cluster.erasure_copies import ErasureCopy
+from metering.attribution import MAX_NAME_CHARS
 from store.backup.contents import list_names_of_organization
 from store.budget_file import ReachedBudget
-from store.control.budget_alerts import REACHED_PERCENT, WARNING_PERCENT, Alert
+from store.control.budget_alerts import Alert
 from store.control.erasures import MAX_CHARS
 from store.traces.maintenance.criteria import Criteria
 
@@ -258,7 +259,7 @@ class BudgetReport(_Record):
     alerts: Sequence[Alert]
 
 
-_PERIOD = checks.choice("day", "month")
+_PERIOD = checks.choice("day", "week", "month")
 _REACHED = {
     "organization_id": checks.name,
     "subject_id": checks.name,
@@ -275,8 +276,10 @@ _ALERT: Mapping[str, checks.Check] = {
     "period": _PERIOD,
     **dict.fromkeys(("starts_at", "resets_at", "created_at"), checks.instant),
     **dict.fromkeys(("limit_usd", "spent_usd"), checks.number),
-    "percent": checks.choice(WARNING_PERCENT, REACHED_PERCENT),
+    "percent": checks.number,
     "action": checks.choice("warn", "refuse"),
+    "of_kind": checks.optional(checks.choice("user", "project", "tag")),
+    "of_value": checks.optional(checks.text(MAX_NAME_CHARS)),
 }
 
 

@@ -6,11 +6,13 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from manage.api.operation import Context, operation
+from metering.attribution import Part, PartKind
 from metering.budget_periods import Period
+from metering.budget_shares import DEFAULT_SHARES, MAX_SHARES
 from runtime import clock
-from runtime.errors import NotFoundError
+from runtime.errors import InvalidInputError, NotFoundError
 from store.control.budget_management import BudgetStatus
-from store.control.budgets import MAX_LIMIT_USD, Action, format_secret
+from store.control.budgets import MAX_LIMIT_USD, Action, format_secret, parse_part
 from store.json_models import (
     Done,
     Instant,
@@ -32,9 +34,18 @@ _NO_BUDGET = {HTTPStatus.NOT_FOUND: "Your organisation has no budget of its own.
 _NO_WEBHOOK = {HTTPStatus.NOT_FOUND: "Your organisation has no webhook."}
 
 
+_PART = "The calls that name this user or project, or have this tag; null: all calls."
+
+OfPart = Annotated[dict[PartKind, str], Field(min_length=1, max_length=1, description=_PART)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
 class NewBudget(RequestModel):
     period: Annotated[
-        Period, Field(description="The days and months of the organisation's time zone.")
+        Period,
+        Field(
+            description="The days, weeks and months of the organisation's time zone. Weeks begin on Monday."
+        ),
     ]
     limit_usd: Annotated[
         float, Field(gt=0, le=MAX_LIMIT_USD, allow_inf_nan=False, description="Dollars of spend.")
@@ -42,6 +53,38 @@ class NewBudget(RequestModel):
     action: Annotated[
         Action, Field(description="At 100 %: only warn, or refuse calls until the reset too.")
     ] = "warn"
+    warn_at: Annotated[
+        list[Share] | None,
+        Field(
+            max_length=MAX_SHARES,
+            description="Shares of the limit at which owners are told, besides the whole of it. Without"
+            " them it is 0.8.",
+        ),
+    ] = None
+    of: Annotated[
+        OfPart | None,
+        Field(description=f"{_PART} Such a budget only warns. There is one for each besides."),
+    ] = None
+
+
+class PartQuery(RequestModel):
+    """The calls that a budget is about: at most one of them, and without one all calls."""
+
+    user: Annotated[str | None, Field(description="The budget of this user.")] = None
+    project: Annotated[str | None, Field(description="The budget of this project.")] = None
+    tag: Annotated[str | None, Field(description="The budget of the calls with this tag.")] = None
+
+    def parse(self) -> Part | None:
+        """Return the part, None for all calls. Raises InvalidInputError."""
+        given: dict[PartKind, str | None] = {
+            "user": self.user,
+            "project": self.project,
+            "tag": self.tag,
+        }
+        found = [parse_part(kind, value) for kind, value in given.items() if value is not None]
+        if len(found) > 1:
+            raise InvalidInputError("a budget is of a user, a project or a tag: name one", "of")
+        return found[0] if found else None
 
 
 class Budget(ResponseModel):
@@ -52,6 +95,8 @@ class Budget(ResponseModel):
     period: Period
     limit_usd: float
     action: Action
+    warn_at: Annotated[list[float], Field(default_factory=lambda: list(DEFAULT_SHARES))]
+    part: Annotated[dict[PartKind, str] | None, Field(alias="of", description=_PART)] = None
     spent_usd: Annotated[float, Field(description="What was spent since starts_at.")]
     unpriced_calls: Annotated[
         int, Field(description="Calls without a known price, which are not in spent_usd.")
@@ -63,8 +108,11 @@ class Budget(ResponseModel):
 
     @classmethod
     def make(cls, status: BudgetStatus) -> Self:
+        of = status.budget.of
         return cls.of(
             status.budget,
+            warn_at=list(status.budget.shares),
+            part=None if of is None else {of.kind: of.value},
             spent_usd=status.spent_usd,
             unpriced_calls=0 if status.spend is None else status.spend.unpriced,
             starts_at=clock.format_seconds(status.span.start),
@@ -102,8 +150,8 @@ class CreatedWebhook(BudgetWebhook):
     errors=_NO_ENDPOINT_BUDGET,
     reads_calls=True,
 )
-def get_endpoint_budget(context: Context[NoFields]) -> Budget:
-    return Budget.make(context.management.budgets.get(context.caller, context.id))
+def get_endpoint_budget(context: Context[PartQuery]) -> Budget:
+    return _get(context, context.id)
 
 
 @operation(
@@ -124,8 +172,8 @@ def set_endpoint_budget(context: Context[NewBudget]) -> Budget:
     summary="Delete the budget of a proxy endpoint, by its id or slug.",
     errors=_NO_ENDPOINT_BUDGET | _FOR_OWNERS,
 )
-def delete_endpoint_budget(context: Context[NoFields]) -> Done:
-    context.management.budgets.delete(context.caller, context.id)
+def delete_endpoint_budget(context: Context[PartQuery]) -> Done:
+    context.management.budgets.delete(context.caller, context.id, context.request.parse())
     return Done()
 
 
@@ -154,8 +202,8 @@ def list_budgets(context: Context[PageQuery]) -> BudgetPage:
     errors=_NO_BUDGET,
     reads_calls=True,
 )
-def get_budget(context: Context[NoFields]) -> Budget:
-    return Budget.make(context.management.budgets.get(context.caller, None))
+def get_budget(context: Context[PartQuery]) -> Budget:
+    return _get(context, None)
 
 
 @operation(
@@ -176,13 +224,19 @@ def set_budget(context: Context[NewBudget]) -> Budget:
     summary="Delete the budget of your organisation. Those of its endpoints stay.",
     errors=_NO_BUDGET | _FOR_OWNERS,
 )
-def delete_budget(context: Context[NoFields]) -> Done:
-    context.management.budgets.delete(context.caller, None)
+def delete_budget(context: Context[PartQuery]) -> Done:
+    context.management.budgets.delete(context.caller, None, context.request.parse())
     return Done()
+
+
+def _get(context: Context[PartQuery], endpoint: str | None) -> Budget:
+    of = context.request.parse()
+    return Budget.make(context.management.budgets.get(context.caller, endpoint, of))
 
 
 def _put(context: Context[NewBudget], endpoint: str | None) -> Budget:
     new = context.request
+    (of,) = [parse_part(*each) for each in new.of.items()] if new.of else [None]
     return Budget.make(
         context.management.budgets.put(
             context.caller,
@@ -190,6 +244,8 @@ def _put(context: Context[NewBudget], endpoint: str | None) -> Budget:
             period=new.period,
             limit_usd=new.limit_usd,
             action=new.action,
+            warn_at=new.warn_at,
+            of=of,
         )
     )
 

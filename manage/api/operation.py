@@ -16,6 +16,8 @@ from store.json_models import NoFields, RequestModel, ResponseModel
 
 type Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
+_WITHOUT_BODY = ("GET", "DELETE")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context[Request: RequestModel]:
@@ -33,7 +35,7 @@ class Context[Request: RequestModel]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation[Request: RequestModel, Response: ResponseModel]:
-    """One operation. ``request`` is the query of a GET, and the body of any other method.
+    """One operation. ``request`` is the query of a GET or DELETE, and the body of any other method.
 
     ``errors``: the statuses that this operation can be refused with besides those of all operations,
     and why. The API sends the text for 403 and 404 instead of the error's own, which is for a
@@ -62,11 +64,11 @@ class Operation[Request: RequestModel, Response: ResponseModel]:
 
     @property
     def query(self) -> type[RequestModel]:
-        return self.request if self.method == "GET" else NoFields
+        return self.request if self.method in _WITHOUT_BODY else NoFields
 
     @property
     def takes_body(self) -> bool:
-        return self.method != "GET" and self.request is not NoFields
+        return self.method not in _WITHOUT_BODY and self.request is not NoFields
 
 
 class _Declare(Protocol):

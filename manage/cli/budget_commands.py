@@ -1,20 +1,32 @@
 """``taximeter budgets set|list|delete|time-zone|webhook``, here or on a remote service."""
 
+from collections.abc import Mapping
+
 import click
 
 from manage.api import budget_operations as operations, organization_operations
 from manage.api.budget_operations import Budget
-from manage.cli.backend import call_for_all
+from manage.cli.backend import call_for_all, given
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
 from manage.cli.endpoint_slugs import suggesting_endpoints
-from manage.cli.parameters import DOLLARS
+from manage.cli.parameters import DOLLARS, PartOfCalls, Shares
 from manage.cli.terminal import format_amount, format_time, print_table
+from metering.attribution import Part
 from metering.budget_periods import Period
+from metering.budget_shares import DEFAULT_SHARES, format_percent
 from metering.formats import format_calls
 from runtime.safe_text import terminal_line
 from store.json_models import ResponseModel
 
+_PERIODS: Mapping[str, Period] = {"day": "day", "week": "week", "month": "month"}
+_part_option = click.option(
+    "--of",
+    "part",
+    type=PartOfCalls(),
+    metavar="user|project|tag=NAME",
+    help="Only the calls that name this user or project, or have this tag.",
+)
 _organization_option = click.option(
     "--organization", is_flag=True, help="The budget of the organisation, over all its endpoints."
 )
@@ -24,15 +36,17 @@ _organization_option = click.option(
 def budgets() -> None:
     """Manage budgets, which limit what is spent.
 
-    A budget is what an endpoint or the organisation may spend in a day or a month.
+    A budget is what an endpoint or the organisation may spend in a day, a week or a month.
 
     Owners get a mail at 80 % and at 100 %, and a webhook can be set. With --refuse calls are refused
-    from 100 % until the next day or month begins. Days are those of the organisation's time zone.
+    from 100 % until the next period begins. Days are those of the organisation's time zone, and weeks
+    begin on Monday.
 
     \b
     Examples:
       taximeter budgets set ci-nightly --day 50 --refuse
       taximeter budgets set --organization --month 2000
+      taximeter budgets set --organization --week 200 --of project=shop --warn-at 0.5,0.9
       taximeter budgets list
     """
 
@@ -42,36 +56,47 @@ def budgets() -> None:
 @_organization_option
 @click.option("--day", type=DOLLARS, metavar="USD", help="How many dollars may be spent in a day.")
 @click.option(
+    "--week", type=DOLLARS, metavar="USD", help="How many dollars may be spent in a week."
+)
+@click.option(
     "--month", type=DOLLARS, metavar="USD", help="How many dollars may be spent in a month."
 )
 @click.option("--refuse/--warn", default=False, help="Whether calls are refused at 100 %.")
+@click.option(
+    "--warn-at",
+    type=Shares(),
+    metavar="SHARES",
+    help="The shares of the limit at which owners are told besides 100 %, as 0.5,0.9. 0.8 without it.",
+)
+@_part_option
 @service_options
 @json_option
 def set_budget(
     endpoint: str | None,
     organization: bool,
-    day: float | None,
-    month: float | None,
     refuse: bool,
+    warn_at: list[float] | None,
+    part: Part | None,
     base_url: str | None,
     data_dir: str | None,
     as_json: bool,
+    **limits: float | None,
 ) -> None:
     """Set the budget of an endpoint or of the organisation.
 
-    It replaces the one there was. The endpoint is named by its slug or id.
+    It replaces the one there was. The endpoint is named by its slug or id. One with --of is a budget
+    besides, which only warns.
 
     \b
     Examples:
       taximeter budgets set ci-nightly --day 50 --refuse
       taximeter budgets set ci-nightly --month 300
       taximeter budgets set --organization --month 2000 --refuse
+      taximeter budgets set --organization --week 200 --of user=ann@example.com
     """
     subject = _check_subject(endpoint, organization)
-    period: Period = "month" if day is None else "day"
-    limit = month if day is None else day
-    if limit is None or (day is not None and month is not None):
-        raise click.UsageError("choose the limit: --day or --month")
+    period, limit = _check_limit(limits)
+    optional = given(warn_at=warn_at, of=None if part is None else {part.kind: part.value})
     operation = operations.set_budget if subject is None else operations.set_endpoint_budget
     with (
         explained(),
@@ -84,6 +109,7 @@ def set_budget(
             period=period,
             limit_usd=limit,
             action="refuse" if refuse else "warn",
+            **optional,
         )
     if as_json:
         print_response(budget)
@@ -97,7 +123,7 @@ def set_budget(
 def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
     """List the budgets with what was spent.
 
-    The newest is first, and spent is what was spent in the current day or month.
+    The newest is first, and spent is what was spent in the current day, week or month.
 
     \b
     Examples:
@@ -113,11 +139,11 @@ def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> N
         ("BUDGET OF", "LIMIT", "SPENT", "USED", "AT 100 %", "RESET (UTC)"),
         [
             (
-                item.slug or "(organisation)",
+                _name_shortly(item),
                 f"{format_amount(item.limit_usd * 100)} a {item.period}",
                 format_amount(item.spent_usd * 100),
                 f"{100 * item.spent_usd / item.limit_usd:.0f}%",
-                item.action,
+                item.action + _describe_warning(item),
                 format_time(item.resets_at),
             )
             for item in page.items
@@ -133,11 +159,13 @@ def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> N
 @budgets.command("delete")
 @click.argument("endpoint", required=False)
 @_organization_option
+@_part_option
 @service_options
 @json_option
 def delete_budget(
     endpoint: str | None,
     organization: bool,
+    part: Part | None,
     base_url: str | None,
     data_dir: str | None,
     as_json: bool,
@@ -150,20 +178,22 @@ def delete_budget(
     Examples:
       taximeter budgets delete ci-nightly
       taximeter budgets delete --organization
+      taximeter budgets delete --organization --of project=shop
     """
     subject = _check_subject(endpoint, organization)
+    of = {} if part is None else {str(part.kind): part.value}
     operation = operations.delete_budget if subject is None else operations.delete_endpoint_budget
     with (
         explained(),
         open_backend(base_url, data_dir) as backend,
         suggesting_endpoints(backend, subject),
     ):
-        done = backend.call(operation, subject or "")
+        done = backend.call(operation, subject or "", **of)
     if as_json:
         print_response(done)
     else:
         whose = "the organisation" if subject is None else terminal_line(subject)
-        click.echo(f"Deleted the budget of {whose}.")
+        click.echo(f"Deleted the budget of {whose}{'' if part is None else f' for {part}'}.")
 
 
 @budgets.command("time-zone")
@@ -173,7 +203,8 @@ def delete_budget(
 def time_zone(name: str | None, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
     """Show or set the time zone of budgets.
 
-    It is that of the organisation. The days and months of budgets begin at midnight there.
+    It is that of the organisation. The days, weeks and months of budgets begin at
+    midnight there.
 
     \b
     Examples:
@@ -235,13 +266,45 @@ def _check_subject(endpoint: str | None, organization: bool) -> str | None:
     return endpoint
 
 
+def _check_limit(limits: Mapping[str, float | None]) -> tuple[Period, float]:
+    """Return the period and the limit in dollars, of which one was given. Raises UsageError."""
+    found = [
+        (period, limit)
+        for name, period in _PERIODS.items()
+        if (limit := limits.get(name)) is not None
+    ]
+    if len(found) != 1:
+        raise click.UsageError("choose the limit: --day, --week or --month")
+    return found[0]
+
+
 def _name(budget: Budget) -> str:
-    return "the organisation" if budget.slug is None else terminal_line(budget.slug)
+    whose = "the organisation" if budget.slug is None else terminal_line(budget.slug)
+    return whose + _name_part(budget)
+
+
+def _name_shortly(budget: Budget) -> str:
+    return (budget.slug or "(organisation)") + _name_part(budget)
+
+
+def _name_part(budget: Budget) -> str:
+    return "".join(
+        f" for {kind} {terminal_line(value)}" for kind, value in (budget.part or {}).items()
+    )
+
+
+def _describe_warning(budget: Budget) -> str:
+    """Return at which shares it warns, where those are its own."""
+    if budget.warn_at == list(DEFAULT_SHARES):
+        return ""
+    shares = ", ".join(format_percent(100 * each) for each in budget.warn_at)
+    return f" (told at {shares})" if shares else " (told at 100%)"
 
 
 def _describe(budget: Budget) -> str:
     at_100 = "calls are refused" if budget.action == "refuse" else "calls go on"
     return (
-        f"{format_amount(budget.limit_usd * 100)} a {budget.period}, at 100 % {at_100};"
+        f"{format_amount(budget.limit_usd * 100)} a {budget.period}, at 100 % {at_100}"
+        f"{_describe_warning(budget)};"
         f" {format_amount(budget.spent_usd * 100)} spent since {format_time(budget.starts_at)} UTC"
     )

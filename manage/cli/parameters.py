@@ -2,15 +2,19 @@
 
 import math
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NoReturn
 
 import click
 
+from metering.attribution import Part, PartKind, check_part
+from metering.budget_shares import MAX_SHARES, check_shares
 from runtime.settings import parse_size
 from runtime.suggestions import suggest
 
 OFF = "off"
+_PARTS: Mapping[str, PartKind] = {"user": "user", "project": "project", "tag": "tag"}
 _AGE = re.compile(r"(\d{1,5})\s*d(?:ays?)?", re.ASCII)
 _DAYS = re.compile(r"(\d{1,5})d?", re.ASCII)
 
@@ -115,6 +119,42 @@ class Size(click.ParamType[int | str]):
         except ValueError:
             example = "one such as 500MB or 1GB" + (", or off" if self._or_off else "")
             _refuse(value, "a size", example, param, ctx)
+
+
+class PartOfCalls(click.ParamType[Part]):
+    """The calls of a user, of a project or with a tag: ``project=shop``."""
+
+    name = "part"
+
+    def convert(
+        self, value: str | Part, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Part:
+        if isinstance(value, Part):
+            return value
+        kind, _, named = value.partition("=")
+        if kind not in _PARTS or not named:
+            _refuse(value, "a user, a project or a tag", "one such as project=shop", param, ctx)
+        try:
+            return check_part(_PARTS[kind], named)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+
+
+class Shares(click.ParamType[list[float]]):
+    """Shares of a limit, with commas between them: ``0.5,0.9``."""
+
+    name = "shares"
+
+    def convert(
+        self, value: str | list[float], param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[float]:
+        if isinstance(value, list):
+            return value
+        try:
+            return list(check_shares(float(each) for each in value.split(",") if each.strip()))
+        except ValueError:
+            kind = f"a list of up to {MAX_SHARES} shares above 0 and up to 1"
+            _refuse(value, kind, "numbers such as 0.5,0.9", param, ctx)
 
 
 def _refuse(

@@ -139,7 +139,7 @@ class RemoteBackend:
         response = self._send(
             operation.method,
             _make_path(operation.path, id_),
-            params=document if operation.method == "GET" else None,
+            params=None if operation.takes_body else document,
             json=document if operation.takes_body else None,
         )
         if not response.is_success:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
+from metering.attribution import Part, PartKind
 from metering.budget_periods import Period, Span
+from metering.budget_shares import WHOLE_PERCENT, find_percent, format_percent
 from runtime import clock
 from store.control import audit, budgets, people
 from store.control.audit import Activity
@@ -20,7 +22,6 @@ from store.control.records import Table
 
 type Channel = Literal["mail", "webhook"]
 
-WARNING_PERCENT, REACHED_PERCENT = 80, 100
 KEPT_FOR = timedelta(days=100)
 # How long after each attempt the next one is made. After the last the delivery is given up.
 PAUSES = (
@@ -34,8 +35,8 @@ PAUSES = (
 )
 MAX_ERROR_LENGTH = 300
 
-WARNED = Activity("budget.warning", "reported 80% of the budget of")
-REACHED = Activity("budget.reached", "reported 100% of the budget of")
+WARNED = Activity("budget.warning", "reported the use of the budget of")
+REACHED = Activity("budget.reached", "reported a used-up budget of")
 GIVEN_UP = Activity("budget.not_delivered", "gave up reporting on the budget of")
 
 
@@ -52,9 +53,23 @@ class Alert:
     resets_at: str
     limit_usd: float
     spent_usd: float
-    percent: int
+    percent: float
     action: Action
     created_at: str
+    of_kind: PartKind | None = None
+    of_value: str | None = None
+
+    @property
+    def is_reached(self) -> bool:
+        """Return whether the budget is used up."""
+        return self.percent >= WHOLE_PERCENT
+
+    @property
+    def of(self) -> Part | None:
+        """Return the calls that the budget is about, None for all."""
+        if self.of_kind is None or self.of_value is None:
+            return None
+        return Part(self.of_kind, self.of_value)
 
 
 ALERTS = Table("budget_alerts", Alert)
@@ -75,21 +90,15 @@ class Delivery:
     error: str | None = None
 
 
-def find_percent(limit_usd: float, spent_usd: float) -> int | None:
-    """Return the percentage to report, None below the first."""
-    if spent_usd >= limit_usd:
-        return REACHED_PERCENT
-    return WARNING_PERCENT if spent_usd >= limit_usd * WARNING_PERCENT / 100 else None
-
-
 def make_alert(
     db: sqlite3.Connection, budget: Budget, span: Span, spent_usd: float, now: datetime
 ) -> Alert | None:
     """Make an alert with its deliveries, if there is something to report that was not. The caller holds
     the write lock.
 
-    A budget that goes past both percentages at once is reported once, and never 80 % after 100 %."""
-    percent = find_percent(budget.limit_usd, spent_usd)
+    A budget that goes past several percentages at once is reported once, and never a lower one after a
+    higher one."""
+    percent = find_percent(budget.shares, budget.limit_usd, spent_usd)
     if percent is None or _find_reported(db, budget, span) >= percent:
         return None
     alert = Alert(
@@ -105,6 +114,8 @@ def make_alert(
         percent=percent,
         action=budget.action,
         created_at=clock.format_ms(now),
+        of_kind=budget.of_kind,
+        of_value=budget.of_value,
     )
     ALERTS.insert(db, ALERTS.make_row(alert))
     db.executemany(
@@ -117,9 +128,9 @@ def make_alert(
     audit.write_for_service(
         db,
         budget.organization_id,
-        REACHED if percent == REACHED_PERCENT else WARNED,
+        REACHED if alert.is_reached else WARNED,
         budget.subject_id,
-        budgets.name_subject(budget.slug),
+        {**budgets.name_subject(budget.slug, budget.of), "by": format_percent(percent)},
     )
     _remove_old(db, now)
     return alert
@@ -131,8 +142,9 @@ def repeat_alert(db: sqlite3.Connection, alert: Alert, now: datetime) -> Alert |
     None is made of a budget that has been changed meanwhile. The caller holds the write lock."""
     span = Span(clock.parse_instant(alert.starts_at), clock.parse_instant(alert.resets_at))
     for budget in budgets.list_after(db, alert.organization_id):
-        if (budget.proxy_endpoint_id, budget.period, budget.limit_usd) == (
+        if (budget.proxy_endpoint_id, budget.of, budget.period, budget.limit_usd) == (
             alert.proxy_endpoint_id,
+            alert.of,
             alert.period,
             alert.limit_usd,
         ):
@@ -188,7 +200,7 @@ def note_failed(
             GIVEN_UP,
             delivery.alert.proxy_endpoint_id or delivery.alert.organization_id,
             {
-                **budgets.name_subject(delivery.alert.slug),
+                **budgets.name_subject(delivery.alert.slug, delivery.alert.of),
                 "by": delivery.channel,
                 "error": failed.error,
             },
@@ -204,20 +216,23 @@ def note_dropped(db: sqlite3.Connection, delivery: Delivery, reason: str) -> Non
     )
 
 
-def _find_reported(db: sqlite3.Connection, budget: Budget, span: Span) -> int:
+def _find_reported(db: sqlite3.Connection, budget: Budget, span: Span) -> float:
     """Return the percentage that was reported last of this limit in this period, else 0."""
     (percent,) = db.execute(
         "select coalesce(max(percent), 0) from budget_alerts where organization_id = ?"
-        " and coalesce(proxy_endpoint_id, '') = ? and period = ? and starts_at = ? and limit_usd = ?",
+        " and proxy_endpoint_id is ? and of_kind is ? and of_value is ?"
+        " and period = ? and starts_at = ? and limit_usd = ?",
         (
             budget.organization_id,
-            budget.proxy_endpoint_id or "",
+            budget.proxy_endpoint_id,
+            budget.of_kind,
+            budget.of_value,
             budget.period,
             clock.format_seconds(span.start),
             budget.limit_usd,
         ),
     ).fetchone()
-    return int(percent)
+    return float(percent)
 
 
 def _list_targets(db: sqlite3.Connection, organization_id: str) -> Sequence[tuple[Channel, str]]:

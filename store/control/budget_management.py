@@ -12,7 +12,9 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from metering.attribution import Part
 from metering.budget_periods import Period, Span, find_span
+from metering.budget_shares import format_percent
 from runtime.errors import InvalidInputError
 from runtime.webhook_rule import WebhookRule
 from store.control import budget_alerts, budgets, endpoints
@@ -27,7 +29,7 @@ from store.copies import find_copies
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.traces.paths import trace_path
 from store.traces.sums import spend
-from store.traces.sums.spend import Spend, SpendByEndpoint
+from store.traces.sums.spend import Spend
 
 SECRET_BYTES = 32
 DELIVERIES = 20
@@ -84,27 +86,30 @@ class BudgetManagement:
             read = partial(budgets.list_after, db, caller.organization_id)
             return read_page("budgets", cursor, limit, read)
 
-    def list_by_subject(self, caller: Caller) -> Mapping[str, BudgetStatus]:
-        """Return all budgets with what was spent, by the id of the endpoint or organisation.
+    def list_all(self, caller: Caller) -> Sequence[BudgetStatus]:
+        """Return all budgets with what was spent, newest first.
 
         Where the traces cannot be read just now, they are there as well."""
         with self._control.reading() as db:
             found = budgets.list_after(db, caller.organization_id)
-        statuses = self.read_statuses(found, tolerant=True)
-        return {each.budget.subject_id: each for each in statuses}
+        return self.read_statuses(found, tolerant=True)
 
     def find(self, caller: Caller, endpoint: str) -> BudgetStatus | None:
-        """Return the budget of an endpoint as ``list_by_subject`` does, or None. Raises NotFoundError for
-        the endpoint."""
+        """Return the budget of an endpoint as ``list_all`` does, or None. Raises NotFoundError for the
+        endpoint."""
         with self._control.reading() as db:
             found = endpoints.get(db, caller.organization_id, endpoint)
             budget = budgets.find(db, caller.organization_id, found)
         return None if budget is None else self.read_statuses([budget], tolerant=True)[0]
 
-    def get(self, caller: Caller, endpoint: str | None) -> BudgetStatus:
-        """Return a budget with what was spent. Raises NotFoundError."""
+    def get(self, caller: Caller, endpoint: str | None, of: Part | None = None) -> BudgetStatus:
+        """Return a budget with what was spent: of a user, project or tag, or of all calls.
+
+        Where there is none of all calls, and only one of a part of them, it is that. Raises NotFoundError."""
         with self._control.reading() as db:
-            budget = budgets.get(db, caller.organization_id, _find_endpoint(db, caller, endpoint))
+            found = _find_endpoint(db, caller, endpoint)
+            of = of or budgets.find_only_part(db, caller.organization_id, found)
+            budget = budgets.get(db, caller.organization_id, found, of)
         return self.read_statuses([budget])[0]
 
     def put(
@@ -115,8 +120,10 @@ class BudgetManagement:
         period: Period,
         limit_usd: float,
         action: Action,
+        warn_at: Sequence[float] | None = None,
+        of: Part | None = None,
     ) -> BudgetStatus:
-        """Set a budget. Raises ForbiddenError, NotFoundError, InvalidInputError."""
+        """Set a budget. Raises ForbiddenError, NotFoundError, InvalidInputError, LimitReachedError."""
         require_owner(caller, "set a budget")
         with audited(self._control, caller) as (db, note):
             found = _find_endpoint(db, caller, endpoint)
@@ -127,17 +134,20 @@ class BudgetManagement:
                 period=period,
                 limit_usd=limit_usd,
                 action=action,
+                warn_at=warn_at,
+                of=of,
             )
             note(budgets.SET, budget.subject_id, _describe(budget))
         return self.read_statuses([budget], tolerant=True)[0]
 
-    def delete(self, caller: Caller, endpoint: str | None) -> Budget:
+    def delete(self, caller: Caller, endpoint: str | None, of: Part | None = None) -> Budget:
         """Delete a budget. Raises ForbiddenError, NotFoundError."""
         require_owner(caller, "delete a budget")
         with audited(self._control, caller) as (db, note):
-            budget = budgets.get(db, caller.organization_id, _find_endpoint(db, caller, endpoint))
+            found = _find_endpoint(db, caller, endpoint)
+            budget = budgets.get(db, caller.organization_id, found, of)
             budgets.delete(db, budget)
-            note(budgets.DELETED, budget.subject_id, budgets.name_subject(budget.slug))
+            note(budgets.DELETED, budget.subject_id, budgets.name_subject(budget.slug, budget.of))
             return budget
 
     def read_statuses(
@@ -146,33 +156,29 @@ class BudgetManagement:
         """Return budgets of one organisation with what was spent. ``tolerant``: None is spent where
         that cannot be read."""
         now = self._now()
-        read: dict[Span, SpendByEndpoint | None] = {}
-        statuses = []
-        for budget in found:
-            span = find_span(budget.period, budget.time_zone, now)
-            if span not in read:
-                read[span] = self._read_spend(budget.organization_id, span, tolerant=tolerant)
-            by_endpoint = read[span]
-            spent = (
-                None
-                if by_endpoint is None
-                else spend.find_spend(by_endpoint, budget.proxy_endpoint_id)
-            )
-            statuses.append(BudgetStatus(budget=budget, span=span, spend=spent))
-        return statuses
-
-    def _read_spend(
-        self, organization_id: str, span: Span, *, tolerant: bool
-    ) -> SpendByEndpoint | None:
+        asked = [(each, find_span(each.period, each.time_zone, now)) for each in found]
+        spent: Sequence[Spend | None] = [None] * len(asked)
         try:
-            copies = find_copies(self._data_dir)
-            if copies is not None and copies.is_elsewhere(organization_id):
-                raise sqlite3.OperationalError("another node keeps the calls of this organisation")
-            return spend.read_spend_of(trace_path(self._data_dir, organization_id), span)
+            spent = self._read_spend(asked)
         except sqlite3.Error:
             if not tolerant:
                 raise
-            return None
+        return [
+            BudgetStatus(budget=budget, span=span, spend=each)
+            for (budget, span), each in zip(asked, spent, strict=True)
+        ]
+
+    def _read_spend(self, asked: Sequence[tuple[Budget, Span]]) -> Sequence[Spend]:
+        if not asked:
+            return ()
+        organization_id = asked[0][0].organization_id
+        copies = find_copies(self._data_dir)
+        if copies is not None and copies.is_elsewhere(organization_id):
+            raise sqlite3.OperationalError("another node keeps the calls of this organisation")
+        path = trace_path(self._data_dir, organization_id)
+        return spend.read_spends_of(
+            path, [(span, each.proxy_endpoint_id, each.of) for each, span in asked]
+        )
 
     # -- the organisation's ---------------------------------------------------------------------------
 
@@ -230,10 +236,17 @@ def _find_endpoint(
 
 
 def _describe(budget: Budget) -> Details:
+    shares = ", ".join(format_percent(100 * each) for each in budget.shares)
+    warning = f", warning at {shares}" if budget.warn_at else ""
     return {
-        **budgets.name_subject(budget.slug),
-        "by": f"${budget.limit_usd:,.2f} a {budget.period}, {budget.action}",
+        **budgets.name_subject(budget.slug, budget.of),
+        "by": f"${budget.limit_usd:,.2f} a {budget.period}, {budget.action}{warning}",
     }
+
+
+def find_by_subject(statuses: Sequence[BudgetStatus]) -> Mapping[str, BudgetStatus]:
+    """Return the budgets of all calls by the id of the endpoint or organisation."""
+    return {each.budget.subject_id: each for each in statuses if each.budget.of is None}
 
 
 def _name_host(webhook: Webhook) -> Details:

@@ -1,7 +1,8 @@
 """Budgets: rows of ``budgets``, and the time zone and webhook of an organisation.
 
-A budget is that of an endpoint, or of the whole organisation. Each has one at most. That of a deleted
-endpoint is kept for when its slug is made again; until then it is in no list.
+A budget is that of an endpoint, or of the whole organisation. Each has one at most, and besides one for each
+user, project or tag that it is to be warned of. That of a deleted endpoint is kept for when its slug
+is made again; until then it is in no list.
 """
 
 import base64
@@ -10,17 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from metering.attribution import Part, PartKind, check_part
 from metering.budget_periods import Period, list_zones
+from metering.budget_shares import check_shares, pack_shares, unpack_shares
+from metering.formats import format_count
 from runtime import clock
-from runtime.errors import InvalidInputError, NotFoundError
+from runtime.errors import InvalidInputError, LimitReachedError, NotFoundError
 from store.control.audit import Activity, Details
 from store.control.endpoints import ProxyEndpoint
-from store.control.records import Id, Instant, Joined, Shared, Table
+from store.control.records import Id, Instant, Joined, Line, Shared, Table
 from store.pagination import START, Position
 
 type Action = Literal["warn", "refuse"]
 
 MAX_LIMIT_USD = 1e9
+MAX_PARTS = 100  # of an organisation, over all its endpoints
 _IS_LISTED = "proxy_endpoints.deleted_at is null"
 
 SET = Activity("budget.set", "set the budget of")
@@ -33,7 +38,8 @@ WEBHOOK_DELETED = Activity("budget.webhook_delete", "deleted the webhook for bud
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """A budget. Without ``proxy_endpoint_id``, ``slug`` and ``name`` it is the organisation's;
-    ``time_zone`` is the organisation's."""
+    ``time_zone`` is the organisation's. ``warn_at`` are its ``shares`` as they are stored; ``of_kind`` and
+    ``of_value`` are the part of the calls that it is about, None for all."""
 
     id: Id
     organization_id: Id
@@ -43,6 +49,9 @@ class Budget:
     period: Period
     limit_usd: float
     action: Action
+    warn_at: Line | None = None
+    of_kind: PartKind | None = None
+    of_value: Line | None = None
     time_zone: Annotated[str, Joined("organizations.time_zone")]
     created_at: Instant
 
@@ -50,6 +59,18 @@ class Budget:
     def subject_id(self) -> str:
         """Return the id of what the budget is for: an endpoint or an organisation."""
         return self.proxy_endpoint_id or self.organization_id
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Return the shares of the limit at which its use is reported."""
+        return unpack_shares(self.warn_at)
+
+    @property
+    def of(self) -> Part | None:
+        """Return the calls that it is about, None for all."""
+        if self.of_kind is None or self.of_value is None:
+            return None
+        return Part(self.of_kind, self.of_value)
 
 
 TABLE = Table(
@@ -79,9 +100,10 @@ def format_secret(secret: bytes) -> str:
     return f"whsec_{base64.b64encode(secret).decode()}"
 
 
-def name_subject(slug: str | None) -> Details:
+def name_subject(slug: str | None, of: Part | None = None) -> Details:
     """Return the name of what a budget is for, as the activity log has it."""
-    return {"name": "the organisation"} if slug is None else {"slug": slug}
+    subject: Details = {"name": "the organisation"} if slug is None else {"slug": slug}
+    return subject if of is None else {**subject, "of": str(of)}
 
 
 def list_after(
@@ -105,24 +127,57 @@ def list_all(db: sqlite3.Connection) -> Sequence[Budget]:
 
 
 def find(
-    db: sqlite3.Connection, organization_id: str, endpoint: ProxyEndpoint | None
+    db: sqlite3.Connection,
+    organization_id: str,
+    endpoint: ProxyEndpoint | None,
+    of: Part | None = None,
 ) -> Budget | None:
-    """Return the budget of an endpoint, or of the organisation, or None."""
+    """Return the budget of an endpoint, or of the organisation, or None; of all calls or of a part."""
     return TABLE.find(
         db,
-        f"where {_IS_LISTED} and budgets.organization_id = ? and proxy_endpoint_id is ?",
+        f"where {_IS_LISTED} and budgets.organization_id = ? and proxy_endpoint_id is ?"
+        " and of_kind is ? and of_value is ?",
         organization_id,
         None if endpoint is None else endpoint.id,
+        None if of is None else of.kind,
+        None if of is None else of.value,
     )
 
 
-def get(db: sqlite3.Connection, organization_id: str, endpoint: ProxyEndpoint | None) -> Budget:
-    """Return the budget of an endpoint, or of the organisation. Raises NotFoundError."""
-    budget = find(db, organization_id, endpoint)
+def get(
+    db: sqlite3.Connection,
+    organization_id: str,
+    endpoint: ProxyEndpoint | None,
+    of: Part | None = None,
+) -> Budget:
+    """Return a budget as ``find`` does. Raises NotFoundError."""
+    budget = find(db, organization_id, endpoint, of)
     if budget is None:
         what = "the organisation" if endpoint is None else f"the endpoint {endpoint.slug!r}"
-        raise NotFoundError(f"{what} has no budget; `taximeter budgets list` shows those there are")
+        which = "no budget" if of is None else f"no budget of the {of}"
+        raise NotFoundError(f"{what} has {which}; `taximeter budgets list` shows those there are")
     return budget
+
+
+def find_only_part(
+    db: sqlite3.Connection, organization_id: str, endpoint: ProxyEndpoint | None
+) -> Part | None:
+    """Return the part that the only budget of an endpoint or of the organisation is about, else None."""
+    found = TABLE.read(
+        db,
+        f"where {_IS_LISTED} and budgets.organization_id = ? and proxy_endpoint_id is ? limit 2",
+        organization_id,
+        None if endpoint is None else endpoint.id,
+    )
+    return found[0].of if len(found) == 1 else None
+
+
+def parse_part(kind: PartKind, value: str) -> Part:
+    """Return the part of the calls that a budget is about. Raises InvalidInputError."""
+    try:
+        return check_part(kind, value)
+    except ValueError as error:
+        raise InvalidInputError(str(error), "of") from error
 
 
 def put(
@@ -133,12 +188,18 @@ def put(
     period: Period,
     limit_usd: float,
     action: Action,
+    warn_at: Sequence[float] | None = None,
+    of: Part | None = None,
 ) -> Budget:
-    """Set a budget, in the place of the one that is there. Raises InvalidInputError."""
+    """Set a budget, in the place of the one that is there. Without ``warn_at`` it warns as all do.
+
+    Raises InvalidInputError, LimitReachedError."""
     if not 0 < limit_usd <= MAX_LIMIT_USD:
         raise InvalidInputError(
             f"a limit is an amount of dollars above 0 and up to {MAX_LIMIT_USD:,.0f}", "limit_usd"
         )
+    if of is not None:
+        _check_part(db, organization_id, endpoint, action, of)
     row = {
         "id": clock.new_id(),
         "organization_id": organization_id,
@@ -146,15 +207,51 @@ def put(
         "period": period,
         "limit_usd": limit_usd,
         "action": action,
+        "warn_at": None if warn_at is None else _pack_shares(warn_at),
+        "of_kind": None if of is None else of.kind,
+        "of_value": None if of is None else of.value,
         "created_at": clock.format_ms(clock.now()),
     }
     TABLE.insert(
         db,
         row,
-        "on conflict (organization_id, coalesce(proxy_endpoint_id, '')) do update set"
-        " period = excluded.period, limit_usd = excluded.limit_usd, action = excluded.action",
+        "on conflict (organization_id, coalesce(proxy_endpoint_id, ''), coalesce(of_kind, ''),"
+        " coalesce(of_value, '')) do update set period = excluded.period,"
+        " limit_usd = excluded.limit_usd, action = excluded.action, warn_at = excluded.warn_at",
     )
-    return get(db, organization_id, endpoint)
+    return get(db, organization_id, endpoint, of)
+
+
+def _pack_shares(shares: Sequence[float]) -> str:
+    try:
+        return pack_shares(check_shares(shares))
+    except ValueError as error:
+        raise InvalidInputError(str(error), "warn_at") from error
+
+
+def _check_part(
+    db: sqlite3.Connection,
+    organization_id: str,
+    endpoint: ProxyEndpoint | None,
+    action: Action,
+    of: Part,
+) -> None:
+    if action == "refuse":
+        raise InvalidInputError(
+            f"a budget of a {of.kind} only warns, because clients name their {of.kind} themselves and"
+            " nothing checks it: use the action warn, or a proxy endpoint of its own with a budget that"
+            " refuses",
+            "of",
+        )
+    (others,) = db.execute(
+        "select count(*) from budgets where organization_id = ? and of_kind is not null",
+        (organization_id,),
+    ).fetchone()
+    if others >= MAX_PARTS and find(db, organization_id, endpoint, of) is None:
+        raise LimitReachedError(
+            f"an organisation has at most {format_count(MAX_PARTS)} budgets of users, projects and"
+            " tags; delete one"
+        )
 
 
 def delete(db: sqlite3.Connection, budget: Budget) -> None:

@@ -267,3 +267,34 @@ def m004_alerts(db: Database) -> None:
 def m005_upstreams_of_endpoints(db: Database) -> None:
     """Let endpoints have an upstream of their own, one that the operator has named."""
     db.execute("alter table proxy_endpoints add column upstream text")  # null: that of the service
+
+
+@migrations()
+def m006_weeks_shares_and_parts_of_budgets(db: Database) -> None:
+    """Let budgets have weeks, shares to warn at, and the calls of a user, a project or a tag alone."""
+    db.execute("""create table new_budgets (
+        id text primary key,
+        organization_id text not null references organizations(id),
+        proxy_endpoint_id text references proxy_endpoints(id),
+        period text not null check (period in ('day', 'week', 'month')),
+        limit_usd real not null check (limit_usd > 0),
+        action text not null check (action in ('warn', 'refuse')),
+        warn_at text,                       -- with commas between them; null: as all budgets do
+        of_kind text check (of_kind in ('user', 'project', 'tag')),
+        of_value text,                      -- null, with of_kind: of all calls
+        created_at text not null,
+        check ((of_kind is null) = (of_value is null)),
+        check (of_kind is null or action = 'warn'))""")
+    columns = "id, organization_id, proxy_endpoint_id, period, limit_usd, action, created_at"
+    db.execute(f"insert into new_budgets ({columns}) select {columns} from budgets")  # noqa: S608
+    db.execute("drop table budgets")
+    db.execute("alter table new_budgets rename to budgets")
+    db.execute("""create unique index budgets_subject on budgets(
+        organization_id, coalesce(proxy_endpoint_id, ''), coalesce(of_kind, ''), coalesce(of_value, ''))""")
+    db.execute("create index budgets_newest on budgets(organization_id, created_at, id)")
+    db.execute("alter table budget_alerts add column of_kind text")
+    db.execute("alter table budget_alerts add column of_value text")
+    db.execute("drop index budget_alerts_once")
+    db.execute("""create unique index budget_alerts_once on budget_alerts(
+        organization_id, coalesce(proxy_endpoint_id, ''), coalesce(of_kind, ''), coalesce(of_value, ''),
+        period, starts_at, limit_usd, percent)""")

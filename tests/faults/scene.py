@@ -17,7 +17,7 @@ import psutil
 from metering.budget_periods import Span
 from runtime.settings import Settings
 from store.traces.database import TraceDatabase
-from store.traces.sums.spend import find_spend, read_spend_of
+from store.traces.sums.spend import read_spends_of
 from tests.faults.control import Control
 from tests.faults.load import HEADERS, Load
 from tests.faults.oracle import Call, Row, Seen, Verdict, is_numbered, judge, number_of
@@ -235,7 +235,7 @@ class Scene:
 
     def _compare_sums(self) -> list[str]:
         """Compare what budgets go by, the sums of hours and days, with the costs of all rows."""
-        spend = find_spend(read_spend_of(self.trace_path, ALWAYS), None)
+        (spend,) = read_spends_of(self.trace_path, [(ALWAYS, None, None)])
         with closing(sqlite3.connect(f"file:{self.trace_path}?mode=ro", uri=True)) as database:
             (cents,) = database.execute("select coalesce(sum(cost_cents), 0) from usage").fetchone()
         is_same = abs(spend.cents - cents) < 1e-6

@@ -44,8 +44,23 @@ def test_a_month_begins_at_midnight_of_its_first_day(now, start, end):
     assert (span.start, span.end) == (at(start), at(end))
 
 
+@pytest.mark.parametrize(
+    ("zone", "now", "start", "hours"),
+    [
+        ("UTC", "2026-11-29T23:59", "2026-11-23T00:00", 168),  # a Sunday
+        ("UTC", "2026-11-30T00:00", "2026-11-30T00:00", 168),  # a Monday
+        ("Europe/Berlin", "2026-11-22T23:00", "2026-11-22T23:00", 168),
+        ("Europe/Berlin", "2026-10-25T12:00", "2026-10-18T22:00", 169),  # clocks go back
+        ("UTC", "2027-01-01T12:00", "2026-12-28T00:00", 168),  # over the end of a year
+    ],
+)
+def test_a_week_begins_at_midnight_of_its_monday(zone, now, start, hours):
+    span = find_span("week", zone, at(now))
+    assert (span.start, span.end - span.start) == (at(start), timedelta(hours=hours))
+
+
 @given(
-    period=st.sampled_from(["day", "month"]),
+    period=st.sampled_from(["day", "week", "month"]),
     zone=st.sampled_from(sorted(list_zones())),
     now=st.datetimes(datetime(1975, 1, 1), datetime(2036, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
 )

@@ -1,7 +1,7 @@
 """The figures of budgets, from the databases to what proxies refuse."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import accumulate, count
@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from addon.budgets import Budgets
 from addon.periodic_tasks import TICK_S
+from metering.attribution import Part
 from metering.budget_periods import find_span
 from recorder.budgets import LOOK_S, BudgetWatch
 from recorder.calls_in_flight import CallsInFlight
@@ -145,6 +146,32 @@ def test_a_budget_is_used_up_at_its_limit_and_not_below(look, management, ann, c
     assert look() == []
     traces.insert([make_call(ci.id, "0.0001")])
     assert look() == [ci.id]
+
+
+def test_a_week_is_refused_until_monday_and_a_part_never(look, management, ann, ci, traces, clock):
+    set_budget(management, ann, period="week")
+    management.budgets.put(
+        ann, "ci", period="day", limit_usd=0.01, action="warn", of=Part("project", "shop")
+    )
+    assert NOON.weekday() == 6
+    traces.insert([make_call(ci.id, 60, NOON - timedelta(days=6)), make_call(ci.id, 40)])
+    assert look() == [ci.id]
+    traces.insert([replace(make_call(ci.id, 5), project="shop")])
+    clock.now = NOON + timedelta(hours=12)
+    assert look() == []
+
+
+def test_a_part_is_reported_like_any_other(look, management, ann, ci, traces, control):
+    management.budgets.put(
+        ann, None, period="day", limit_usd=1, action="warn", of=Part("project", "shop")
+    )
+    traces.insert([make_call(ci.id, 90)])
+    look()
+    assert list_alerts(control) == []
+    traces.insert([replace(make_call(ci.id, 90), project="shop")])
+    look()
+    look()
+    assert list_alerts(control) == [(None, 80)]
 
 
 def test_ten_times_a_tenth_is_one(look, management, ann, ci, traces):
@@ -306,7 +333,7 @@ def test_nothing_is_read_again_while_nothing_changes(
     set_budget(management, ann)
     traces.insert([make_call(ci.id, 10)])
     look()
-    monkeypatch.setattr("recorder.budgets.spend.read_spend", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr("recorder.budgets.spend.read_spends", lambda *_: pytest.fail("read again"))
     look()
 
 

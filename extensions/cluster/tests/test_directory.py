@@ -127,6 +127,9 @@ BUDGET = {
     "period": "day",
     "limit_usd": 1,
     "action": "warn",
+    "warn_at": "0.5,0.9",
+    "of_kind": "project",
+    "of_value": "shop/checkout",
     "created_at": "2026",
 }
 RULE = {
@@ -170,6 +173,8 @@ def test_a_row_of_a_node_is_taken(key, row):
         ("proxy_endpoints:a", ENDPOINT | {"metadata_only": 2}),
         ("api_keys:a", KEY | {"key_sha256": {"hex": "zz"}}),
         ("budgets:a", BUDGET | {"limit_usd": -1}),
+        ("budgets:a", BUDGET | {"of_kind": "model"}),
+        ("budgets:a", BUDGET | {"period": "year"}),
         ("retention_rules:a:", RULE | {"text_days": 0}),
         ("retention_rules:a:", RULE | {"text_days": True}),
         ("retention_rules:a:/", RULE | {"proxy_endpoint_id": "/"}),

@@ -5,18 +5,23 @@ costs nothing more. A
 call counts in the period in which its request arrived. Whole days come from the sums of days, whole hours
 from those of hours, and what is left, in time zones that are not whole hours away, from the calls.
 
+The spend of a user, project or tag comes from hourly sums of their own. In an hour with very many of them
+the later ones share a row (``tag_sums``) and are not in it. Of one endpoint alone there are no such sums: the
+calls are read, as far as retention has left them.
+
 Managed sessions and dreams count in the period in which they were created, with all that they have used so
 far. Where our prices do not tell what one cost, it is the list price that the upstream states.
 """
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from metering.attribution import Part
 from metering.budget_periods import Span
 from runtime import clock
 from runtime.intervals import HOUR, floor_hour
@@ -36,6 +41,21 @@ _FROM_CALLS = (
     " sum(cost_cents is null and usage_source <> 'none') from usage as u"
     " where created_at >= ? and created_at < ?"
     f" and coalesce({BILLING}, '') not in {PAID_BY_OTHERS} group by 1"
+)
+_FROM_PART_SUMS = (
+    "select sum(cost_cents - value_cents), sum(unpriced) from tags_hourly"
+    " where name = ? and value = ? and hour >= ? and hour < ?"
+)
+_OF_PART = {
+    "user": "u.attributed_user = ?",
+    "project": "u.project = ?",
+    "tag": "u.id in (select usage_id from tags where name = ? and value = ?)",
+}
+_FROM_PART_CALLS = (
+    "select sum(coalesce(u.cost_cents, 0)),"  # noqa: S608 - our own names
+    " sum(u.cost_cents is null and u.usage_source <> 'none') from usage as u"
+    " where {part} and u.created_at >= ? and u.created_at < ?"
+    f" and coalesce({BILLING}, '') not in {PAID_BY_OTHERS}"
 )
 _FROM_OBJECTS = (
     "select proxy_endpoint_id, sum(coalesce(cost_cents, list_cost_cents, 0)),"  # noqa: S608 - our own names
@@ -61,6 +81,8 @@ class Spend:
 
 
 type SpendByEndpoint = dict[str, Spend]
+# The period of a spend, the id of its endpoint (None: of all) and its part of the calls (None: all of them).
+type Asked = tuple[Span, str | None, Part | None]
 
 
 def is_ready(db: sqlite3.Connection) -> bool:
@@ -82,12 +104,65 @@ def read_spend(db: sqlite3.Connection, span: Span) -> SpendByEndpoint:
     return dict(found)
 
 
-def read_spend_of(path: Path, span: Span) -> SpendByEndpoint:
-    """Return the spend in a file, nothing while there is none. Raises sqlite3.Error."""
+def read_part_spend(
+    db: sqlite3.Connection, span: Span, part: Part, endpoint_id: str | None = None
+) -> Spend:
+    """Return the spend of a user, project or tag in a period, of one endpoint or of all.
+
+    Raises sqlite3.Error."""
+    found = Spend()
+    if not list_columns(db, "tags_hourly"):  # no newer recorder has opened it yet
+        return found
+    with snapshot(db):
+        for sql, parameters in _divide_part(span, part, endpoint_id):
+            cents, unpriced = db.execute(sql, parameters).fetchone()
+            found.add(cents or 0.0, unpriced or 0)
+    return found
+
+
+def _divide_part(
+    span: Span, part: Part, endpoint_id: str | None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the SQL that reads each part of a period, with its parameters."""
+    first_hour, last_hour = _ceil_hour(span.start), floor_hour(span.end)
+    calls = _FROM_PART_CALLS.format(part=_OF_PART[part.kind])
+    values = part.pair if part.kind == "tag" else (part.value,)
+    if endpoint_id is not None:
+        bounds = clock.format_ms(span.start), clock.format_ms(span.end)
+        yield f"{calls} and u.proxy_endpoint_id = ?", (*values, *bounds, endpoint_id)
+        return
+    if first_hour > last_hour:  # no whole hour
+        first_hour = last_hour = span.end
+    for start, end in ((span.start, first_hour), (last_hour, span.end)):
+        if start < end:
+            yield calls, (*values, clock.format_ms(start), clock.format_ms(end))
+    yield _FROM_PART_SUMS, (*part.pair, _format_hour(first_hour), _format_hour(last_hour))
+
+
+def read_spends(db: sqlite3.Connection, asked: Sequence[Asked]) -> list[Spend]:
+    """Return each spend that is asked for, reading each period once. Raises sqlite3.Error."""
+    if not is_ready(db):
+        return [Spend() for _ in asked]
+    read: dict[Span, SpendByEndpoint] = {}
+    found = []
+    for span, endpoint_id, part in asked:
+        if part is not None:
+            found.append(read_part_spend(db, span, part, endpoint_id))
+            continue
+        if span not in read:
+            read[span] = read_spend(db, span)
+        found.append(find_spend(read[span], endpoint_id))
+    return found
+
+
+def read_spends_of(path: Path, asked: Sequence[Asked]) -> list[Spend]:
+    """Return each spend that is asked for of a file, nothing while there is none.
+
+    Raises sqlite3.Error."""
     if not path.exists():
-        return {}
+        return [Spend() for _ in asked]
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
-        return read_spend(db, span) if is_ready(db) else {}
+        return read_spends(db, asked)
 
 
 def find_spend(by_endpoint: SpendByEndpoint, endpoint_id: str | None) -> Spend:

@@ -2,6 +2,7 @@ import base64
 import json
 import re
 import time
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -87,5 +88,11 @@ def test_a_message_says_all_about_the_budget():
             "starts_at",
             "resets_at",
         )
-    }
+    } | {"of": None}
     assert message.headers["webhook-id"] == "msg_1"
+
+
+def test_a_message_says_whose_budget_it_is():
+    alert = replace(ALERT, of_kind="project", of_value="shop", percent=92.5)
+    data = json.loads(make_message("1", alert, SECRET, 1_767_323_045).body)["data"]
+    assert (data["of"], data["percent"]) == ({"project": "shop"}, 92.5)

@@ -207,7 +207,7 @@ def test_what_a_budget_refused_is_said_with_who_can_raise_it_and_when_it_begins_
         assert f"{begins} {who}" in notice
         assert "another endpoint" not in notice
     management.budgets.delete(management.find_caller(ann.email), endpoint.id)
-    assert "Before its next day or month begins, you can raise" in words_of(ann.get("/").text)
+    assert "Before its next period begins, you can raise" in words_of(ann.get("/").text)
 
 
 def test_the_size_of_the_database_is_the_same_on_both_pages_that_show_it(ann, settings):

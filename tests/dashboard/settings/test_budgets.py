@@ -76,6 +76,28 @@ def test_an_owner_sets_changes_and_deletes_the_budget_of_an_endpoint(
     assert ann.post(f"{here}/budget/delete").status_code == 404
 
 
+def test_an_owner_sets_changes_and_deletes_the_budget_of_a_project(ann, spend):
+    form = {"kind": "project", "of": "shop", "limit_usd": "5", "period": "week"}
+    response = ann.post("/settings/budgets/part", warn_at="50%, 90", **form)
+    assert response.headers["location"] == "/settings/budgets?done=budget-set"
+    listed = ann.get("/settings/budgets")
+    assert "project shop $0.00 of $5.00 a week owners are told and at 50%, 90%" in text_of(listed)
+    (link,) = [
+        each.attributes["href"]
+        for each in Page(listed.text).find("a")
+        if "of=shop" in (each.attributes.get("href") or "")
+    ]
+    page = ann.get(link)
+    assert 'value="5.00"' in page.text
+    assert 'value="50%, 90%"' in page.text
+    assert "$0 of $5.00 this week" in text_of(page)
+    for wrong in ({"of": "Ann Lee"}, {"warn_at": "lots"}, {"warn_at": "120%"}, {"kind": "model"}):
+        assert ann.post("/settings/budgets/part", **(form | wrong)).status_code == 400
+    assert ann.post("/settings/budgets/part/delete", kind="project", of="web").status_code == 404
+    assert ann.post("/settings/budgets/part/delete", **form).status_code == 303
+    assert "project shop" not in text_of(ann.get("/settings/budgets"))
+
+
 def test_a_budget_that_is_used_up_says_what_that_means(ann, endpoint, spend):
     here = f"/settings/endpoints/{endpoint.id}"
     spend(5000)
@@ -136,10 +158,10 @@ def test_what_is_wrong_stands_beside_its_field(ann, path, fields, words, field):
 
 def test_a_wrong_budget_of_an_endpoint_is_answered_on_its_page(ann, endpoint):
     response = ann.post(
-        f"/settings/endpoints/{endpoint.id}/budget", limit_usd="-1", period="week", action="warn"
+        f"/settings/endpoints/{endpoint.id}/budget", limit_usd="-1", period="year", action="warn"
     )
     assert response.status_code == 400
-    assert "Period is one of day, month." in text_of(response)
+    assert "Period is one of day, week, month." in text_of(response)
     assert "Limit in dollars" in text_of(response)
     assert Page(response.text).find("h2")[0].text == "team"
 
@@ -205,6 +227,6 @@ def test_owners_see_where_alerts_went(ann, bob, management, control):
     assert "organisation: 100 % of $7.00 a day mail ann@example.org" in page
     assert "it responded with 500; tried again at" in page
     activity = text_of(ann.get("/settings/security"))
-    assert "Taximeter reported 100% of the budget of the organisation" in activity
+    assert "Taximeter reported a used-up budget of the organisation (100%)" in activity
     assert "ann@example.org mail" not in text_of(bob.get("/settings/budgets"))
     assert "responded with 500" not in bob.get("/settings/budgets").text

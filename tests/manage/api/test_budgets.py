@@ -48,14 +48,51 @@ def test_a_budget_is_set_read_and_deleted(ask, path, slug):
         (BUDGET | {"limit_usd": 0}, "limit_usd"),
         (BUDGET | {"limit_usd": "50"}, "limit_usd"),
         (BUDGET | {"limit_usd": 1e12}, "limit_usd"),
-        (BUDGET | {"period": "week"}, "period"),
+        (BUDGET | {"period": "year"}, "period"),
         (BUDGET | {"action": "stop"}, "action"),
+        (BUDGET | {"warn_at": [0.5, 1.5]}, "warn_at"),
+        (BUDGET | {"warn_at": 0.5}, "warn_at"),
+        (BUDGET | {"of": {"project": "shop"}}, "of"),  # it refuses
+        (BUDGET | {"action": "warn", "of": {"model": "m"}}, "of"),
+        (BUDGET | {"action": "warn", "of": {}}, "of"),
+        (BUDGET | {"action": "warn", "of": {"user": "a", "tag": "b"}}, "of"),
+        (BUDGET | {"action": "warn", "of": {"user": "Ann Lee"}}, "of"),
+        (BUDGET | {"action": "warn", "of": {"tag": "user:ann"}}, "of"),
         (BUDGET | {"percent": 50}, "percent"),
     ],
 )
 def test_a_budget_that_cannot_be_names_the_field(ask, body, field):
     status, response = ask("ann", "PUT", "/budget", body)
     assert (status, response["error"]["field"]) == (400, field)
+
+
+PART = {"period": "week", "limit_usd": 20, "warn_at": [0.9, 0.5], "of": {"project": "shop"}}
+
+
+@pytest.mark.parametrize("path", ["/proxy-endpoints/ci/budget", "/budget"])
+def test_a_budget_of_a_part_is_set_read_and_deleted_by_its_name(ask, path):
+    status, budget = ask("ann", "PUT", path, PART)
+    assert (status, budget["of"], budget["warn_at"]) == (200, {"project": "shop"}, [0.5, 0.9])
+    assert (budget["period"], budget["action"]) == ("week", "warn")
+    assert clock.parse_instant(budget["starts_at"]).weekday() == 0
+    assert ask("ann", "PUT", path, BUDGET)[1]["of"] is None
+    assert ask("bob", "GET", f"{path}?project=shop") == (200, budget)
+    assert ask("bob", "GET", path)[1]["warn_at"] == [0.8]
+    assert ask("bob", "GET", f"{path}?project=web")[0] == 404
+    assert ask("bob", "GET", f"{path}?project=shop&user=ann")[0] == 400
+    assert [each["of"] for each in ask("bob", "GET", "/budgets")[1]["items"]] == [
+        None,
+        {"project": "shop"},
+    ]
+    assert ask("ann", "DELETE", f"{path}?project=shop") == (200, {"ok": True})
+    assert ask("ann", "GET", f"{path}?project=shop")[0] == 404
+    assert ask("ann", "GET", path)[0] == 200
+
+
+def test_a_refusal_of_a_part_says_why_it_cannot_be(ask):
+    status, response = ask("ann", "PUT", "/budget", PART | {"action": "refuse"})
+    assert status == 400
+    assert "clients name their project themselves" in response["error"]["message"]
 
 
 def test_a_budget_warns_unless_it_is_told_to_refuse(ask):

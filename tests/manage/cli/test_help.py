@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from manage.cli.main import cli
-from manage.cli.parameters import Age, Amount, DaysOrOff, Size, Whole
+from manage.cli.parameters import Age, Amount, DaysOrOff, PartOfCalls, Shares, Size, Whole
 from manage.cli.periods import Day, Instant
 from tests.docs import walk_commands
 
@@ -105,7 +105,7 @@ def test_a_wrong_value_is_an_error_that_says_what_to_write(path, parameter, valu
 
 def test_every_type_of_number_is_tried():
     assert {type(parameter.type) for _, parameter in TYPED if not isinstance(parameter.type, click.Choice)} == {
-        Age, Amount, Day, DaysOrOff, Instant, Size, Whole,
+        Age, Amount, Day, DaysOrOff, Instant, PartOfCalls, Shares, Size, Whole,
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from manage.cli import import_batch_commands, importing
 from manage.http_client import KEY_VARIABLE, TOKEN_VARIABLE
 from metering.budget_periods import Span
 from store.control.database import ControlDatabase
-from store.traces.sums.spend import Spend, find_spend, read_spend_of
+from store.traces.sums.spend import Spend, read_spends_of
 from tests.manage.cli.test_import import Place, handing_over
 from tests.store.traffic import make_entry
 from tests.upstream import (
@@ -195,9 +195,9 @@ def test_what_a_customer_pays_is_no_spend(place, write):
         ("complete", "customer", "uprof_1"),
     ]
     day = Span(CREATED - timedelta(days=1), CREATED + timedelta(days=1))
-    assert find_spend(read_spend_of(place.path, day), None) == Spend(0.0, 0)
+    assert read_spends_of(place.path, [(day, None, None)]) == [Spend(0.0, 0)]
     assert place.run("import", "batch", write(succeeded("three"))).exit_code == 0
-    assert find_spend(read_spend_of(place.path, day), None) == Spend(CENTS, 0)
+    assert read_spends_of(place.path, [(day, None, None)]) == [Spend(CENTS, 0)]
 
 
 def test_an_endpoint_without_texts_keeps_none(place, write):

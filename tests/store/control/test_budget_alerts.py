@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from metering.attribution import Part
 from metering.budget_periods import Span
 from store.control import activity_log, budget_alerts, budgets
 from store.control.budget_alerts import PAUSES, make_alert
@@ -50,6 +51,31 @@ def test_each_percentage_is_reported_once_in_a_period(report):
     assert report(41, TOMORROW) == 80
 
 
+def test_shares_of_its_own_are_each_reported_once_in_a_period(report, management, people):
+    put = management.budgets.put
+    fields = {"period": "week", "limit_usd": 50, "action": "warn"}
+    own = put(people.ann, "ci", warn_at=[0.9, 0.5, 0.925], **fields).budget
+    assert own.shares == (0.5, 0.9, 0.925)
+    spent = (24.99, 25, 44, 45, 46.24, 46.25, 49.99, 50, 60)
+    found = [report(each, budget=own) for each in spent]
+    assert found == [None, 50, None, 90, None, 92.5, None, 100, None]
+    assert report(46.3, TOMORROW, budget=own) == 92.5
+    only_whole = put(people.ann, None, warn_at=[], **fields).budget
+    assert [report(each, budget=only_whole) for each in (49.99, 50)] == [None, 100]
+
+
+def test_the_budgets_of_two_parts_are_reported_each(report, management, people, control, budget):
+    for name in ("shop", "web"):
+        part = management.budgets.put(
+            people.ann, None, period="day", limit_usd=50, action="warn", of=Part("project", name)
+        ).budget
+        assert report(40, budget=part) == 80
+        assert report(41, budget=part) is None
+    assert report(40) == 80
+    (whole, *parts) = activities(control, budget.organization_id)[:4:2]
+    assert (whole.details.get("of"), parts[0].details["of"]) == (None, "project web")
+
+
 def test_what_goes_past_both_at_once_is_reported_once(report):
     assert [report(55), report(45)] == [100, None]
 
@@ -80,11 +106,12 @@ def test_the_activity_log_has_what_the_service_did(report, control, budget):
     report(50)
     reached, warning, _set = activities(control, budget.organization_id)
     assert (warning.activity, reached.activity) == (
-        "reported 80% of the budget of",
-        "reported 100% of the budget of",
+        "reported the use of the budget of",
+        "reported a used-up budget of",
     )
     assert reached.user_id is None
-    assert reached.details == {"slug": "ci", "service": True}
+    assert reached.details == {"slug": "ci", "service": True, "by": "100%"}
+    assert warning.details["by"] == "80%"
 
 
 def test_a_delivery_is_tried_again_later_each_time_and_then_given_up(report, due, control, budget):

@@ -1,12 +1,19 @@
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
+from metering.attribution import Part
 from runtime import clock
-from runtime.errors import ForbiddenError, InvalidInputError, NotFoundError
+from runtime.errors import (
+    ForbiddenError,
+    InvalidInputError,
+    LimitReachedError,
+    NotFoundError,
+)
 from runtime.webhook_rule import WebhookRule
-from store.control import activity_log
+from store.control import activity_log, budgets
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -91,7 +98,7 @@ def test_budgets_stay_within_an_organisation(manage, people, endpoint):
     put(manage, people.ann)
     put(manage, people.ann, None)
     assert manage.budgets.list(people.cid).items == []
-    assert manage.budgets.list_by_subject(people.cid) == {}
+    assert manage.budgets.list_all(people.cid) == []
     for call in (manage.budgets.get, manage.budgets.delete, manage.budgets.find):
         with pytest.raises(NotFoundError):
             call(people.cid, endpoint.id)
@@ -100,6 +107,72 @@ def test_budgets_stay_within_an_organisation(manage, people, endpoint):
     with pytest.raises(NotFoundError):
         manage.budgets.get(people.cid, None)
     assert manage.budgets.find_webhook(people.cid) is None
+
+
+SHOP = Part("project", "shop")
+
+
+def test_parts_have_budgets_besides_and_each_has_its_own_spend(manage, people, endpoint, tmp_path):
+    with TraceDatabase(trace_path(tmp_path, people.ann.organization_id)) as traces:
+        for cents, said in (
+            (100, {"project": "shop", "tags": '["env:prod", "nightly"]'}),
+            (30, {"project": "shop", "billing": "subscription"}),
+            (7, {"project": "web", "attributed_user": "ann"}),
+        ):
+            traces.insert(
+                [
+                    make_entry(
+                        proxy_endpoint_id=endpoint.id,
+                        created_at=clock.format_ms(NOW),
+                        cost_cents=Decimal(cents),
+                        **said,
+                    )
+                ]
+            )
+    put_part = partial(manage.budgets.put, people.ann, period="week", limit_usd=2, action="warn")
+    parts = (SHOP, Part("tag", "env:prod"), Part("tag", "nightly"), Part("user", "ann"))
+    for where in (None, "ci"):
+        spent = [put_part(where, of=part).spent_usd for part in parts]
+        assert spent == [1, 1, 1, 0.07]
+    assert put_part(None, of=Part("project", "none")).spent_usd == 0
+    assert put(manage, people.ann, None).spent_usd == 1.07
+    assert manage.budgets.get(people.bob, "ci", SHOP).budget.of == SHOP
+    manage.budgets.delete(people.ann, "ci", SHOP)
+    with pytest.raises(NotFoundError, match="no budget of the project shop"):
+        manage.budgets.get(people.bob, "ci", SHOP)
+    assert put_part(None, of=SHOP, limit_usd=3).budget.limit_usd == 3
+    assert len(manage.budgets.list_all(people.bob)) == 9
+
+
+def test_the_only_budget_of_a_part_is_found_without_naming_it(manage, people):
+    manage.budgets.put(people.ann, None, period="day", limit_usd=1, action="warn", of=SHOP)
+    assert manage.budgets.get(people.ann, None).budget.of == SHOP
+    put(manage, people.ann, None)
+    assert manage.budgets.get(people.ann, None).budget.of is None
+    manage.budgets.delete(people.ann, None)
+    with pytest.raises(NotFoundError):  # what is deleted is named
+        manage.budgets.delete(people.ann, None)
+
+
+def test_a_part_only_warns_and_there_are_so_many_at_most(manage, people, monkeypatch):
+    fields = {"period": "day", "limit_usd": 1}
+    with pytest.raises(InvalidInputError, match="only warns, because clients name"):
+        manage.budgets.put(people.ann, None, action="refuse", of=SHOP, **fields)
+    monkeypatch.setattr(budgets, "MAX_PARTS", 1)
+    for _ in range(2):
+        manage.budgets.put(people.ann, None, action="warn", of=SHOP, **fields)
+    with pytest.raises(LimitReachedError):
+        manage.budgets.put(people.ann, None, action="warn", of=Part("user", "ann"), **fields)
+
+
+@pytest.mark.parametrize(
+    "warn_at", [[0], [-0.1], [1.01], [float("nan")], [0.1 * n for n in range(1, 13)]]
+)
+def test_what_no_budget_can_warn_at_is_refused(manage, people, warn_at):
+    with pytest.raises(InvalidInputError, match="share"):
+        manage.budgets.put(
+            people.ann, None, period="day", limit_usd=1, action="warn", warn_at=warn_at
+        )
 
 
 @pytest.mark.parametrize("limit_usd", [0, -1, float("nan"), float("inf"), 1e10])

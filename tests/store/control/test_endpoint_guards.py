@@ -143,7 +143,7 @@ def test_a_budget_of_a_deleted_endpoint_is_not_looked_after(manage, people, cont
     manage.delete_endpoint(people.ann, "ci")
     with control.reading() as db:
         assert budgets.list_all(db) == []
-    assert manage.budgets.list_by_subject(people.ann) == {}
+    assert manage.budgets.list_all(people.ann) == []
 
 
 @pytest.mark.parametrize("guard", GUARDS)

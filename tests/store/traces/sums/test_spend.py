@@ -4,11 +4,12 @@ from decimal import Decimal
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from metering.attribution import Part
 from metering.budget_periods import Span
 from runtime import clock
 from store.traces.calls.costs import NewCost
 from store.traces.database import TraceDatabase
-from store.traces.sums.spend import Spend, find_spend, read_spend, read_spend_of
+from store.traces.sums.spend import Spend, find_spend, read_part_spend, read_spend, read_spends_of
 from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import make_entry
 
@@ -92,4 +93,37 @@ def test_the_parts_of_a_period_add_up_to_its_calls(busy, start, length):
 
 
 def test_nothing_is_spent_before_there_is_a_database(tmp_path):
-    assert read_spend_of(tmp_path / "traces.db", Span(START, START + timedelta(days=1))) == {}
+    day = Span(START, START + timedelta(days=1))
+    assert read_spends_of(tmp_path / "traces.db", [(day, None, None)]) == [Spend()]
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    """A database as ``busy``, of whose calls each third is of a project and each fifth has two tags."""
+    calls = {}
+    with TraceDatabase(tmp_path_factory.mktemp("tagged") / "traces.db") as traces:
+        for n in range(300):
+            at = START + timedelta(minutes=17 * n)
+            said = {"project": "shop"} if n % 3 == 0 else {}
+            if n % 5 == 0:
+                said["tags"] = '["env:prod", "nightly"]'
+            endpoint_id = "pe_1" if n % 2 else "pe_2"
+            traces.insert([make_call(at, str(n), proxy_endpoint_id=endpoint_id, **said)])
+            calls[at] = n
+        yield traces.connection, calls
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(start=st.integers(-100, 400), length=st.integers(1, 400), of_one=st.booleans())
+def test_the_spend_of_a_part_is_that_of_its_calls(tagged, start, length, of_one):
+    connection, calls = tagged
+    begins_at = datetime(2026, 2, 27, tzinfo=UTC) + timedelta(minutes=15 * start)
+    span = Span(begins_at, begins_at + timedelta(minutes=15 * length))
+    within = [n for at, n in calls.items() if span.has(at) and (n % 2 or not of_one)]
+    for part, every in (
+        (Part("project", "shop"), 3),
+        (Part("tag", "env:prod"), 5),
+        (Part("tag", "nightly"), 5),
+    ):
+        spent = read_part_spend(connection, span, part, "pe_1" if of_one else None)
+        assert spent.cents == sum(n for n in within if n % every == 0)
