@@ -3,6 +3,7 @@
 import re
 import sqlite3
 import tomllib
+from collections import Counter
 from contextlib import closing
 
 import click
@@ -62,6 +63,12 @@ def test_the_changelog_has_a_section_for_what_comes_and_one_for_each_version():
     first, newest, *_ = re.findall(r"^## (.+)$", text, re.M)
     assert first == "Unreleased"
     assert re.fullmatch(re.escape(project["version"]) + r" - \d{4}-\d\d-\d\d", newest)
+
+
+def test_no_line_of_the_changelog_is_there_twice():
+    lines = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line[:2] == "- "]
+    beginnings = Counter(line[:60] for line in lines)
+    assert [line for line, count in beginnings.items() if count > 1] == []
 
 
 def test_what_the_first_release_can_do_is_told_in_short():
