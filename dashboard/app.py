@@ -43,6 +43,8 @@ from dashboard.sessions.pages import SessionPages
 from dashboard.settings.pages import SettingsPages
 from dashboard.sign_in.pages import SignInPages
 from dashboard.site import Site
+from dashboard.status_line.memory import StatusMemory
+from dashboard.status_line.pages import StatusLinePages
 from dashboard.tools.pages import ToolPages
 from dashboard.traces import Traces
 from dashboard.visitors import ControlPool, NotSignedInError, TooManyBadKeysError, Visitors
@@ -171,6 +173,8 @@ class Dashboard(CallPages):
             settings, pool, mailer, WebhookClient(settings.webhook_rule)
         )
         self._annotations = AnnotationPages(settings, pool, visitors)
+        self._statuses = StatusMemory(settings, pool, self._connections, self._live.feeds)
+        self._status_line = StatusLinePages(settings, self._statuses)
         self._help = HelpPages(visitors)
         self._settings = SettingsPages(self._site, pool, mailer)
         self._sign_in = SignInPages(settings, pool, visitors, mailer, is_demo=is_demo)
@@ -178,6 +182,7 @@ class Dashboard(CallPages):
     def routes(self) -> list[BaseRoute]:
         return [
             *self._annotations.routes(),
+            *self._status_line.routes(),
             *self._help.routes(),
             *self._settings.routes(),
             *self._sign_in.routes(),
@@ -186,7 +191,7 @@ class Dashboard(CallPages):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with super().running(), self._budgets.running():
+        with super().running(), self._budgets.running(), self._statuses.running():
             yield
 
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "search": "manage.cli.search_commands",
     "sessions": "manage.cli.session_commands",
     "tail": "manage.cli.entry_commands",
+    "statusline": "manage.cli.statusline_commands",
     "up": "manage.cli.up_command",
     "usage": "manage.cli.usage_commands",
     "users": "manage.cli.user_commands",

@@ -1,0 +1,1 @@
+"""The status line that Claude Code shows below a session."""

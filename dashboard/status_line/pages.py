@@ -1,0 +1,81 @@
+"""``POST /statusline``: one line about the session of a client on this machine.
+
+The body is what Claude Code gives its status line. The id of the session is read of it and nothing is kept.
+"""
+
+import sqlite3
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from dashboard.rendering import PRIVATE
+from dashboard.status_line.memory import StatusMemory
+from metering.status_line import PARTS, make_line, parse_parts
+from runtime import clock
+from runtime.errors import NotFoundError
+from runtime.local_requests import is_local_request
+from runtime.settings import Settings
+from wire.json_reading import parse_object
+
+PATH = "/statusline"
+MAX_BODY_BYTES = 64 << 10
+MAX_ID_CHARS = 200
+_ONLY_HERE = "The status line is for programs on the machine that runs Taximeter."
+
+
+class StatusLinePages:
+    """The status line."""
+
+    def __init__(self, settings: Settings, memory: StatusMemory) -> None:
+        self._settings = settings
+        self._memory = memory
+
+    def routes(self) -> list[BaseRoute]:
+        return [Route(PATH, self.serve, methods=["POST"])]
+
+    async def serve(self, request: Request) -> Response:
+        """Serve the line with the parts that the address names."""
+        client = request.client.host if request.client else ""
+        # A page that a browser shows may send this too, and is not to learn even that.
+        if "origin" in request.headers or not is_local_request(
+            self._settings, client, request.headers
+        ):
+            return _respond(_ONLY_HERE, 403)
+        try:
+            parts = parse_parts(request.query_params.get("parts", ",".join(PARTS)))
+        except ValueError as error:
+            return _respond(f"parts: {error}", 400)
+        try:
+            body = await _read_body(request)
+        except ClientDisconnect:
+            return _respond("", 400)
+        if body is None:
+            return _respond(f"The body is larger than {MAX_BODY_BYTES} bytes.", 413)
+        try:
+            status = await self._memory.get(_find_session_id(body))
+        except (sqlite3.Error, NotFoundError):
+            return _respond("", 503)
+        return _respond(make_line(status, parts, clock.now()), 200)
+
+
+async def _read_body(request: Request) -> bytes | None:
+    """Return the body, None where it is too large. The server reads and drops what is left of it."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            return None
+    return bytes(body)
+
+
+def _find_session_id(body: bytes) -> str:
+    """Return the session that a body names, an empty id where it names none."""
+    session_id = (parse_object(body) or {}).get("session_id")
+    if not isinstance(session_id, str) or len(session_id) > MAX_ID_CHARS:
+        return ""
+    return session_id if session_id.isprintable() else ""
+
+
+def _respond(line: str, status: int) -> Response:
+    return PlainTextResponse(f"{line}\n" if line else "", status, PRIVATE)

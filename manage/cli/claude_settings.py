@@ -1,0 +1,54 @@
+"""The settings file of Claude Code, of which only what belongs to Taximeter is changed."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from runtime.files import replace_private
+from runtime.safe_text import terminal_line
+
+FOLDER_VARIABLE = "CLAUDE_CONFIG_DIR"
+
+
+def find_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder in which Claude Code keeps its settings and transcripts."""
+    named = environ.get(FOLDER_VARIABLE)
+    return Path(named) if named else Path("~/.claude").expanduser()
+
+
+def find_settings(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the file with the user's settings, there or not."""
+    return find_folder(environ) / "settings.json"
+
+
+def read_settings_file(path: Path) -> dict[str, Any]:
+    """Return the settings, none where there is no file. Raises ClickException, OSError."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    try:
+        settings = orjson.loads(content) if content.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise click.ClickException(
+            f"{terminal_line(str(path))} is not valid JSON, and is left as it is: {error}"
+        ) from error
+    if not isinstance(settings, dict):
+        raise click.ClickException(
+            f"{terminal_line(str(path))} is not a JSON object, and is left as it is"
+        )
+    return settings
+
+
+def write_settings_file(path: Path, settings: Mapping[str, Any]) -> None:
+    """Write the settings in one step. A link to a file elsewhere stays one. Raises OSError."""
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mode = target.stat().st_mode & 0o777 if target.exists() else None
+    replace_private(target, orjson.dumps(settings, option=orjson.OPT_INDENT_2) + b"\n")
+    if mode is not None:
+        target.chmod(mode)

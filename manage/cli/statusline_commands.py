@@ -1,0 +1,133 @@
+"""``taximeter statusline``: what Claude Code shows below a session.
+
+Installed is a line for ``/bin/sh`` that posts to the service by curl, since this program takes a fifth of a
+second to start.
+"""
+
+import shlex
+import sys
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+import httpx
+
+from manage.cli.claude_settings import find_settings, read_settings_file, write_settings_file
+from manage.cli.console import data_dir_option, explained, json_option, print_json, read_settings
+from manage.cli.remote import is_loopback
+from metering.status_line import PARTS, parse_parts
+from runtime.safe_text import terminal_line
+from runtime.settings import SettingsError
+
+KEY = "statusLine"
+PATIENCE_S = 0.3
+REFRESH_S = 10  # for what counts down
+MAX_BYTES = 64 << 10
+_BEGIN = "/bin/sh -c 'curl -q "  # of the commands that are ours
+
+
+def _check_parts(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> str | None:
+    """Return the parts as they are named. Raises BadParameter."""
+    try:
+        return (
+            value if value is None else ",".join(sorted(parse_parts(value), key=list(PARTS).index))
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command()
+@click.option("--install", is_flag=True, help="Write the setting of Claude Code.")
+@click.option("--force", is_flag=True, help="With --install: replace another status line.")
+@click.option(
+    "--format", "parts", metavar="PARTS", callback=_check_parts,
+    help=f"What to say, separated by commas.  [default: {','.join(PARTS)}]",
+)  # fmt: skip
+@data_dir_option
+@json_option
+def statusline(
+    install: bool, force: bool, parts: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Print the status line of a session of Claude Code.
+
+    The input is the JSON that Claude Code gives it. The output is one line: what the session cost, with its
+    subagents and what is estimated of it; how long its prompt cache lasts, and what its last cache break
+    cost; how much is used of the windows of a subscription; what is left of budgets. Nothing is printed
+    where no service runs on this machine, and nothing of the input is stored.
+
+    --install writes statusLine in settings.json of Claude Code (~/.claude or CLAUDE_CONFIG_DIR): a line
+    for /bin/sh that posts to the service by curl, which takes some 10 ms. Other settings stay, and so
+    does another status line without --force.
+
+    \b
+    Examples:
+      taximeter statusline --install
+      taximeter statusline --install --format cost,limits
+    """
+    if force and not install:
+        raise click.UsageError("--force goes with --install")
+    with explained():
+        address = _find_address(data_dir, parts)
+        if install:
+            _install(address, force=force, as_json=as_json)
+            return
+    line = _ask(address)
+    if as_json:
+        print_json({"line": line})
+    elif line:
+        click.echo(line)
+
+
+def _find_address(data_dir: str | None, parts: str | None) -> str:
+    """Return the address of the status line. Raises SettingsError."""
+    base_url = read_settings(data_dir=data_dir).base_url
+    if not is_loopback(base_url):
+        raise SettingsError(
+            f"the status line is for programs on the machine of the service, whose address is {base_url}:"
+            " TAXIMETER_BASE_URL has to be a loopback address"
+        )
+    query = f"?{urlencode({'parts': parts}, safe=',')}" if parts else ""
+    return f"{base_url}/statusline{query}"
+
+
+def _ask(address: str) -> str:
+    """Return the line for what is on standard input, nothing where the service does not respond."""
+    body = sys.stdin.buffer.read(MAX_BYTES + 1)
+    with suppress(httpx.HTTPError, httpx.InvalidURL):
+        response = httpx.post(address, content=body, timeout=PATIENCE_S, trust_env=False)
+        if response.status_code == 200:
+            return terminal_line(response.text.strip())
+    return ""
+
+
+def make_command(address: str) -> str:
+    """Return the command of the setting. It reads no settings of curl and knows no HTTP proxy."""
+    curl = (
+        f'curl -q -sf -m {PATIENCE_S} --noproxy "*" --data-binary @- "{address}" 2>/dev/null || :'
+    )
+    return f"/bin/sh -c {shlex.quote(curl)}"
+
+
+def _install(address: str, *, force: bool, as_json: bool) -> None:
+    """Write the setting. Raises ClickException, OSError."""
+    path = find_settings()
+    settings = read_settings_file(path)
+    before = settings.get(KEY)
+    if before is not None and not force and not _is_ours(before):
+        raise click.ClickException(
+            f"{terminal_line(str(path))} has another status line; --force replaces it"
+        )
+    setting = {"type": "command", "command": make_command(address), "refreshInterval": REFRESH_S}
+    write_settings_file(path, settings | {KEY: setting})
+    if as_json:
+        print_json({"path": str(path), KEY: setting})
+    else:
+        click.echo(f"Wrote {KEY} in {terminal_line(str(path))}: {setting['command']}")
+
+
+def _is_ours(setting: Any) -> bool:
+    command = setting.get("command") if isinstance(setting, dict) else None
+    return isinstance(command, str) and command.startswith(_BEGIN) and "/statusline" in command
