@@ -131,7 +131,8 @@ def _read_budgets(
     management: Management, control: ControlDatabase, organization_id: str
 ) -> list[BudgetLeft]:
     with control.reading() as db:
-        found = budgets.list_after(db, organization_id)
+        # Whether a budget of some user, project or tag is about a session is not known.
+        found = [each for each in budgets.list_after(db, organization_id) if each.of is None]
     return [
         BudgetLeft(
             slug=status.budget.slug,

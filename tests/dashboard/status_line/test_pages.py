@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from manage.server import make_app
+from metering.attribution import Part
 from metering.rate_limits import RateLimits
 from runtime import clock
 from runtime.settings import CLIENT_MARK_VARIABLE, Settings
@@ -117,9 +118,11 @@ def test_a_cold_cache_and_the_last_break_have_a_price(client, local, settings):
 def test_a_session_without_calls_has_only_what_holds_for_all(client, local, management):
     assert line(client) == ""
     caller = management.local_caller()
-    management.budgets.put(caller, None, period="month", limit_usd=10, action="warn")
+    management.budgets.put(caller, None, period="week", limit_usd=10, action="warn")
+    others = Part("user", "ana")  # whose budget need not be about this session
+    management.budgets.put(caller, None, period="day", limit_usd=1, action="warn", of=others)
     local.record(cost_cents=Decimal(100), created_at=clock.format_ms(clock.now()))
-    assert line(client, {"session_id": "s2"}) == "budget $9.00 left this month"
+    assert line(client, {"session_id": "s2"}) == "budget $9.00 left this week"
 
 
 HOSTILE = {
