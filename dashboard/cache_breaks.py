@@ -19,13 +19,16 @@ _FOUND_BY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """The break of a call, with the row id of the call before, None where that is gone. ``advice`` is what
+    """The break of a call, with the row id of the call before, None where that is gone.
+
+    ``cost`` says what was paid for again, ``more`` what that cost more than reading it, and ``advice`` what
     would have avoided it."""
 
     found: CacheBreak
     previous_id: int | None
     cause: str
     cost: str
+    more: str
     search: str
     advice: str
 
@@ -39,7 +42,10 @@ def open_break(call: Call) -> Broken | None:
         found=found,
         previous_id=call.predecessor_id,
         cause=describe_cause(found),
-        cost=describe_cost(found, call.entry.tokens.cache_creation_input_tokens),
+        cost=_describe_cost(found, call.entry.tokens.cache_creation_input_tokens),
+        more=""
+        if found.extra_cost_cents is None
+        else f"{format_cents(found.extra_cost_cents)} more",
         search=_FOUND_BY.get(found.found_by, ""),
         advice=_advise(found),
     )
@@ -56,11 +62,8 @@ def describe_cause(found: CacheBreak) -> str:
     return reveal(found.detail)
 
 
-def describe_cost(found: CacheBreak, written: int | None) -> str:
-    """Return what a break cost. ``written`` is what the call wrote to the cache."""
+def _describe_cost(found: CacheBreak, written: int | None) -> str:
+    """Return what was paid for again. ``written`` is what the call wrote to the cache."""
     about = "About " if found.estimated else ""
     verb = "written again" if (written or 0) >= found.tokens else "paid for again"
-    tokens = f"{about}{format_count(found.tokens)} tokens were {verb}"
-    if found.extra_cost_cents is None:
-        return f"{tokens}; what that cost more than reading them is not known."
-    return f"{tokens}: {format_cents(found.extra_cost_cents)} more than reading them."
+    return f"{about}{format_count(found.tokens)} tokens were {verb}"

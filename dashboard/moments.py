@@ -1,6 +1,6 @@
 """Times as pages write them: as short as the reader needs, with the exact instant for machines."""
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -23,6 +23,12 @@ def describe_moment(instant: datetime, at: datetime, zone: tzinfo) -> str:
     if there < here and here.date() - there.date() < _WEEK:
         return f"{_DAYS[there.weekday()]} {there.day}"
     return there.date().isoformat()
+
+
+def format_day(instant: datetime) -> str:
+    """Return the day of an instant in UTC: ``Mon 23 Nov``, with the year where it is another."""
+    there = instant.astimezone(UTC)
+    return f"{there:%a %-d %b}" if there.year == now().year else f"{there:%a %-d %b %Y}"
 
 
 def format_moment(stored: str | datetime | None, zone: str = "UTC", unknown: str = "—") -> Markup:

@@ -11,6 +11,7 @@ from dashboard.call.fact import Group
 from dashboard.call.failure import Failure, describe_shortly
 from dashboard.call.limits import list_hints, list_limits
 from dashboard.formats import Mark, outcome_mark
+from dashboard.moments import format_day
 from dashboard.what_was_done import Deed
 from metering.attribution import parse_tags
 from metering.entry import UsageLogEntry
@@ -85,7 +86,7 @@ def make_headline(
         problem_is_failure=deed is not None and deed.is_failed,
         model=model,
         instant=reveal(entry.created_at),
-        time=clock.format_stored(reveal(entry.created_at)),
+        time=_format_time(entry.created_at),
         mark=outcome_mark(entry.outcome, entry.status_code, entry.stop_reason),
         cost=format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
         duration=format_duration(entry.duration_ms),
@@ -94,6 +95,11 @@ def make_headline(
         cache_share=format_cache_share(tokens),
         output=format_short_tokens(tokens.output_tokens),
     )
+
+
+def _format_time(created_at: str) -> str:
+    instant = clock.parse_instant(created_at)
+    return f"{format_day(instant)}, {instant:%H:%M:%S} UTC"
 
 
 def _name(
@@ -181,7 +187,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
         Group(
             title="Client",
             facts=(
-                fact.linked("Slug", entry.slug, "slug"),
+                fact.linked("Endpoint", entry.slug, "slug"),
                 fact.linked("Proxy endpoint", entry.proxy_endpoint_id, "proxy_endpoint_id"),
                 fact.session(call.session),
                 fact.linked("Agent", entry.agent_id, "agent_id"),

@@ -1,12 +1,13 @@
 """The first lines of the page of a call that failed: what happened, what to do, and when again."""
 
+import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from dashboard.call.excerpts import EMPTY, Excerpt
 from dashboard.formats import outcome_label
 from metering.entry import Outcome, UsageLogEntry
-from metering.formats import format_cents, format_duration
+from metering.formats import format_cents, format_lasted
 from runtime import clock
 
 MAX_CHARS = 1_000  # of a message that stands there whole
@@ -91,7 +92,7 @@ def _make_heading(entry: UsageLogEntry, kind: str, message: Excerpt) -> str:
     words = describe_shortly(entry if entry.error_type else replace(entry, error_type=kind or None))
     wait_s = _find_wait(entry)
     if wait_s is not None:
-        return f"{words}: try again in {format_duration(wait_s * 1000)}"
+        return f"{words}: try again in {_format_wait(wait_s)}"
     is_short = message.text and not message.left_out and len(message.text) <= _HEADING_CHARS
     return f"{words}: {message.text}" if is_short and "\n" not in message.text else words
 
@@ -122,8 +123,11 @@ def _find_again(entry: UsageLogEntry) -> str:
         return ""
     ended = clock.parse_instant(entry.created_at) + timedelta(milliseconds=entry.duration_ms or 0)
     at = clock.format_stored(clock.format_ms(ended + timedelta(seconds=wait_s)))
-    wait = format_duration(wait_s * 1000)
-    return f"The upstream wants a pause of {wait} (retry-after): try again from {at} on."
+    return f"The upstream wants a pause of {_format_wait(wait_s)} (retry-after): try again from {at} on."
+
+
+def _format_wait(wait_s: float) -> str:
+    return format_lasted(1000 * math.ceil(wait_s))
 
 
 def _find_wait(entry: UsageLogEntry) -> float | None:

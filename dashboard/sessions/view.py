@@ -11,6 +11,7 @@ import orjson
 
 from dashboard.addresses import call_address, session_address
 from dashboard.call.fact import calls_address
+from dashboard.moments import format_day
 from dashboard.sessions.story.chapters import Chapter, Fold, Item, Thread
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.lines import Line
@@ -326,10 +327,8 @@ def list_address(session_id: str) -> str:
 
 def format_span(started: datetime, ended: datetime) -> str:
     """Return from when to when: ``Mon 23 Nov, 14:02 to 15:19 UTC``, with years where they are another."""
-    day = "%a %-d %b" if started.year == clock.now().year else "%a %-d %b %Y"
-    if started.date() == ended.date():
-        return f"{started:{day}}, {started:%H:%M} to {ended:%H:%M} UTC"
-    return f"{started:{day}}, {started:%H:%M} to {ended:{day}}, {ended:%H:%M} UTC"
+    day = "" if started.date() == ended.date() else f"{format_day(ended)}, "
+    return f"{format_day(started)}, {started:%H:%M} to {day}{ended:%H:%M} UTC"
 
 
 def _list_lines(chapters: Sequence[Chapter]) -> list[Line]:

@@ -11,6 +11,7 @@ from dashboard.call.blocks.edits import FILE_NAMES, Read, read_edit
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Piece, Tasks, cache_note, short
 from dashboard.call.texts.highlighting import find_language
+from metering.tool_names import read_name
 from runtime.safe_text import reveal
 from wire import block as wire
 from wire.json_reading import as_list, as_object, as_objects, as_text
@@ -19,9 +20,7 @@ _SHELLS = re.compile(r"bash|shell|terminal|command|exec|powershell|^sh$", re.IGN
 _PROSE = ("prompt", "description", "plan", "question", "message", "body", "summary")
 _TASK_WORDS = ("content", "subject", "title", "task", "text", "description")
 _MAX_TASKS = 500
-_LABELS = dict(
-    zip(wire.CALL_KINDS, ("Tool call", "Server tool call", "MCP tool call"), strict=True)
-)
+_RUN_BY_UPSTREAM = "run by upstream"
 
 type _Form = Callable[[str, dict[str, object], Room], Read | None]
 
@@ -30,15 +29,16 @@ def read_call(item: dict[str, object], room: Room, _place: str) -> Block:
     """Return a call of a tool, of the client or of upstream."""
     call = wire.Block(item)
     notes = [*cache_note(item)]
-    if call.server_name:
-        notes.append(f"server {short(call.server_name)}")
     if call.caller not in ("", "direct"):
         notes.append(f"called by {short(call.caller)}")
+    if call.kind != wire.CALL:
+        notes.append(_RUN_BY_UPSTREAM if call.kind in wire.CALL_KINDS else short(call.kind))
     rest = {key: value for key, value in item.items() if key not in wire.OF_CALL}
+    server, tool = (short(name or "") for name in read_name(call))
     return Block(
         kind="call",
-        label=_LABELS.get(call.kind) or f"Tool call ({short(call.kind)})",
-        name=short(call.name),
+        label=server or tool or "Tool",
+        name=tool if server else "",
         notes=tuple(notes),
         pieces=(*_read_input(call.name, call.input, room), *room.fields(rest)),
         id=call.call_id,

@@ -6,6 +6,7 @@ from dashboard.call.blocks.calls import find_file_language
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.texts import read_rest, read_sources
 from dashboard.call.blocks.view import Block, Piece, cache_note, short
+from metering.tool_names import split_name
 from wire import block as wire
 from wire.json_reading import as_objects, as_text
 
@@ -74,8 +75,8 @@ def _make(
     plain = result.kind == wire.RESULT or name
     return Block(
         kind="result",
-        label="Tool result" if plain else f"Tool result ({short(result.kind)})",
-        name=short(name),
+        label="Result of" if name else "Result" if plain else f"Result ({short(result.kind)})",
+        name=short(split_name(name)[1]),
         notes=cache_note(result.fields),
         pieces=tuple(pieces),
         parts=parts,

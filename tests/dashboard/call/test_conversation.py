@@ -203,7 +203,7 @@ def test_cache_marks_are_shown():
 
 def test_a_tool_call_and_its_result_are_shown():
     call = block_of(type="tool_use", id="toolu_1", name="read", input={"path": "a"})
-    assert (call.label, call.name, call.id) == ("Tool call", "read", "toolu_1")
+    assert (call.label, call.name, call.id) == ("read", "", "toolu_1")
     assert facts_of(call) == {"path": "a"}
     result = block_of(type="tool_result", tool_use_id="toolu_1", is_error=True, content="no file")
     assert (result.id, result.text, result.is_error) == ("toolu_1", "no file", True)
@@ -211,6 +211,15 @@ def test_a_tool_call_and_its_result_are_shown():
         type="tool_result", content=[{"type": "text", "text": "one"}, {"type": "image"}]
     )
     assert [part.kind for part in nested.parts] == ["text", "media"]
+
+
+def test_a_tool_of_a_server_is_named_as_both():
+    call = block_of(type="tool_use", name="mcp__tracker__get_issue", input={})
+    assert (call.label, call.name, call.notes) == ("tracker", "get_issue", ())
+    call = block_of(type="mcp_tool_use", name="get_issue", server_name="tracker", input={})
+    assert (call.label, call.name, call.notes) == ("tracker", "get_issue", ("run by upstream",))
+    call = block_of(type="hologram_tool_use", name="", input={})
+    assert (call.label, call.notes) == ("Tool", ("hologram_tool_use",))
 
 
 def test_a_result_is_beside_its_call_and_named_after_it():
@@ -235,7 +244,7 @@ def test_a_result_is_beside_its_call_and_named_after_it():
         ]
     )
     assistant, user = found.messages
-    joined = [(block.name, block.result and block.result.text) for block in assistant.blocks]
+    joined = [(block.label, block.result and block.result.text) for block in assistant.blocks]
     assert joined == [("read", "one"), ("write", "two")]
     assert [block.result and block.result.name for block in assistant.blocks] == ["read", "write"]
     assert [block.text for block in user.blocks] == ["nine", "go on"], "its call is not there"
@@ -263,7 +272,7 @@ def test_a_tool_of_upstream_that_failed_is_marked():
     content = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
     found = block_of(type="web_search_tool_result", tool_use_id="x", content=content)
     assert found.is_error
-    assert found.label == "Tool result (web_search_tool_result)"
+    assert found.label == "Result (web_search_tool_result)"
 
 
 def test_thinking_is_shown_and_what_is_encrypted_is_said():
@@ -383,7 +392,7 @@ def test_a_stream_is_put_together():
     thinking, text, call = found.blocks
     assert (thinking.text, thinking.notes) == ("Hmm.", ("signed",))
     assert (text.text, text.notes) == ("Hello", ("1 citation",))
-    assert (call.name, facts_of(call)) == ("read", {"path": "a"})
+    assert (call.label, facts_of(call)) == ("read", {"path": "a"})
     assert ("Stop reason", "tool_use") in found.facts
     assert json.loads(found.usage.text) == {"input_tokens": 5, "output_tokens": 9}
     assert not found.is_cut

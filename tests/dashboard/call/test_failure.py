@@ -38,9 +38,9 @@ def test_an_error_stands_on_the_page_once_with_what_to_do_and_when_to_try_again(
         response_body=make_error("rate_limit_error", "Slow down, Ann."),
         rate_limits=RateLimits(retry_after_s=20.0),
     )
-    assert "429 rate_limit_error: try again in 20.0 s “ Slow down, Ann. ” A limit of" in head
+    assert "429 rate_limit_error: try again in 20 s “ Slow down, Ann. ” A limit of" in head
     assert "Not billed." in head
-    assert "a pause of 20.0 s (retry-after): try again from 2026-03-01 10:00:21 UTC on." in head
+    assert "a pause of 20 s (retry-after): try again from 2026-03-01 10:00:21 UTC on." in head
     assert "Slow down" not in rest
     assert "An error, as said above." in rest
 
