@@ -45,6 +45,7 @@ def read_growth(
     one is read first, and up to ``most_read`` where a call is not the beginning of what was read."""
     counted = [call for call in calls if call.tokens.total]
     turns: list[Turn] = []
+    tools: dict[int, frozenset[str]] = {}
     last: Timeline | None = None
     timeline: Timeline | None = None
     taken_apart = 0
@@ -53,16 +54,17 @@ def read_growth(
         if not is_alike and taken_apart < most_read and call.request_length:
             found = read(call)
             if found is not None:
-                timeline, is_alike = Timeline(*found), True
+                timeline, is_alike = Timeline(*found, call.tool_count), True
                 taken_apart += 1
                 last = last or timeline
         if timeline is not None:
             turns.append(timeline.make_turn(call, is_alike=is_alike))
+            tools[call.id] = timeline.tools
     if last is None:
         return None
     alike = [turn.call for turn in turns if turn.is_alike]
     return Growth(
         turns=turns[::-1],
-        items=last.list_items(alike[::-1], most_items),
+        items=last.list_items(alike[::-1], most_items, tools),
         taken_apart=taken_apart,
     )

@@ -2,16 +2,17 @@
 
 One request, a late one, is taken apart. The requests before it are the beginning of it, as far as their
 numbers of messages say, so its spans up to there are theirs too. Whether that holds is checked by the
-length of each body: where it is off by more than a twentieth, the turn is not ``alike``, and another
-request has to be taken apart for it.
+number of tools and by the length of each body: where it is off by more than a twentieth, the turn is not
+``alike``, and another request has to be taken apart for it.
 
 Tokens are those of the request that was taken apart, scaled to what each call was billed. Costs are what
 each call paid for the part of its prompt.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 from conversations.context import ADDED, Context
@@ -21,6 +22,7 @@ from conversations.xray import Category
 
 MOST_OFF = 0.05
 BYTES_OFF = 2_000
+TOOLS: frozenset[Category] = frozenset({"tool", "deferred_tool"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +49,10 @@ class Item:
 class Timeline:
     """A request that was taken apart, as the measure of the calls before it."""
 
-    def __init__(self, context: Context, length: int) -> None:
-        """Take the context of a request whose body has this length."""
+    def __init__(self, context: Context, length: int, tool_count: int | None = None) -> None:
+        """Take the context of a request whose body has this length and so many tools."""
         self.length = length
+        self.tool_count = tool_count
         self.shares = [each for each in context.shares if each.span.category != "envelope"]
         counts = [each.tokens for each in self.shares]
         self._ends = list(accumulate(counts, initial=context.added_before))
@@ -77,6 +80,8 @@ class Timeline:
 
     def is_alike(self, call: SavingsCall) -> bool:
         """Return whether a call's body is likely to be the beginning of this one."""
+        if not self._has_same_tools(call):
+            return False
         if call.request_length is None or call.continues_thread:
             return True  # nothing says otherwise: a request of a thread sends only what is new
         off = abs(self.predict_length(call.message_count) - call.request_length)
@@ -96,8 +101,18 @@ class Timeline:
             is_alike=is_alike,
         )
 
-    def list_items(self, calls: Sequence[SavingsCall], count: int) -> list[Item]:
-        """Return the spans that cost most to carry, of those that may have, most cents first."""
+    @cached_property
+    def tools(self) -> frozenset[str]:
+        """Return the names of the tools of this request."""
+        names = (each.span.name for each in self.shares if each.span.category in TOOLS)
+        return frozenset(filter(None, names))
+
+    def list_items(
+        self, calls: Sequence[SavingsCall], count: int, tools: Mapping[int, Collection[str]]
+    ) -> list[Item]:
+        """Return the spans that cost most to carry, of those that may have, most cents first.
+
+        ``tools`` are the names of those that each call had, by row id."""
         counts = sorted(call.message_count or 0 for call in calls)
 
         def weigh(index: int) -> float:
@@ -106,13 +121,24 @@ class Timeline:
 
         likely = sorted(range(len(self.shares)), key=weigh, reverse=True)[:count]
         scaled = [(call, self._find_scale(call)) for call in calls]
-        items = [self._carry(index, scaled) for index in likely if self.shares[index].tokens]
+        items = [self._carry(index, scaled, tools) for index in likely if self.shares[index].tokens]
         found = [item for item in items if item is not None]
         return sorted(found, key=lambda item: (-(item.cents or 0.0), -item.share.tokens))
 
-    def _carry(self, index: int, calls: Sequence[tuple[SavingsCall, float]]) -> Item | None:
+    def _carry(
+        self,
+        index: int,
+        calls: Sequence[tuple[SavingsCall, float]],
+        tools: Mapping[int, Collection[str]],
+    ) -> Item | None:
         start, end, message = self._ends[index], self._ends[index + 1], self._messages[index]
-        carriers = [each for each in calls if (each[0].message_count or 0) > message]
+        span = self.shares[index].span
+        carriers = [
+            each
+            for each in calls
+            if (each[0].message_count or 0) > message
+            and (span.category not in TOOLS or span.name in tools[each[0].id])
+        ]
         if not carriers:
             return None
         prices = [_price_range(call, start * scale, end * scale) for call, scale in carriers]
@@ -123,6 +149,9 @@ class Timeline:
             calls=len(carriers),
             cents=sum(known) if len(known) == len(prices) else None,
         )
+
+    def _has_same_tools(self, call: SavingsCall) -> bool:
+        return self.tool_count is None or call.tool_count in (None, self.tool_count)
 
     def _find_scale(self, call: SavingsCall) -> float:
         """Return how many tokens were billed for one of this request's, 0 where there are none."""

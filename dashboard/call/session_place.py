@@ -9,7 +9,7 @@ from dashboard.addresses import session_address
 from dashboard.drawing import find_cut, per_cent
 from runtime.safe_text import reveal
 from store.traces.calls.call_reader import Call, CallReader
-from store.traces.sessions.session_places import Place, list_places
+from store.traces.sessions.session_places import Place, list_places, number_turns
 from store.traces.sessions.session_reader import Session, SessionReader
 
 HEIGHT = 24
@@ -69,7 +69,7 @@ def find_place(call: Call, reader: CallReader) -> SessionPlace | None:
 
 def describe_place(call: Call, session: Session | None, places: Sequence[Place]) -> SessionPlace:
     """Return the place of a call among all calls of its session, which are none where they are too many."""
-    numbers = _number_turns(places)
+    numbers = number_turns(places)
     at = next((at for at, place in enumerate(places) if place.usage_id == call.id), None)
     known = [place for place in places if place.cost_cents]
     most_expensive = max(known, key=lambda place: place.cost_cents or 0.0, default=None)
@@ -86,12 +86,6 @@ def describe_place(call: Call, session: Session | None, places: Sequence[Place])
         bars=draw_bars(places),
         mark=None if at is None else _mark(at, len(places)),
     )
-
-
-def _number_turns(places: Sequence[Place]) -> dict[int, int]:
-    """Return the numbers of turns by row id, as the story of the session counts them."""
-    turns = (place for place in places if not place.is_failed)
-    return {place.usage_id: number for number, place in enumerate(turns, 1)}
 
 
 def _tell_place(place: Place, before: Sequence[Place], numbers: dict[int, int]) -> str:

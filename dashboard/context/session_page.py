@@ -18,8 +18,9 @@ from conversations.xray import Category
 from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.context import words
-from dashboard.context.areas import HEIGHT, WIDTH, draw, sample
 from dashboard.context.bar import find_colour
+from dashboard.context.growth_chart import draw, sample
+from dashboard.context.item_names import name_items
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION
@@ -27,7 +28,9 @@ from dashboard.sessions.view import list_address
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.threads import read_whole_request
 from store.traces.savings import savings_calls
+from store.traces.sessions.deeds import read_deeds
 from store.traces.sessions.opened import find_reader
+from store.traces.sessions.session_places import list_places, number_turns
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MOST_READ = 3  # requests taken apart for one page, each in some 50 ms for 500 KB
@@ -59,6 +62,7 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
     chain = chains[number - 1] if chains else []
     growth = _read(connection, chain)
     turns = [] if growth is None else growth.turns
+    numbers = number_turns(list_places(connection, session_id) or [])
     listed, every = sample(turns, MOST_LISTED) if turns else ([], 1)
     return rendering.render(
         "session_context.html",
@@ -75,9 +79,10 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
         most_calls=savings_calls.MAX_CALLS,
         growth=growth,
         sums=[] if growth is None else _sum(growth),
-        drawing=draw(turns) if turns else None,
-        drawing_width=WIDTH,
-        drawing_height=HEIGHT,
+        drawing=draw(turns, numbers) if turns else None,
+        numbers=numbers,
+        names=name_items(connection, session_id, growth.items) if growth else [],
+        agent_types=read_deeds(connection, [each[0].id for each in chains]).agent_types,
         listed=listed,
         listed_every=every,
         colour=find_colour,

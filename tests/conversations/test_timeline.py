@@ -1,5 +1,7 @@
 """The context of a conversation turn by turn."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
@@ -66,7 +68,8 @@ def test_messages_grow_and_the_front_stays():
 
 def test_an_item_is_carried_by_the_calls_that_had_it():
     calls, body = make(5)
-    items = timeline_of(calls, body).list_items(calls, 50)
+    timeline = timeline_of(calls, body)
+    items = timeline.list_items(calls, 50, {call.id: timeline.tools for call in calls})
     by_message = {item.share.span.message: item for item in items}
     assert by_message[None].calls == 5
     assert (by_message[2].first.id, by_message[2].calls) == (2, 4)
@@ -88,4 +91,18 @@ def test_a_price_that_is_not_known_leaves_the_cost_open():
     unpriced = make_call(3, 3, read=5_000, prices={})
     timeline = timeline_of(calls, body)
     assert timeline.make_turn(unpriced, is_alike=True).cents is None
-    assert timeline.list_items([unpriced], 1)[0].cents is None
+    assert timeline.list_items([unpriced], 1, {3: timeline.tools})[0].cents is None
+
+
+def test_turn_with_other_tools_is_not_alike_and_does_not_carry_them():
+    calls, body = make(4)
+    sent = orjson.loads(body) | {"tools": [{"name": f"tool {n}"} for n in range(3)]}
+    body = orjson.dumps(sent)
+    calls = [replace(call, tool_count=3 if call.id > 2 else 2) for call in calls]
+    context = read_context(body, PromptBill(tokens=calls[-1].tokens, cents={}), MODEL, ModelRules())
+    timeline = Timeline(context, len(body), 3)
+    assert [timeline.is_alike(call) for call in calls] == [False, False, True, True]
+    tools = {call.id: timeline.tools if call.id > 2 else {"tool 0"} for call in calls}
+    items = timeline.list_items(calls, 100, tools)
+    carried = {item.share.span.name: (item.first.id, item.calls) for item in items}
+    assert [carried[f"tool {n}"] for n in range(3)] == [(1, 4), (3, 2), (3, 2)]

@@ -1,6 +1,7 @@
 """The calls of a session in the order of their arrival, read as narrowly as a drawing needs."""
 
 import sqlite3
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from store.database import list_columns
@@ -36,6 +37,12 @@ def list_places(db: sqlite3.Connection, session_id: str) -> list[Place] | None:
         Place(usage_id, cents, bool(broke), outcome not in NO_ERROR)
         for usage_id, cents, broke, outcome in rows
     ]
+
+
+def number_turns(places: Iterable[Place]) -> dict[int, int]:
+    """Return the numbers of turns by row id, as the story of the session has them: failed calls are none."""
+    turns = (place for place in places if not place.is_failed)
+    return {place.usage_id: number for number, place in enumerate(turns, 1)}
 
 
 def list_targets(db: sqlite3.Connection, session_id: str) -> list[str | None]:

@@ -225,10 +225,13 @@ def test_a_session_shows_how_its_prompts_grew_and_what_that_cost(ann):
     assert cost == pytest.approx(cents / 100, abs=0.0005 * len(rows))
     assert sum(number(row["Last turn"]) for row in rows) == pytest.approx(last, abs=9)
     items = {row["First in"]: row for row in dense(page, "Items by what")}
-    assert items["call 1, system prompt"]["Calls"] == "5"
-    assert items["call 3, message 5"]["Calls"] == "3"
-    turns = [e for e in page.elements if e.tag == "path" and e.is_within("svg")]
-    assert len(turns) >= 4
+    assert items["turn 1, system prompt"]["Calls"] == "5"
+    assert items["turn 3, message 5"]["Calls"] == "3"
+    turns = [e for e in page.elements if e.tag == "a" and e.is_within("svg")]
+    assert [e.attributes["aria-label"].partition(",")[0] for e in turns] == [
+        f"Turn {n}" for n in range(1, 6)
+    ]
+    assert turns[-1].attributes["aria-label"] == f"Turn 5, {last:,} tokens"
     assert "are estimated" not in response.text
     assert 'href="/sessions/s1/context"' in ann.get("/sessions/s1").text
 
@@ -236,7 +239,7 @@ def test_a_session_shows_how_its_prompts_grew_and_what_that_cost(ann):
 def test_a_long_session_says_which_of_its_turns_are_shown(ann, monkeypatch):
     record_chain(ann, *growing(5))
     monkeypatch.setattr("dashboard.context.session_page.MOST_LISTED", 3)
-    monkeypatch.setattr("dashboard.context.areas.MAX_POINTS", 2)
+    monkeypatch.setattr("dashboard.context.growth_chart.MAX_COLUMNS", 2)
     page = ann.get("/sessions/s1/context").text
     assert "Every 2nd turn as a table" in page
     assert "Drawn from every 3rd turn." in page
@@ -262,7 +265,7 @@ def test_conversations_of_a_session_have_pages_of_their_own(ann):
     ann.record(other)
     page = ann.get("/sessions/s1/context").text
     assert "2 conversations." in page
-    assert "Subagent <bdi>sub</bdi>" in page
+    assert "<bdi>Subagent sub</bdi>" in page
     assert '<dd class="figure">1</dd>' in ann.get("/sessions/s1/context?conversation=2").text
     assert ann.get("/sessions/s1/context?conversation=3").status_code == 404
     assert ann.get("/sessions/s1/context?conversation=x").status_code == 400
