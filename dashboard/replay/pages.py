@@ -107,7 +107,10 @@ class ReplayPages:
         visitor, endpoints = await self._visitors.require_with(request, self._list_endpoints)
         known = {
             "usage_id": usage_id,
-            "endpoints": [{"slug": each.slug, "name": each.name} for each in endpoints],
+            "endpoints": [
+                {"slug": each.slug, "name": each.name, "upstream": each.upstream}
+                for each in endpoints
+            ],
         }
         return self._forwarding.respond(request, visitor, "replay", known)
 
