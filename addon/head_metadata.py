@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from addon import headers
-from addon.redaction import drop_credential, redact_query
+from addon.redaction import redact_query
 from metering import attribution
 from metering.attribution import Attribution
 from metering.billing import classify_credential
@@ -20,6 +20,7 @@ from metering.request_facts import (
     parse_facts,
 )
 from runtime import clock
+from runtime.credential_texts import drop_credential
 from store.control.database import ProxyEndpoint
 from store.spool.format import Record, RequestHead, ResponseHead, pack_results
 

@@ -16,6 +16,7 @@ from typing import Literal
 import orjson
 
 MAX_NAME_CHARS, MAX_TAG_CHARS, MAX_TAGS = 64, 40, 10
+CHARACTERS = "letters, digits and . _ : @ / + -"
 USER, PROJECT = "user", "project"
 # Headers by lowercase name, the first one that is there counts.
 USER_HEADERS = (b"x-taximeter-user", b"x-litellm-customer-id", b"x-litellm-end-user-id")
@@ -28,6 +29,7 @@ OWN_HEADERS = frozenset(name for name in HEADERS if name.startswith(b"x-taximete
 _KEY_END = ":"
 _NAME = re.compile(rf"[A-Za-z0-9._:@/+-]{{1,{MAX_NAME_CHARS}}}", re.ASCII)
 _TAG = re.compile(rf"[a-z0-9._:@/+-]{{1,{MAX_TAG_CHARS}}}", re.ASCII)
+_OTHERS = re.compile(r"[^A-Za-z0-9._:@/+-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +71,10 @@ def check_part(kind: PartKind, value: str) -> Part:
         if len(found) == 1:
             return Part(kind, found[0])
         raise ValueError(
-            f"a tag has 1 to {MAX_TAG_CHARS} letters, digits and . _ : @ / + -,"
-            " and not the key user or project"
+            f"a tag has 1 to {MAX_TAG_CHARS} {CHARACTERS}, and not the key user or project"
         )
     if _NAME.fullmatch(value) is None:
-        raise ValueError(f"a {kind} has 1 to {MAX_NAME_CHARS} letters, digits and . _ : @ / + -")
+        raise ValueError(f"a {kind} has 1 to {MAX_NAME_CHARS} {CHARACTERS}")
     return Part(kind, value)
 
 
@@ -117,6 +118,29 @@ def keep_valid(user: str | None, project: str | None, stored_tags: str | None) -
         TAG_HEADERS[0]: parse_tags(stored_tags),
     }
     return read_attribution({name: each for name, each in values.items() if each}, lambda _: True)
+
+
+def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return tags as they are stored. Raises ValueError, which says the rule that they break."""
+    found = sorted({check_part("tag", tag).value for tag in tags})
+    if len(found) > MAX_TAGS:
+        raise ValueError(f"a call has at most {MAX_TAGS} tags, and these are {len(found)}")
+    return tuple(found)
+
+
+def make_valid(text: str) -> str:
+    """Return a text with a hyphen for what names may not have, to be cut to its length."""
+    return _OTHERS.sub("-", text)
+
+
+def fill(own: Attribution, of_run: Attribution) -> Attribution:
+    """Return what a call says of itself, and what its run says where the call says nothing."""
+    return Attribution(
+        user=own.user or of_run.user,
+        project=own.project or of_run.project,
+        tags=own.tags or of_run.tags,
+        left_out=own.left_out,
+    )
 
 
 def split_tag(tag: str) -> tuple[str, str]:

@@ -29,6 +29,7 @@ from recorder.output_sizes import RecordedSizes
 from recorder.record import make_recorded
 from recorder.recorded_calls import RecordedCall
 from recorder.requests import RequestReader
+from recorder.run_attributes import RunAttributes
 from recorder.setting_aside import set_aside
 from store.spool import reader
 from store.spool.format import SpoolError
@@ -78,6 +79,7 @@ class EntryStore:
         self._sizes = RecordedSizes(databases)
         self._judge = Judge(prices, self._requests)
         self._prices = prices
+        self._runs = RunAttributes(data_dir / "control.db")
         self._disk = disk
         self._clock_s = clock_s
         self._on_entries = on_entries
@@ -102,6 +104,10 @@ class EntryStore:
             self._store_alone(organization_id, waiting)
             self._between()
         return len(taken)
+
+    def close(self) -> None:
+        """Close ``control.db``."""
+        self._runs.close()
 
     def _store_batch(
         self, organization_id: str, files: Sequence[Waiting], taken: list[Waiting]
@@ -235,6 +241,7 @@ class EntryStore:
             trace_path(self._data_dir, waiting.owner)
             if exchange.head.organization_id != waiting.owner:
                 raise SpoolError("its name and its head disagree about the organisation")  # noqa: TRY301
+            self._runs.complete(exchange.head)
             return make_recorded(exchange, self._prices(), self._requests, self._sizes)
         except FileNotFoundError:  # somebody took it away since it was listed
             return None

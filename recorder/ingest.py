@@ -141,6 +141,7 @@ class Ingester:
         self._tidy()
         for each in self._work:
             each.close()
+        self._entries.close()
         self._databases.close_all()
 
     def _store(self, owner: str, files: Sequence[Waiting]) -> int:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 type Streaming = Literal["live", "buffered"]
 type Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+FIRST_PARTY_URL = "https://api.anthropic.com"
 MOST_DEFAULT_WORKERS = 4
 ENCODED = "in user and password write % as %25, : as %3A, / as %2F, @ as %40"
 # Of the upstream that calls go to where an endpoint has none of its own.
@@ -85,6 +86,11 @@ class Upstream:
     @property
     def origin(self) -> str:
         return f"{self.scheme}://{self.authority}"
+
+    @property
+    def is_first_party(self) -> bool:
+        """Return whether it is the vendor's own API, which clients use when nothing else is set."""
+        return str(self) == FIRST_PARTY_URL
 
     def __str__(self) -> str:
         return self.origin + self.prefix

@@ -1,6 +1,5 @@
 """The operations that report usage, and their models."""
 
-from http import HTTPStatus
 from typing import Annotated, Any, Self
 
 from pydantic import Field, create_model
@@ -8,8 +7,7 @@ from pydantic import Field, create_model
 from manage.api.operation import Context, operation
 from metering import token_counts
 from metering.token_counts import flatten
-from store.json_models import Day, NoFields, RequestModel, ResponseModel
-from store.traces.calls.run_report import RunReport
+from store.json_models import Day, RequestModel, ResponseModel
 from store.traces.sums.forecast import Month
 from store.traces.sums.product_model import UsageProduct
 from store.traces.sums.usage_report import Group, Grouping, Totals, UsageReport
@@ -192,23 +190,6 @@ class Usage(ResponseModel):
         )
 
 
-class Run(ResponseModel):
-    run_id: str
-    pending: Annotated[
-        int, Field(description="Calls of the run that are not recorded yet, and not in the totals.")
-    ]
-    totals: UsageTotals
-    models: Annotated[list[UsageGroup], Field(description="By cost, the highest first.")]
-
-    @classmethod
-    def make(cls, report: RunReport) -> Self:
-        return cls.of(
-            report,
-            totals=UsageTotals.make(report.totals),
-            models=[UsageGroup.make_group(group) for group in report.models],
-        )
-
-
 @operation(
     "GET",
     "/usage",
@@ -220,17 +201,3 @@ def get_usage(context: Context[UsageQuery]) -> Usage:
     query = context.request
     report = context.management.usage(context.caller, query.by, query.from_day, query.to_day)
     return Usage.make(report, context.management.month(context.caller))
-
-
-@operation(
-    "GET",
-    "/runs/{id}",
-    name="getRun",
-    summary="Totals of the calls of one run, and of each model. A run without calls has zeros.",
-    errors={
-        HTTPStatus.NOT_FOUND: "There is no such run: an id has 1 to 64 letters, digits and . _ -"
-    },
-    reads_calls=True,
-)
-def get_run(context: Context[NoFields]) -> Run:
-    return Run.make(context.management.run_usage(context.caller, context.id))

@@ -27,18 +27,23 @@ from store.traces.paths import find_trace_files
 
 @contextmanager
 def open_backend(
-    base_url: str | None, data_dir: str | None, user: str | None = None
+    base_url: str | None,
+    data_dir: str | None,
+    user: str | None = None,
+    *,
+    running: Settings | None = None,
 ) -> Iterator[Backend]:
     """Open the service to act on.
 
     That is a remote one where ``--base-url`` names it, or where the environment has both its
-    address and a key; otherwise the data directory of this machine."""
+    address and a key; otherwise the data directory of this machine. ``running`` are the settings of
+    the service that runs there, where they matter: else they are those of this environment."""
     remote = find_remote(base_url, data_dir, user)
     if remote is not None:
         with open_remote(remote) as backend:
             yield backend
         return
-    settings = read_settings(data_dir=data_dir)
+    settings = running or read_settings(data_dir=data_dir)
     with open_control(settings) as control, ExitStack() as stack:
         yield open_local(stack, settings, control, find_caller(settings, control, user))
 

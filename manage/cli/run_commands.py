@@ -5,13 +5,15 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import click
 import httpx
 
-from manage.api import usage_operations
-from manage.api.usage_operations import Run, UsageTotals
+from manage.api import run_operations
+from manage.api.run_operations import Run
+from manage.api.usage_operations import UsageTotals
 from manage.cli.backend import Backend
 from manage.cli.backend_choice import find_remote, open_backend
 from manage.cli.client_process import ClientError, check_client, run_client
@@ -19,6 +21,7 @@ from manage.cli.console import explained, read_settings, service_options
 from manage.cli.endpoint_slugs import list_slugs
 from manage.cli.program import CALLED_AS, name_commands
 from manage.cli.remote import is_loopback
+from manage.cli.run_attributes import Wishes, attribute_options, begin_run, find_attributes
 from manage.cli.terminal import format_amount, make_table
 from manage.cli.usage_cells import describe_open_costs, make_cells, name_group
 from manage.http_client import load_trust_store
@@ -26,6 +29,7 @@ from manage.supervision.run_service import RunService
 from metering.formats import format_calls
 from runtime.runs import append_run, new_run_id
 from runtime.safe_text import terminal_line
+from runtime.settings import Settings
 from store.control.endpoints import make_not_found
 
 CLIENT_VARIABLE = "ANTHROPIC_BASE_URL"
@@ -36,10 +40,15 @@ DEFAULT_SLUG = "default"
 
 
 class Place(Protocol):
-    """A service that clients can use. ``address`` is for clients, ``base_url`` for people."""
+    """A service that clients can use. ``address`` is for clients, ``base_url`` for people.
+
+    ``settings`` are known of one on this machine alone."""
 
     address: str
     base_url: str
+
+    @property
+    def settings(self) -> Settings | None: ...
 
     @property
     def is_running(self) -> bool: ...
@@ -51,6 +60,7 @@ class RemotePlace:
     """A remote service, which a run neither starts nor stops."""
 
     is_running = True
+    settings = None
 
     def __init__(self, base_url: str) -> None:
         self.address = self.base_url = base_url
@@ -69,15 +79,18 @@ class RemotePlace:
     "--json", "as_json", is_flag=True,
     help="Print the summary as one JSON document, the last line of standard error.",
 )  # fmt: skip
+@attribute_options
 @service_options
 @click.pass_context
 def run(
     context: click.Context,
+    /,
     command: tuple[str, ...],
     slug: str | None,
     as_json: bool,
     base_url: str | None,
     data_dir: str | None,
+    **wishes: Any,
 ) -> None:
     """Run a client through Taximeter, and print what it cost.
 
@@ -94,9 +107,14 @@ def run(
     not use ANTHROPIC_BASE_URL are not seen, as with another API provider; nor are those that it
     makes after its end in the background.
 
+    The calls are recorded for the project that the origin of the git repository names, and for the
+    user, project and tags given here, but where the client names others in headers. An endpoint that
+    keeps metadata only keeps none of these options.
+
     \b
     Examples:
       taximeter run claude
+      taximeter run --user ann --tag env:dev --with-branch claude
       taximeter run --endpoint team-blue -- claude -p "Explain this repository"
       taximeter run --json python agent.py 2>agent.log  ends with the summary
       taximeter run --base-url https://meter.example.org claude
@@ -105,15 +123,18 @@ def run(
         raise click.UsageError("name the client to run, as in: taximeter run claude")
     try:
         check_client(command[0])
+        wanted = Wishes(**wishes)
+        attributes = find_attributes(wanted, Path.cwd())
         with (
             explained(),
             closing(_open_place(base_url, data_dir)) as place,
-            open_backend(base_url, data_dir) as backend,
+            open_backend(base_url, data_dir, running=place.settings) as backend,
         ):
             found = choose_slug(list_slugs(backend), slug)
             run_id = new_run_id()
             url = append_run(f"{place.address}/proxy/{found}", run_id)
             _check_address(url)
+            begin_run(backend, run_id, found, attributes, _print_line, is_stated=wanted.is_stated)
             _warn_of_other_address(os.environ)
             status = run_client(command, make_client_environ(os.environ, url))
             place.close()
@@ -203,10 +224,10 @@ def _print_summary(place: Place, backend: Backend, run_id: str, *, as_json: bool
 def _wait_for_calls(backend: Backend, run_id: str) -> Run:
     """Return the totals once every call is in them, or after a while those that there are."""
     deadline_s = time.monotonic() + RECORDING_S
-    totals = backend.call(usage_operations.get_run, run_id)
+    totals = backend.call(run_operations.get_run, run_id)
     while totals.pending and time.monotonic() < deadline_s:
         time.sleep(POLL_S)
-        totals = backend.call(usage_operations.get_run, run_id)
+        totals = backend.call(run_operations.get_run, run_id)
     return totals
 
 
@@ -225,6 +246,7 @@ def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
         )
         return lines
     lines.append(f"taximeter: {format_calls(totals.calls)}, {_format_total(totals)}")
+    lines += describe_attributes(run)
     if totals.calls:
         headings, cells = make_cells(run.models)
         rows = [
@@ -239,6 +261,20 @@ def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
     start = "" if is_running else name_commands("`taximeter up`, then ")
     lines.append(f"Each call: {start}{page}")
     return lines
+
+
+def describe_attributes(run: Run) -> list[str]:
+    """Return the line that says for whom and what the calls of a run are recorded."""
+    named = [
+        f"{name} {value}" for name, value in (("user", run.user), ("project", run.project)) if value
+    ]
+    if run.tags:
+        named.append(f"tagged {', '.join(run.tags)}")
+    return (
+        [f"Recorded for {terminal_line(', '.join(named))}, but where the client named others."]
+        if named
+        else []
+    )
 
 
 def _format_total(totals: UsageTotals) -> str:

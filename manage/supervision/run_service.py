@@ -35,9 +35,9 @@ _LISTEN, _WORKERS = "TAXIMETER_LISTEN", "TAXIMETER_WORKERS"
 
 
 class RunService:
-    """The service that a run uses, found or started. ``address`` is where it is reached on this
-    machine, ``base_url`` the address that people use. ``print_line`` prints a line for the person
-    at the terminal."""
+    """The service that a run uses, found or started. ``settings`` are its own, ``address`` is where it is
+    reached on this machine, ``base_url`` the address that people use. ``print_line`` prints a line for
+    the person at the terminal."""
 
     def __init__(
         self, settings: Settings, environ: Mapping[str, str], print_line: Callable[[str], None]
@@ -65,6 +65,7 @@ class RunService:
         except BaseException:
             self.close()
             raise
+        self.settings = running
         self.address = f"http://{running.listen.connectable}"
         self.base_url = running.base_url
 

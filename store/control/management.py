@@ -13,8 +13,7 @@ from typing import Self
 
 from runtime import clock
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
-from runtime.runs import is_run_id
-from runtime.setting_values import SERVICE_UPSTREAM
+from runtime.setting_values import SERVICE_UPSTREAM, Upstream
 from runtime.settings import Settings, Streaming
 from runtime.webhook_rule import PUBLIC_ONLY, WebhookRule
 from store.control import (
@@ -38,6 +37,7 @@ from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint, StreamingChange, UpstreamChange
 from store.control.invitations import Invitation
 from store.control.people import Caller, Member, Organization
+from store.control.run_management import RunManagement, check_run_id
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.spool.unrecorded import count_unrecorded
 from store.traces.calls.call_list import CallPage, read_calls
@@ -66,10 +66,12 @@ class Management:
         webhook_rule: WebhookRule = PUBLIC_ONLY,
         prices: Path | None = None,
         upstreams: Collection[str] = (),
+        find_upstream: Callable[[str | None], Upstream | None] = lambda _: None,
     ) -> None:
         """Open the management of a service. ``max_endpoints`` bounds the endpoints of one
         organisation, ``webhook_rule`` the addresses of webhooks; ``prices`` is the operator's price
-        file, ``upstreams`` the names of those that endpoints may have."""
+        file, ``upstreams`` the names of those that endpoints may have. ``find_upstream`` returns the one
+        of a name, or that of the service."""
         self._control = control
         self._data_dir = data_dir
         self._now = now
@@ -79,6 +81,7 @@ class Management:
         self.annotations = AnnotationManagement(control, data_dir)
         self.budgets = BudgetManagement(control, data_dir, now, webhook_rule)
         self.removal = DataRemoval(control, data_dir, now)
+        self.runs = RunManagement(control, now, find_upstream)
 
     @classmethod
     def make(cls, control: ControlDatabase, settings: Settings) -> Self:
@@ -90,6 +93,7 @@ class Management:
             webhook_rule=settings.webhook_rule,
             prices=settings.prices,
             upstreams=settings.upstreams.keys(),
+            find_upstream=settings.find_upstream,
         )
 
     def trace_path_of(self, caller: Caller) -> Path:
@@ -504,10 +508,7 @@ class Management:
         """Return the totals of one run in the caller's organisation, zeros where it made no call.
 
         Raises NotFoundError for what is not a run id."""
-        if not is_run_id(run_id):
-            raise NotFoundError(
-                f"{run_id!r} is not a run id: use 1 to 64 letters, digits and . _ -"
-            )
+        check_run_id(run_id)
         # Counted before the entries are read: what is recorded in between is then in both, not in
         # neither.
         pending = count_unrecorded(self._data_dir / "spool", caller.organization_id, run_id)

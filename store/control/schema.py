@@ -298,3 +298,17 @@ def m006_weeks_shares_and_parts_of_budgets(db: Database) -> None:
     db.execute("""create unique index budget_alerts_once on budget_alerts(
         organization_id, coalesce(proxy_endpoint_id, ''), coalesce(of_kind, ''), coalesce(of_value, ''),
         period, starts_at, limit_usd, percent)""")
+
+
+@migrations()
+def m007_attributes_of_runs(db: Database) -> None:
+    """Keep for whom and what the calls of a run are made, which its base URL names."""
+    db.execute("""create table run_attributes (
+        organization_id text not null references organizations(id),
+        run_id text not null,
+        attributed_user text,
+        project text,
+        tags text,                          -- a JSON list; null: none
+        created_at text not null,
+        primary key (organization_id, run_id)) without rowid""")
+    db.execute("create index run_attributes_newest on run_attributes(organization_id, created_at)")

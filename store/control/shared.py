@@ -17,6 +17,7 @@ from store.control import (
     invitations,
     people,
     retention,
+    run_attributes,
 )
 from store.control.records import Table
 
@@ -29,5 +30,6 @@ TABLES: tuple[Table[Any], ...] = (
     credential_names.TABLE,
     annotation_orders.TABLE,
     retention.RULES,
+    run_attributes.TABLE,
     database.SECRETS,
 )

@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import termios
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -160,10 +161,73 @@ def test_a_run_elsewhere_is_counted_over_the_api(
     assert not (tmp_path / "none").exists()
 
 
+HEADED = """
+import os, urllib.request
+for headers in ({}, {"x-taximeter-user": "eve", "x-taximeter-tags": "own"}):
+    url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+    urllib.request.urlopen(urllib.request.Request(url, b"{}", headers))
+"""
+ATTRIBUTES = ("--user", "ann", "--project", "acme/shop", "--tag", "env:dev", "--tag", "B")
+
+
+def attributed(live: Endpoint) -> list[tuple[Any, ...]]:
+    names = ("attributed_user", "project", "tags")
+    return [tuple(row[name] for name in names) for row in live.rows()]
+
+
+def test_the_calls_of_a_run_have_its_attributes_but_where_they_name_their_own(
+    live: Endpoint, shared_service: Service
+) -> None:
+    environ = environment(shared_service, **NO_PROXY)
+    live.upstream.otherwise = answer(200, message_json())
+    command = ("--endpoint", live.slug, *ATTRIBUTES, "--", sys.executable, "-c", HEADED)
+    done = call(("run", "--json", *command), environ)
+    assert done.returncode == 0, done.stderr
+    found = summary_of(done.stderr)
+    assert (found["user"], found["project"], found["tags"]) == (
+        "ann",
+        "acme/shop",
+        ["b", "env:dev"],
+    )
+    assert attributed(live) == [
+        ("ann", "acme/shop", '["b","env:dev"]'),
+        ("eve", "acme/shop", '["own"]'),
+    ]
+
+
+def test_a_run_elsewhere_sends_its_attributes(
+    live: Endpoint, shared_service: Service, tmp_path: Path
+) -> None:
+    environ = environment(shared_service, **NO_PROXY)
+    live.upstream.otherwise = answer(200, message_json())
+    key = call_here(("keys", "create", "attributes"), environ).stdout.strip()
+    environ |= {"TAXIMETER_API_KEY": key, "TAXIMETER_DATA_DIR": str(tmp_path / "none")}
+    arguments = ("--endpoint", live.slug, "--base-url", base_url(shared_service), *ATTRIBUTES)
+    done = call(("run", *arguments, *calling(1)), environ)
+    assert done.returncode == 0, done.stderr
+    assert "Recorded for user ann, project acme/shop, tagged b, env:dev" in done.stderr
+    assert attributed(live) == [("ann", "acme/shop", '["b","env:dev"]')]
+
+
+def test_nothing_of_a_run_is_kept_with_metadata_only_and_headers_are(
+    make_endpoint: Callable[..., Endpoint], shared_service: Service
+) -> None:
+    live = make_endpoint(metadata_only=True)
+    live.upstream.otherwise = answer(200, message_json())
+    environ = environment(shared_service, **NO_PROXY)
+    command = ("--endpoint", live.slug, *ATTRIBUTES, "--", sys.executable, "-c", HEADED)
+    done = call(("run", *command), environ)
+    assert "are not stored: the endpoint" in done.stderr
+    assert "Recorded for" not in done.stderr
+    assert attributed(live) == [(None, None, None), ("eve", None, '["own"]')]
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         ((), 2, "name the client"),
+        (("--user", "two words", "true"), 2, "--user: a user has 1 to 64 letters, digits"),
+        (("--tag", "a,b", "true"), 2, "--tag: a tag has 1 to 40 letters"),
         (("no-such-client-at-all",), 127, "no-such-client-at-all: command not found"),
         ((str(Path(__file__)),), 126, "cannot be executed"),
         (("--endpoint", "nowhere", "true"), 1, "no proxy endpoint 'nowhere'"),

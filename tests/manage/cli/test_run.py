@@ -5,7 +5,8 @@ import socket
 import click
 import pytest
 
-from manage.api.usage_operations import Run, UsageGroup, UsageTotals
+from manage.api.run_operations import Run
+from manage.api.usage_operations import UsageGroup, UsageTotals
 from manage.cli.console import explained
 from manage.cli.run_commands import choose_slug, describe_run, make_client_environ
 from manage.supervision.run_lock import RunLock, watch
