@@ -10,6 +10,7 @@ from decimal import Decimal
 from metering.token_counts import PROMPT_CLASSES, TokenCounts
 
 UNKNOWN = "—"
+_SMALL_CENTS = 9.95  # below which two decimals would say too little
 _MINUS = "\N{MINUS SIGN}"
 
 
@@ -38,6 +39,15 @@ def format_call_cost(cents: float | Decimal | None, unknown: str = UNKNOWN) -> s
 def format_sum_cost(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
     """Return cents as dollars with two decimals, for sums: ``$36.58``."""
     return _format_decimals(cents, 2, unknown)
+
+
+def format_some_cost(cents: float | None, unknown: str = UNKNOWN) -> str:
+    """Return what some calls cost: ``$4.89``, with three decimals below ten cents, and ``$0``."""
+    if cents is None:
+        return unknown
+    if cents == 0:
+        return "$0"
+    return format_call_cost(cents) if cents < _SMALL_CENTS else format_sum_cost(cents)
 
 
 def _format_decimals(cents: float | Decimal | None, digits: int, unknown: str) -> str:

@@ -53,7 +53,7 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
     stored = [] if connection is None else savings_calls.read_calls(connection, session_id)
     sessions = find_reader(connection)
     session = None if sessions is None else sessions.find(session_id)
-    if connection is None or session is None or not stored:
+    if connection is None or sessions is None or session is None or not stored:
         raise HTTPException(404, NO_SESSION)
     calls = [make_call(c.columns, c.items, c.previous_id, c.cache_break) for c in stored]
     chains = sorted(list_chains(calls), key=lambda chain: (-_count_tokens(chain), chain[0].id))
@@ -69,6 +69,7 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
         visitor=page.caller,
         headers=PRIVATE,
         session=session,
+        figures=sessions.read_figures(session_id),
         address=session_address(session_id),
         sql_address=list_address(session_id),
         chains=chains[:MOST_CONVERSATIONS],

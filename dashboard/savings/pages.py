@@ -28,7 +28,7 @@ from store.traces.savings.savings import Looked
 from store.traces.savings.savings_reader import SavingsReader, SessionSum
 from store.traces.savings.tools_reader import ToolFilter, ToolsReader
 from store.traces.sessions.opened import find_reader
-from store.traces.sessions.session_reader import Session
+from store.traces.sessions.session_reader import Session, SessionFigures
 
 TOP_SESSIONS = 10
 NOTHING = Findings(
@@ -55,6 +55,7 @@ class _OfSession:
     """The findings of one session; ``looked`` is None while nobody has looked for any."""
 
     session: Session
+    figures: SessionFigures
     findings: Findings
     looked: Looked | None
 
@@ -114,6 +115,7 @@ class SavingsPages(TracePages):
                 visitor=caller,
                 headers=PRIVATE,
                 session=found.session,
+                figures=found.figures,
                 address=session_address(session_id),
                 sql_address=list_address(session_id),
                 found=found,
@@ -188,10 +190,11 @@ def _read_session(connection: sqlite3.Connection | None, session_id: str) -> _Of
     reader = None if connection is None else SavingsReader(connection)
     sessions = find_reader(connection)
     session = None if sessions is None else sessions.find(session_id)
-    if reader is None or session is None:
+    if reader is None or sessions is None or session is None:
         raise HTTPException(404, NO_SESSION)
     return _OfSession(
         session=session,
+        figures=sessions.read_figures(session_id),
         findings=make_findings(reader.list_session_groups(session_id), reader),
         looked=reader.find_looked(session_id),
     )

@@ -27,5 +27,6 @@ def open_view(
         story=story,
         page=min(page, max(len(story.pages), 1)),
         annotations=reader.read_annotations(session_id),
+        figures=reader.read_figures(session_id),
         names=names,
     )

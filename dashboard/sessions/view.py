@@ -16,7 +16,6 @@ from dashboard.sessions.story.chapters import Chapter, Fold, Item, Thread
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.lines import Line
 from dashboard.sessions.story.map import Map, make_map
-from dashboard.sessions.story.money import format_some_cost
 from dashboard.sessions.story.story import Story
 from dashboard.sessions.story.summary import (
     AgentSum,
@@ -30,7 +29,7 @@ from metering.credential_names import name_credential
 from runtime import clock
 from store.traces.annotations import Annotations
 from store.traces.sessions import unnamed_sessions
-from store.traces.sessions.session_reader import Session
+from store.traces.sessions.session_reader import Session, SessionFigures
 from store.traces.sessions.steps import Step
 
 MOST_AGENTS, MOST_PROMPTS = 12, 20  # beside the story
@@ -67,6 +66,7 @@ class View:
     story: Story
     page: int
     annotations: Annotations
+    figures: SessionFigures
     names: Mapping[str, str]
 
     @cached_property
@@ -300,10 +300,6 @@ class View:
         path, _, query = self.sql_address.partition("?")
         stream = "&_stream=1" if ending == "csv" else ""
         return f"{path}.{ending}?{query}{stream}"
-
-    def cost(self, cents: float | None) -> str:
-        """Return what some calls cost."""
-        return format_some_cost(cents)
 
     @staticmethod
     def shorten(model: str) -> str:

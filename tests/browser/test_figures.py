@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from dashboard.sessions.story.money import format_some_cost
 from metering.formats import (
     format_bytes,
     format_call_cost,
@@ -13,6 +12,7 @@ from metering.formats import (
     format_count,
     format_per_cent,
     format_short_tokens,
+    format_some_cost,
     format_sum_cost,
     format_tokens,
 )

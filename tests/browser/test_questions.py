@@ -12,9 +12,8 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
-from dashboard.sessions.story.money import format_some_cost
 from manage.cli.main import cli
-from metering.formats import format_count, format_sum_cost
+from metering.formats import format_count, format_some_cost, format_sum_cost
 from runtime import clock
 from tests import ROOT
 from tests.browser.example import Example

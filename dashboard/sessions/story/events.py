@@ -6,12 +6,12 @@ from typing import ClassVar, Literal
 
 from dashboard.cache_breaks import describe_cause
 from dashboard.formats import outcome_label
-from dashboard.sessions.story.money import format_some_cost
 from metering.formats import (
     format_call_cost,
     format_count,
     format_duration,
     format_short_tokens,
+    format_some_cost,
 )
 from store.traces.sessions.steps import Step
 

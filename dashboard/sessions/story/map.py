@@ -11,10 +11,9 @@ from markupsafe import Markup
 from dashboard.drawing import find_cut
 from dashboard.paid_parts import PaidPart
 from dashboard.sessions.story.chapters import Thread
-from dashboard.sessions.story.money import format_some_cost
 from dashboard.sessions.story.story import Story
 from dashboard.sessions.story.summary import split_cost
-from metering.formats import format_short_tokens
+from metering.formats import format_short_tokens, format_some_cost
 from store.traces.sessions.steps import Step, sum_cents
 
 MAX_BARS = 240

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from dashboard.paid_parts import PaidPart, find_part, sum_parts
 from dashboard.sessions.story.events import Event, Run
-from dashboard.sessions.story.money import format_some_cost
 from dashboard.sessions.story.story import Story
-from metering.formats import format_count, format_number
+from metering.formats import format_count, format_number, format_some_cost
 from store.traces.sessions.session_reader import Session
 from store.traces.sessions.steps import Step, sum_cents
 

@@ -140,6 +140,15 @@ class Turn:
         return self.outcome not in NO_ERROR or self.failed_tools is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFigures:
+    """What the other pages of a session have: how many tools were used, and what could have been saved, in
+    cents, which is None until somebody has looked."""
+
+    tools: int
+    saved_cents: float | None
+
+
 class SessionReader:
     """Reads the sessions of one organisation by a read-only connection.
 
@@ -252,6 +261,18 @@ class SessionReader:
     def read_deeds(self, turns: Sequence[Turn]) -> Deeds:
         """Return what turns did."""
         return read_deeds(self._connection, [turn.id for turn in turns])
+
+    def read_figures(self, session_id: str) -> SessionFigures:
+        """Return the main figures of the other pages of a session."""
+        (tools,) = self._db.execute(
+            "select count(*) from (select distinct server, tool from tool_uses"  # noqa: S608 - our own text
+            f" where usage_id in ({unnamed_sessions.CALLS}))",
+            unnamed_sessions.bind(session_id),
+        ).fetchone()
+        saved = self._db.execute(
+            "select cents from session_savings where session_id = ?", (session_id,)
+        ).fetchone()
+        return SessionFigures(tools=tools, saved_cents=None if saved is None else saved["cents"])
 
     def read_annotations(self, session_id: str) -> Annotations:
         """Return the labels and the note of a session."""

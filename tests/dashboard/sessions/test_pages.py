@@ -328,6 +328,19 @@ def test_the_tools_of_a_session_are_summed(ann):
     assert "x.py Read 1 2 4.0k" in page
 
 
+@pytest.mark.parametrize("tab", ["", "/tools", "/calls", "/context", "/savings"])
+def test_tabs_have_their_main_figures(ann, tab):
+    read, found = ToolUse(tool="Read"), ToolUse(tool="find", server="maps")
+    ann.record(call(1, tool_uses=(read, read)), call(2, tool_uses=(read, found)), call(3, "b"))
+    with closing(sqlite3.connect(ann.path)) as db, db:
+        db.execute(
+            "insert into session_savings (session_id, method, computed_at, calls, conversations, opened, cents)"
+            " values ('a', 1, '2026-03-01T11:00:00.000Z', 2, 1, 1, 102.0)"
+        )
+    assert "Tools 2 Savings $1.02 Calls 2 SQL" in words_of(ann.get(f"/sessions/a{tab}").text)
+    assert "Tools Savings Calls 1 SQL" in words_of(ann.get(f"/sessions/b{tab}").text)
+
+
 def test_a_session_without_tools_says_so(ann):
     ann.record(call(1))
     assert "No tool was used" in ann.get("/sessions/a/tools").text

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dashboard.sessions.story.map import GROUND, MAX_BARS, TOP, make_map
-from dashboard.sessions.story.money import format_some_cost
 from dashboard.sessions.story.summary import (
     join_words,
     list_agents,
@@ -12,6 +11,7 @@ from dashboard.sessions.story.summary import (
     make_lede,
     tell_failures,
 )
+from metering.formats import format_some_cost
 from metering.token_counts import TokenCounts
 from store.traces.sessions.session_reader import Session as Sums
 from tests.dashboard.sessions.story.turns import BREAK, Session, use
