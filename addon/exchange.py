@@ -96,7 +96,7 @@ class Exchange:
         return chunk
 
     def note_upload(self, received_bytes: int) -> None:
-        """Note that so much more of the request body has come."""
+        """Note that ``received_bytes`` more of the request body have come."""
         now_s = self.waiting_since_s = time.monotonic()
         paid_s = received_bytes / LEAST_UPLOAD_BYTES_PER_S
         self.upload_since_s = min(now_s, self.upload_since_s + paid_s)

@@ -41,7 +41,7 @@ class HeldRequestPolicy:
         return exchange is not None and exchange.phase is Phase.CONNECT
 
     def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
-        """Return whether so much of a request body may be held. If not, refuse the request."""
+        """Return whether ``held_bytes`` of a request body may be held. If not, refuse the request."""
         client_id = flow.client_conn.id
         exchange = self._exchanges.find(client_id)
         if exchange is None:

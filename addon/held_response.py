@@ -15,7 +15,7 @@ class HeldResponse:
         self._small_bytes = 0
 
     def add(self, chunk: bytes) -> None:
-        """Hold a chunk."""
+        """Hold a chunk of the response."""
         self.size += len(chunk)
         self._small.append(chunk)
         self._small_bytes += len(chunk)

@@ -27,7 +27,7 @@ class Holdings:
         return self.own_total + self._board.of_others(self._sums)
 
     def put(self, connection: str, amount: int, address: str) -> None:
-        """Note that a connection holds so much now, on behalf of this address."""
+        """Note the amount that a connection holds now, on behalf of this address."""
         before, address_before = self._by_connection.get(connection, (0, address))
         if address_before != address:
             self.remove(connection)

@@ -38,11 +38,11 @@ class RequestHeads:
         return self._memory.hold(_key(client_id), held_bytes)
 
     def await_rest(self, client_id: str) -> None:
-        """Note that a head has begun and is not whole."""
+        """Note that a head has begun and that its end has not come yet."""
         self._awaited.setdefault(client_id, _Awaited(time.monotonic())).has_begun = True
 
     def is_whole(self, client_id: str) -> None:
-        """Note that a head has come."""
+        """Note that a whole head has come, so that nobody waits for it any more."""
         self._awaited.pop(client_id, None)
 
     def count_too_large(self) -> None:

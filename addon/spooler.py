@@ -35,8 +35,8 @@ class Spooler:
         responses: ResponseMetadata,
         workers: int = 1,
     ) -> None:
-        """Spool below this folder, as one of so many workers. ``disk_reserve`` is in bytes; ``requests``
-        and ``responses`` make the heads."""
+        """Spool below this folder, as one of ``workers``. ``disk_reserve`` is in bytes; ``requests`` and
+        ``responses`` make the heads."""
         self.troubles = SpoolTroubles()
         self.rejections = RejectionCounts()
         self._root = root

@@ -54,7 +54,8 @@ BY_MODEL = ("thinking", "effort")
 
 
 def read_parameters(request: Mapping[str, object], *, images: int, cites: bool) -> Parameters:
-    """Return the settings of a request whose prompt has so many images."""
+    """Return the settings of a request. ``images`` is how many its prompt has, ``cites`` whether it has
+    citations."""
     choice = as_object(request.get("tool_choice"))
     output = as_object(request.get("output_config"))
     return Parameters(

@@ -33,7 +33,7 @@ class PromptBill:
     is_sum: bool = False
 
     def price(self, part: Part, tokens: int) -> Decimal | None:
-        """Return the cost of so many tokens of a part in US cents, None where it is not known."""
+        """Return the cost of a number of tokens of a part in US cents, None where it is not known."""
         rate = self.cents.get(part)
         return Decimal(0) if not tokens else None if rate is None else rate * tokens
 

@@ -74,7 +74,7 @@ class Timeline:
         }
 
     def predict_length(self, message_count: int | None) -> int:
-        """Return about how long the body was with so many messages."""
+        """Return about how long the body was when it had ``message_count`` messages."""
         index = self._find_end(message_count)
         return self.length - (self._last_ends[index] - self._first_starts[index])
 
@@ -159,7 +159,7 @@ class Timeline:
         return call.tokens.total / whole if whole else 0.0
 
     def _find_end(self, message_count: int | None) -> int:
-        """Return how many spans stand in the first so many messages and before them."""
+        """Return how many spans stand before the messages and in the first ``message_count`` of them."""
         if message_count is None:
             return len(self.shares)
         return bisect_left(self._messages, message_count)
@@ -183,7 +183,7 @@ class Timeline:
         return {category: cost for category, cost in cents.items() if cost}
 
     def _count(self, category: Category, tokens: float) -> float:
-        """Return how many of the first so many tokens are of a category."""
+        """Return how many of the first tokens, as many as ``tokens``, are of a category."""
         index = bisect_right(self._ends, tokens) - 1
         if index < 0:
             return 0.0

@@ -148,8 +148,8 @@ def read_prompt(request: Request) -> Prompt:
 def make_prompt(
     settings: Mapping[str, object], units: Sequence[Unit], front: int, run: UnitRun
 ) -> Prompt:
-    """Return a prompt of these units, with the settings of its request. ``run`` is that of the units,
-    of which so many are in front of the messages."""
+    """Return a prompt of these units, with the settings of its request. ``run`` is that of the units, of
+    which ``front`` are before the messages."""
     request = Request(settings)
     return Prompt(
         units=units,

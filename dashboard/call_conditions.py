@@ -130,7 +130,8 @@ def is_failed(calls: Calls, _values: Sequence[str]) -> Condition:
 
 
 def costs_at_least(calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that calls cost so many dollars or more: the least of these, as all values are alternatives."""
+    """Return the condition that calls cost the smallest of these numbers of dollars or more: as all
+    values of a filter, they are alternatives."""
     least = min(map(Decimal, values))
     return Condition(f"{calls.prefix}cost_cents >= ?", (float(least * 100),))
 

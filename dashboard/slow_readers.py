@@ -109,8 +109,8 @@ class UnreadResponses:
 
     @contextmanager
     def hold(self, response: PacedResponse, size: int) -> Iterator[None]:
-        """Count so many bytes until the end of the block. If they are too many with what else is unread, a
-        response is cut, which may be this one."""
+        """Count ``size`` bytes until the end of the block. If they are too many with what else is unread,
+        a response is cut, which may be this one."""
         self._held[response] = size
         try:
             self._bound()

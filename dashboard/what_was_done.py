@@ -86,7 +86,7 @@ def describe_deed(
 
 
 def name_verb(use: StoredUse) -> str:
-    """Return the verb of a use: the MCP server, or the tool of the client."""
+    """Return the verb of a use of a tool: its MCP server, or the tool where it has none."""
     return use.server or use.tool or _UNNAMED
 
 

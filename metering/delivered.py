@@ -70,7 +70,7 @@ def read_sample(body: bytes) -> tuple[Sequence[Block], float]:
 
 
 def measure_sample(blocks: Iterable[Block], scale: float = 1) -> Delivered:
-    """Return the output in blocks, of which there are so many times as many."""
+    """Return the output in blocks that are a sample: all of them are ``scale`` times as many."""
     text = thinking = thinking_blocks = 0
     hides_thinking = False
     for block in blocks:

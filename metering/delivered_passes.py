@@ -35,7 +35,7 @@ class Part:
 
 
 def measure_parts(body: bytes, hops: int) -> list[Part]:
-    """Return the part of each model of a stream in which so many models handed over to another one.
+    """Return the part of each model of a stream in which ``hops`` models handed over to another one.
 
     Takes any bytes, and never raises. Where a fallback is not found again, its part is empty."""
     body = normalize_lines(body)

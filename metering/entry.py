@@ -80,7 +80,7 @@ def lacks_count(items: Iterable[CostItem]) -> bool:
 def sum_estimates(items: Iterable[CostItem]) -> Decimal | None:
     """Return the cost of the items with an estimated quantity, in US cents.
 
-    Returns None when nothing is estimated, or the price is unknown."""
+    Returns None where nothing is estimated, and where the price is unknown."""
     estimates = [item.cents for item in items if item.estimated and item.cents is not None]
     return sum(estimates, Decimal(0)) if estimates else None
 

@@ -11,10 +11,10 @@ from wire.content import Content
 
 
 def find_outputs(content: Content, parts: int) -> list[bool]:
-    """Return for each of so many parts of a response whether it carries output.
+    """Return for each of the ``parts`` of a response whether it carries output.
 
-    A part whose beginning is not found, because the stream is too long to be read to its end, is
-    said to carry output, as nearly all responses do."""
+    A part whose beginning is not found, because the stream is too long to be read to its end, is said to
+    carry output, as nearly all responses do."""
     outputs = [False]
     for block in content.blocks:
         if block.is_fallback:

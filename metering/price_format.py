@@ -56,7 +56,7 @@ def check_size(size: int, file_name: str) -> None:
 
 
 def _read_number(text: str) -> Decimal:
-    """Return a number as it is written, not a number for an exponent that Decimal does not know."""
+    """Return a number exactly as it is written; NaN where its exponent is too large for ``Decimal``."""
     try:
         return Decimal(text)
     except InvalidOperation:

@@ -74,7 +74,7 @@ class RateLimits(NamedTuple):
 
     @property
     def is_unified(self) -> bool:
-        """Return whether these are the limits of a subscription."""
+        """Return whether these are the windows of a subscription."""
         return (
             self.unified_status is not None
             or self.unified_claim is not None

@@ -62,7 +62,7 @@ def read_tool_uses(blocks: Iterable[Block]) -> list[ToolUse]:
 
 
 def keep_plain_uses(uses: Iterable[ToolUse]) -> list[ToolUse]:
-    """Return the uses without what may be text: names that look like names, and numbers."""
+    """Return the uses with numbers and with names that look like names, without all that may be text."""
     return [
         replace(
             use,

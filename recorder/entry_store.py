@@ -176,8 +176,9 @@ class EntryStore:
         judged: Sequence[Judgement],
         size: int,
     ) -> None:
-        """Insert a batch with so many bytes of bodies, and judgements. When the disk is full, what is
-        left of it is for usage."""
+        """Insert a batch and the judgements of its calls. ``size`` is that of the bodies in bytes.
+
+        Where the disk has no room for all of it, bodies are left out, so that usage is stored."""
         self._disk.measure()
         if not self._disk.admit(size):
             batch = [(waiting, self._fit(entry)) for waiting, entry in batch]

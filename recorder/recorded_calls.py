@@ -57,7 +57,7 @@ def read_latest(
 ) -> list[RecordedCall]:
     """Return the calls that arrived last of those that a condition is true for, oldest first.
 
-    There are at most ``count`` of them, and no more when their bodies have come to so many bytes."""
+    There are at most ``count`` of them, and no more once their bodies have ``max_bytes`` together."""
     found: list[RecordedCall] = []
     size = 0
     ids = connection.execute(

@@ -51,7 +51,7 @@ class RequestReader:
 
 
 class FieldReader:
-    """Reads the fields of requests alone."""
+    """Reads the fields of requests, without their prompts."""
 
     def __init__(self) -> None:
         self._requests = RepeatedRequests([FieldsAnalysis()])

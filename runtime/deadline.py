@@ -10,7 +10,7 @@ AGAIN_S = 1.0  # where something swallows the exception
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block once it has taken so long. Only for the main thread."""
+    """Raise TimeoutError in the block once it has taken ``seconds``. Only for the main thread."""
 
     def give_up(_number: int, _frame: FrameType | None) -> None:
         raise TimeoutError("it did not respond in time")

@@ -66,7 +66,7 @@ def digest_source(subject: Any) -> str | None:
 
 
 def find_changed(patches: Iterable[Patch[Any]]) -> list[str]:
-    """Return the names of what is no longer the text that its patch was written for."""
+    """Return the names of the functions whose source has changed since their patch was written."""
     return [str(patch) for patch in patches if not patch.fits]
 
 

@@ -96,7 +96,8 @@ class ReserveFile:
         return True
 
     def retry[T](self, needed_bytes: int, write: Callable[[], T]) -> T:
-        """Run a write of so many bytes, with room from this file if need be. Raises what it raises."""
+        """Run a write that needs ``needed_bytes``, with room from this file if need be. Raises what it
+        raises."""
         while True:
             try:
                 return write()

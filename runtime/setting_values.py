@@ -349,7 +349,8 @@ def parse_size(text: str) -> int:
 
 
 def parse_head_size(text: str) -> int:
-    """Return how large a request head may be. It is looked through again with each read of it."""
+    """Return how large a request head may be. Each read looks through the whole head again, so it is
+    bounded."""
     size = parse_size(text)
     if not 4_000 <= size <= 256_000:
         raise ValueError("write a size from 4KB to 256KB")

@@ -441,8 +441,8 @@ class Settings:
         return value
 
     def find_upstream(self, name: str | None) -> Upstream | None:
-        """Return the upstream of this name, that of the service without one. None where the operator
-        no longer allows it."""
+        """Return the upstream of this name, and that of the service for None. Returns None where the
+        operator no longer allows the name."""
         return self.upstream_url if name is None else self.upstreams.get(name)
 
     @property
@@ -496,7 +496,7 @@ def without_web_settings(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without secrets, nor what only the web process gets.
+    """Return the environment without secrets and without what only the web process gets.
 
     What is left may be written down."""
     found = without_web_settings(environ)

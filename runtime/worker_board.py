@@ -48,7 +48,7 @@ _ROW_BYTES = _ROW_CELLS * _CELL_BYTES
 
 
 def create(workers: int) -> int:
-    """Return the descriptor of memory for so many workers, two rows for each. Raises OSError."""
+    """Return the descriptor of memory with two rows for each worker. Raises OSError."""
     return shared_memory.create(2 * workers * _ROW_BYTES)
 
 

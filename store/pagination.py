@@ -75,7 +75,7 @@ def read_page[T: Listed](
 ) -> Page[T]:
     """Return one page of the list ``kind``.
 
-    ``read`` returns so many things that come behind a position, or with -1 all of them.
+    ``read`` returns as many items behind a position as it is told, all of them for -1.
 
     Raises InvalidInputError for a limit out of bounds, InvalidCursorError."""
     if not 1 <= limit <= MAX_LIMIT:
@@ -96,9 +96,9 @@ def read_page[T: Listed](
 def _find_previous[T: Listed](
     position: Position, limit: int, read: Callable[[Position, int], Sequence[T]]
 ) -> T | None:
-    """Return what the page before this position starts behind, or None for the first page.
+    """Return the position that the page before this one starts behind, None where that is the first page.
 
-    Nobody has so many endpoints or keys that reading those before it takes long."""
+    The items before it are read for that: they are endpoints or keys, of which nobody has many."""
     place = (position.created_at, position.id)
     before = [item for item in read(START, -1) if (item.created_at, item.id) >= place]
     return before[-limit - 1] if len(before) > limit else None

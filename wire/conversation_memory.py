@@ -108,7 +108,7 @@ class ConversationMemory:
 
 
 class _Comparisons:
-    """The last comparisons of two bodies, which are held meanwhile."""
+    """Remembered results of the last comparisons of two bodies, which are held for that long."""
 
     def __init__(self) -> None:
         self._found: dict[

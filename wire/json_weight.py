@@ -17,7 +17,7 @@ _STEP_BYTES = 256 * 1024
 
 
 def is_light(data: bytes, max_values: int) -> bool:
-    """Return whether there are at most so many values in a JSON text."""
+    """Return whether there are at most ``max_values`` values in a JSON text."""
     if len(data) <= max_values or not _has_more(data, _VALUES, max_values):
         return True
     if (

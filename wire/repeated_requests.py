@@ -32,7 +32,7 @@ class Beginning(Protocol):
 
     @property
     def mark(self) -> Any:
-        """Return the little by which this beginning is found in a longer one of the same request."""
+        """Return a value by which ``cut`` finds this beginning in a longer one of the same request."""
 
     def add(self, messages: Sequence[object], text: bytes) -> "Beginning":
         """Return the beginning with more messages, which stand in this text. May raise ValueError."""
@@ -41,7 +41,7 @@ class Beginning(Protocol):
         """Return the shorter beginning that had this mark."""
 
     def finish(self, tail: Mapping[str, object]) -> Any:
-        """Return the result, when all messages are in and only fields are left. May raise ValueError."""
+        """Return the result, with the fields after the last message. May raise ValueError."""
 
 
 class Analysis(Protocol):
@@ -50,10 +50,13 @@ class Analysis(Protocol):
     It raises ValueError for parts of a request that it can read only as a whole."""
 
     def begin(self, head: Mapping[str, object], text: bytes) -> Beginning:
-        """Return what is found before the messages, which stands in this text. May raise ValueError."""
+        """Return what is found in the head, the fields before the messages, which stand in this text. May
+        raise ValueError."""
 
     def read_whole(self, document: dict[str, object] | None, text: bytes) -> Any:
-        """Return the result for a request, None for what is no JSON object or too much. Never raises."""
+        """Return the result for a request that is parsed as a whole. Never raises.
+
+        ``document`` is None where the request is no JSON object, or too much."""
 
 
 class _Known(NamedTuple):
@@ -112,7 +115,7 @@ class RepeatedRequests:
 
 
 def _recall(shared: int, known: _Known) -> _Known | None:
-    """Return what is known of so many bytes, which the request before has in common with this one."""
+    """Return what is known of the bytes that begin a request and the one before it."""
     count = bisect_right(known.starts, shared - len(known.opening))
     if not count:
         return None

@@ -58,7 +58,7 @@ class PlacedBlock:
 
     @property
     def content(self) -> Place | None:
-        """Return where that stands of it which the model reads, None for an unknown kind of block."""
+        """Return the place of what the model reads of a block, None for an unknown kind of block."""
         if self.is_call:
             return self.fields.get("input")
         name = "content" if self.is_result else _CONTENT_FIELDS.get(self.kind)

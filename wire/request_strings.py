@@ -99,7 +99,7 @@ class Position:
 
     @property
     def shape(self) -> str:
-        """Return all that is frozen of the position but the role and kind of what it is in."""
+        """Return all of the position that is frozen, except role and kind of what it is in."""
         flags = f"{'k' if self._wants_name else ''}{self._string}"
         numbers = f"{self._skip or ''}|{self._free or ''}"
         return f"{self._stack}|{self._deeper or ''}|{self._section}|{numbers}|{flags}|{self._name}"

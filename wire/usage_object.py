@@ -41,7 +41,8 @@ class UsageObject:
     def merge(self, later: "UsageObject") -> "UsageObject":
         """Return the usage with the values of a later one in place of its own.
 
-        It keeps so many fields: this runs for each event, and its time must not grow with their number."""
+        The number of its fields is bounded: this runs for each event, and its time must not grow with
+        them."""
         if not self.fields:
             return later
         merged = _merge(self.fields, later.fields)
@@ -79,7 +80,7 @@ class UsageObject:
         return any(as_object(self.fields.get(_SERVER_TOOLS)).values())
 
     def list_passes(self, most: int) -> Sequence["UsageObject"]:
-        """Return the usage of each pass, none where they are not listed, or more than so many."""
+        """Return the usage of each pass, none where they are not listed, or more than ``most``."""
         items = as_list(self.fields.get(PASSES))
         return (
             [UsageObject.read(item) for item in items if isinstance(item, dict)]

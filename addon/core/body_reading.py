@@ -80,7 +80,7 @@ def _note_left(self: _http1.Http1Server) -> None:
 def _tell_fault(
     self: _http1.Http1Server, done: Iterable[commands.Command]
 ) -> Iterator[commands.Command]:
-    """Yield what mitmproxy does, with a 400 before it closes the connection within a body."""
+    """Yield what mitmproxy does about a fault within a body, with a 400 before it closes the connection."""
     for command in done:
         if (
             isinstance(command, commands.CloseConnection)

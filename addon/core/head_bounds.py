@@ -16,8 +16,8 @@ _PATH_END = re.compile(rb"[?\n]")
 
 
 def find_excess(received: bytearray, largest_bytes: int = MAX_HEAD_BYTES) -> str | None:
-    """Return what a head, whole or not, has too much of, or None. ``received`` begins with it, and may
-    go on with a body."""
+    """Return which bound a head exceeds, in words, or None. ``received`` begins with the head, which need
+    not be whole, and may go on with a body."""
     if len(received) > MAX_PATH_BYTES and _PATH_END.search(received, 0, MAX_PATH_BYTES) is None:
         return f"its path is longer than {MAX_PATH_BYTES // 1024} KB"
     end = _END.search(received, 0, largest_bytes)

@@ -112,7 +112,7 @@ def _state_dropped(_event: events.Event) -> Generator:
 
 
 def _order(self: http_layers.HttpLayer, child: layer.Layer, command: commands.Command) -> Generator:
-    """Do what mitmproxy does with the commands that are few."""
+    """Carry out the commands that are rare, as mitmproxy does."""
     if isinstance(command, commands.StartHook):
         yield command
         if command.blocking:  # it runs on, and its completion will be for this child

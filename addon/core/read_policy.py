@@ -16,7 +16,7 @@ class HeadPolicy(Protocol):
         """Note that a head was refused because of its size."""
 
     def hold(self, client_id: str, held_bytes: int) -> bool:
-        """Return whether so much may be held of what has not been dealt with yet."""
+        """Return whether ``held_bytes`` that have come and are not dealt with yet may be held."""
 
     def await_rest(self, client_id: str) -> None:
         """Note that a head has begun and is not whole."""
@@ -43,7 +43,7 @@ class ReadPolicy(Protocol):
         """Return whether this client connection waits for an upstream connection."""
 
     def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
-        """Return whether so much of a request body may be held, or kill the flow and return False."""
+        """Return whether ``held_bytes`` of a request body may be held, and kill the flow where not."""
 
     def stop_holding(self, flow: http.HTTPFlow) -> None:
         """Note that a request body is streamed because of its size."""

@@ -31,7 +31,7 @@ type HeadersReader = Callable[
 
 
 def skip_interim_responses(original: HeadersReader, _given: object) -> HeadersReader:
-    """Return an ``Http1Client.read_headers`` that drops interim responses and bounds heads."""
+    """Return a replacement for ``Http1Client.read_headers``: it drops interim responses and bounds heads."""
 
     def read_headers(
         self: _http1.Http1Client, event: events.ConnectionEvent

@@ -76,8 +76,8 @@ class InlineHooks:
 
 
 def _belong_together(first: commands.SendData, second: commands.SendData) -> bool:
-    """Return whether two pieces are sent in one write. To copy more than so much costs more than to
-    write again."""
+    """Return whether two pieces are sent in one write: below some size, copying them costs less than a
+    second write."""
     return (
         first.connection is second.connection
         and len(first.data) + len(second.data) <= LARGEST_JOINED_BYTES

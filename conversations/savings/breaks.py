@@ -42,7 +42,7 @@ def blame_pauses(chain: Chain, ledger: Ledger) -> None:
 
 
 def _price_hour(chain: Chain, short: dict[int, Break]) -> Decimal | None:
-    """Return what the writes of a conversation would have cost more for an hour.
+    """Return how much more the writes of a conversation would have cost with a lifetime of an hour.
 
     Those that a pause caused are left out. None where a price is not known."""
     total = Decimal(0)
@@ -62,7 +62,7 @@ def _claim(call: SavingsCall, found: Break, ledger: Ledger) -> None:
 
 
 def _share(found: Break, tokens: int) -> Decimal | None:
-    """Return the part of a break's cost that so many of its tokens have."""
+    """Return the cost of a number of a break's tokens, in proportion."""
     if found.extra_cents is None or not found.tokens:
         return None
     return found.extra_cents * tokens / found.tokens

@@ -87,7 +87,7 @@ def _claim_run(run: Sequence[SavingsCall], ledger: Ledger) -> None:
 
 
 def _price_writes(call: SavingsCall, tokens: int) -> Decimal | None:
-    """Return what writing so many tokens to the cache would have cost more than sending them."""
+    """Return what writing a number of tokens to the cache would have cost more than sending them."""
     more = call.price_change("written_5m", "uncached")
     return None if more is None else tokens * more
 

@@ -62,7 +62,7 @@ class SavingsCall:
         return None if price is None or instead is None else price - instead
 
     def find_parts(self, start: int, count: int) -> list[tuple[Part, int]]:
-        """Return how so many tokens of the prompt were billed, which begin at this one."""
+        """Return how ``count`` tokens of the prompt, from the token ``start`` on, were billed."""
         found: list[tuple[Part, int]] = []
         end, before = start + count, 0
         for part in PARTS:

@@ -32,8 +32,10 @@ MAX_SUBJECT_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The claims of one kind and subject on one day. ``cents`` is that of claims with a known price;
-    ``unpriced`` are the tokens of the others. ``top`` are the most expensive calls with their cents."""
+    """Costs of one day that could have been saved, for one kind of reason and one subject.
+
+    ``cents`` is the cost of the tokens that have a known price, ``unpriced`` the number of the others.
+    ``top`` are the ids of the most expensive calls with their cents."""
 
     kind: Kind
     subject: str

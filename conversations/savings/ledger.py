@@ -40,14 +40,14 @@ class Ledger:
         return int(total) - self._taken.get((call.id, part), 0)
 
     def take(self, call: SavingsCall, part: str, tokens: int) -> int:
-        """Claim up to so many tokens of a part; return how many there were."""
+        """Claim up to a number of tokens of a part; return how many are claimed."""
         granted = max(0, min(tokens, self.count_left(call, part)))
         key = call.id, part
         self._taken[key] = self._taken.get(key, 0) + granted
         return granted
 
     def take_rewritten(self, call: SavingsCall, tokens: int) -> int:
-        """Claim up to so many tokens that were paid for again; return how many there were."""
+        """Claim up to a number of tokens that were paid for again; return how many are claimed."""
         granted = 0
         for part in REWRITTEN:
             granted += self.take(call, part, tokens - granted)

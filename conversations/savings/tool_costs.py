@@ -104,7 +104,7 @@ class _Shelf[Group: Hashable]:
         self._others: list[tuple[Group, int, Decimal]] = []
 
     def charge(self, call: SavingsCall, group: Group, count: int) -> None:
-        """Note that a call has the first so many parts in its prompt."""
+        """Note that a call has the first ``count`` parts in its prompt."""
         steps = self._steps[group]
         place = start = 0
         for billed_as in PARTS:

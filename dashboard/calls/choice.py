@@ -43,7 +43,8 @@ _NARROWED = ("session", SINCE, UNTIL)  # by these a list is short without days o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The calls of a page and their columns. ``before`` is the place in the list that it begins behind."""
+    """The calls of a page and their columns. ``before`` is the place in the list behind which the page
+    begins."""
 
     filters: CallFilters
     period: str

@@ -39,7 +39,7 @@ class SessionFile:
         self._exported_by = exported_by
 
     def render_head(self) -> str:
-        """Return what comes before the turns."""
+        """Return the HTML before the turns."""
         view = self._view
         return rendering.render_part(
             "session_file_head.html",

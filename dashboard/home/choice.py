@@ -85,7 +85,7 @@ def parse_choice(arguments: Mapping[str, str], now: datetime) -> Choice:
 
 
 def _find_period(arguments: Mapping[str, str]) -> str:
-    """Return the period, also as a form sends it: with two days."""
+    """Return the period that an address chooses, also as a form sends it: as two days."""
     first, last = arguments.get("from"), arguments.get("to")
     if first and last:
         return f"{first}..{last}"

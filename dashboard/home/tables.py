@@ -44,7 +44,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure with its classes."""
+    """A figure with the CSS classes of its cell."""
 
     text: str
     kind: str = "num"
@@ -53,7 +53,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: the class of its colour, its name, its address, and its figures."""
+    """A row: the CSS class of its colour, its name, the address that the name leads to, and its figures."""
 
     style: str
     name: str
@@ -63,7 +63,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The table: its first head is that of the names. ``foot`` is the row of all."""
+    """The table beside the chart. The first of ``heads`` is that of the names; ``foot`` is the row of
+    sums."""
 
     title: str
     heads: Sequence[Head]

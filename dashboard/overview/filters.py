@@ -42,7 +42,7 @@ class Filters:
         return Filters({**self.values, name: value})
 
     def without(self, name: FilterName) -> "Filters":
-        """Return the other filters."""
+        """Return these filters without the one of this name."""
         return Filters({key: value for key, value in self.values.items() if key != name})
 
     def as_arguments(self) -> Sequence[tuple[str, str]]:

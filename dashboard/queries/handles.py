@@ -29,7 +29,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def hold(pid: int, connected_fd: int) -> int | None:
-    """Return ``open_pidfd`` of the process at the other end of a connection.
+    """Return a pidfd of the process at the other end of a connection.
 
     The end of a process closes its connections before its number is free for another. So while the
     connection stands, the descriptor is of that process."""

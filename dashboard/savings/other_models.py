@@ -88,6 +88,6 @@ def read_uses(db: sqlite3.Connection, period: Period, filters: Filters) -> Seque
 
 
 def ask(interval: Interval, filters: Filters) -> Query:
-    """Return the query for a time under filters."""
+    """Return the query for the calls of a period under filters."""
     values = {str(name): value for name, value in filters.values.items()}
     return Query(start=interval.start, end=interval.end, filters=values)

@@ -31,7 +31,7 @@ class Choice(NamedTuple):
 
 
 class Menu(NamedTuple):
-    """The choices of one column, or those without one where the title is empty."""
+    """The choices of a filter, with its title. Without a title they are filters that are only on or off."""
 
     title: str
     choices: Sequence[Choice]

@@ -117,8 +117,8 @@ def limits(
 
 
 def fetch(cursor: sqlite3.Cursor, max_rows: int | None) -> list[sqlite3.Row]:
-    """Return at most so many rows. Raises TooLargeError as soon as they are more bytes than allowed, with
-    no more than one row of it read."""
+    """Return ``max_rows`` rows at most, or all. Raises TooLargeError as soon as they have more bytes than
+    allowed; at most one row of the excess is read."""
     rows: list[sqlite3.Row] = []
     left = MAX_RESULT_BYTES
     for row in cursor:

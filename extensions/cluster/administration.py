@@ -20,8 +20,8 @@ from store.control.database import ControlDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedNode:
-    """A node: the copy of which it keeps so many buckets, and where it is. A proxy node that does not
-    record has no copy."""
+    """A node of the cluster: the copy of the calls that it keeps ``buckets`` of, and its address. A proxy
+    node that does not record has no copy."""
 
     id: str
     copy: str | None
@@ -32,7 +32,7 @@ class ListedNode:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn errors of the server into one of the caller."""
+    """Turn errors of the Redis server into errors of the caller."""
     try:
         yield
     except redis.RedisError as error:
@@ -94,7 +94,7 @@ def forget(url: str, control: ControlDatabase, node: str) -> None:
 
 
 def find_living(client: server.Client, group: str) -> set[str]:
-    """Return the nodes of a copy that live, none where the server does not know the copy any more."""
+    """Return the nodes of a copy that are up, none where the server does not know the copy any more."""
     (known,) = reading.find_groups(client, [COPIES])
     return copies.find_living(client, group) if group in known else set()
 

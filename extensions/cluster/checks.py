@@ -94,7 +94,7 @@ def instant(value: object) -> str:
 
 
 def text(most: int) -> Callable[[Any], str]:
-    """Return a check of a line of at most so many characters, without control characters."""
+    """Return a check of a line of ``most`` characters at most, without control characters."""
 
     def check(value: object) -> str:
         if not isinstance(value, str) or len(value) > most or _CONTROL.search(value):
@@ -105,7 +105,7 @@ def text(most: int) -> Callable[[Any], str]:
 
 
 def any_text(most: int) -> Callable[[Any], str]:
-    """Return a check of a text of at most so many characters, whatever they are."""
+    """Return a check of a text of ``most`` characters at most, whatever they are."""
 
     def check(value: object) -> str:
         if not isinstance(value, str) or len(value) > most:
@@ -166,7 +166,7 @@ def either(*allowed: Check) -> Check:
 
 
 def items(check: Check, most: int = 100_000) -> Callable[[Any], list[Any]]:
-    """Return a check of a list of at most so many values that pass a check."""
+    """Return a check of a list of ``most`` values at most, each of which passes a check."""
 
     def check_all(value: object) -> list[Any]:
         if not isinstance(value, list) or len(value) > most:

@@ -68,7 +68,7 @@ def write(db: sqlite3.Connection, state: ErasureCopy) -> None:
 
 
 def note_erased(db: sqlite3.Connection, state: ErasureCopy, entries: int, now: datetime) -> None:
-    """Note that the recorded calls are gone from a copy, so many up to now."""
+    """Note that the recorded calls are gone from a copy. ``entries`` is how many were removed in all."""
     db.execute(
         "insert into erasure_copies (erasure_id, node, copy, entries, erased_at) values (?, ?, ?, ?, ?)"
         " on conflict do update set entries = excluded.entries,"

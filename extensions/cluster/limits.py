@@ -98,8 +98,8 @@ class ClusterWindows:
         return wait_us / 1e6
 
     async def note(self, name: str, limit: int, ages_s: Sequence[float]) -> None:
-        """Count requests that were admitted so many seconds ago without the server. Raises as ``admit``
-        does."""
+        """Count requests that were admitted without the server, ``ages_s`` seconds ago. Raises as
+        ``admit`` does."""
         ages_us = [round(age_s * 1e6) for age_s in ages_s]
         words = [f"{keys.LIMITS}{name}"], [limit, WINDOW_US, *ages_us]
         async with asyncio.timeout(server.QUICK_S):

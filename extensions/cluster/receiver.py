@@ -231,8 +231,10 @@ class Receiver:
 
 
 def choose_count(count: int, largest: int, streams: int) -> int:
-    """Return how many entries of each stream to ask for, after so many, of which one was the largest: no
-    more than what fits into a batch if all are as large, and twice as many at most."""
+    """Return how many entries of each stream to request next. ``count`` is how many were requested last,
+    ``largest`` the size of the largest of these.
+
+    They are no more than fit into a batch if all are as large, and no more than twice ``count``."""
     return max(1, min(2 * count, MOST_ENTRIES, BATCH_BYTES // (largest * streams)))
 
 

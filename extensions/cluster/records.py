@@ -157,7 +157,7 @@ _WISH = {
 
 
 def parse_wish(content: bytes) -> Wish:
-    """Return a wish. Raises RecordError."""
+    """Return the wish of a node for the next piece of a move. Raises RecordError."""
     return build(Wish, parse_json(content), _WISH)
 
 
@@ -168,7 +168,7 @@ def pack_piece(wish: Wish, piece: bytes) -> bytes:
 
 def parse_piece(content: bytes, wish: Wish, most: int) -> bytes:
     """Return the piece of a wish, empty where it is one of another wish. Raises RecordError for one of
-    more than so many bytes."""
+    more than ``most`` bytes."""
     head, _, piece = content.partition(b"\n")
     if head != wish.pack():
         return b""
@@ -179,7 +179,7 @@ def parse_piece(content: bytes, wish: Wish, most: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedOrder(_Record):
-    """An order to erase, as nodes are told of it.
+    """An order to erase, as it is published for all nodes.
 
     ``shipped`` is None while a proxy node may still have calls that it is about."""
 

@@ -101,7 +101,7 @@ class FoundSecrets:
         return self._db.execute(sql, (digest, before)).fetchone() is not None
 
     def add(self, progress: Progress, findings: Iterable[Finding]) -> None:
-        """Store findings with how far the search has come then, all or none."""
+        """Store findings, and how far the search has come with them, in one transaction."""
         with database.immediate(self._db):
             self._db.execute("insert or replace into progress values (1, ?, ?)", progress)
             self._db.executemany(

@@ -64,7 +64,7 @@ class Proxy:
         file.finish(ending, last_ms)
 
     def close(self) -> None:
-        """End the run: what it spooled is the recorder's."""
+        """End the run of the proxy, so that the recorder takes what it has spooled."""
         self._run.close()
 
 

@@ -64,7 +64,7 @@ async def make_calls(
 
 
 async def _read(response: httpx.Response, leave_after: int | None) -> None:
-    """Read a response to its end, or so many events of it."""
+    """Read a response to its end, or ``leave_after`` events of it."""
     events = 0
     try:
         async for line in response.aiter_lines():

@@ -99,7 +99,7 @@ def make_context(organization_id: str, call: FinishedCall) -> SpanContext:
 
 
 def _make_id(size: int, *parts: str) -> int:
-    """Return a number of so many bytes that is not 0, which is no valid id."""
+    """Return a number of ``size`` bytes that is made of the parts. It is never 0, which is no valid id."""
     digest = hashlib.sha256("\0".join(parts).encode()).digest()
     return int.from_bytes(digest[:size]) or 1
 

@@ -39,7 +39,8 @@ class Parts:
                 self.close()
 
     def close(self) -> None:
-        """Close what the parts are made of. It waits for nobody: a thread that reads does it at its end."""
+        """Close the iterator of the parts, or leave that to the thread that is reading one: this waits
+        for nobody."""
         self._is_closed = True
         if self._lock.acquire(blocking=False):
             try:

@@ -12,10 +12,10 @@ _WORD = re.compile(r"[a-z]+(-[a-z]+)*")
 
 
 class _ImportGroup(CommandGroup):
-    """A group that takes what is neither a word nor a command as the arguments of ``file``."""
+    """A group of commands, in which the name of a file may stand in the place of the command ``file``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments for the command that they name."""
+        """Return the arguments of the command that is named, those of ``file`` where a file is."""
         first = args[0] if args else None
         if first is None or first in (*self.list_commands(ctx), *ctx.help_option_names):
             return super().parse_args(ctx, args)

@@ -226,7 +226,7 @@ class Progress:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def show(self, size: int, calls: int) -> None:
-        """Note that so many more bytes are read, and say it now and then."""
+        """Note that ``size`` more bytes are read, and print the progress now and then."""
         self._read += size
         if not self._is_shown or time.monotonic() < self._next_s:
             return

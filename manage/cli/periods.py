@@ -42,7 +42,7 @@ class Instant(click.ParamType[datetime]):
 
 
 class Day(click.ParamType[date]):
-    """A day: ``2026-01-31``, or ``7d`` (the day that many days before today)."""
+    """A parameter that is a day: ``2026-01-31``, or ``7d`` (the day that many days before today)."""
 
     name = "day"
 

@@ -20,7 +20,7 @@ type Headers = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A request as it came."""
+    """A request as the built-in upstream received it."""
 
     method: str
     target: str

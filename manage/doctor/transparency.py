@@ -150,7 +150,7 @@ def make_response() -> Response:
 
 
 def make_stream(patience_s: float = PATIENCE_S) -> Response:
-    """Return a stream of small events, of which each is to arrive within so long."""
+    """Return a stream of small events, each of which has to arrive within ``patience_s``."""
     events = [
         f'event: ping\ndata: {{"type": "ping", "n": {number}, "ü": "\N{OTTER}"}}\n\n'.encode()
         for number in range(EVENTS)

@@ -48,7 +48,7 @@ async def end_when_silent(child: Child, ask: Ask, warn: Callable[[str], None]) -
 
 
 async def _is_silent(child: Child, ask: Ask) -> bool:
-    """Return whether there is no response in so many turns, all of one life of the child."""
+    """Return whether one life of a child does not respond for ``MOST_TURNS`` turns."""
     life = child.lives
     asking = asyncio.ensure_future(ask())
     try:

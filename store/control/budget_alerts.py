@@ -77,8 +77,9 @@ ALERTS = Table("budget_alerts", Alert)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The delivery of an alert: to a mail address, or to the address of a webhook. ``attempts`` is how
-    often it was tried; without ``due_at`` it is not tried again."""
+    """The delivery of an alert: to a mail address, or to the address of a webhook.
+
+    ``attempts`` is how often it was tried; without ``due_at`` it is not tried again."""
 
     id: str
     alert: Alert
@@ -93,8 +94,8 @@ class Delivery:
 def make_alert(
     db: sqlite3.Connection, budget: Budget, span: Span, spent_usd: float, now: datetime
 ) -> Alert | None:
-    """Make an alert with its deliveries, if there is something to report that was not. The caller holds
-    the write lock.
+    """Make an alert with its deliveries where a share of the budget is reached that was not reported yet.
+    The caller holds the write lock.
 
     A budget that goes past several percentages at once is reported once, and never a lower one after a
     higher one."""

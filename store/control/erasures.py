@@ -149,7 +149,7 @@ def take_over(
 
 
 def note_erased(db: sqlite3.Connection, erasure_id: str, entries: int, now: datetime) -> None:
-    """Note that the recorded calls are gone, so many up to now."""
+    """Note that the recorded calls are gone. ``entries`` is how many were removed in all."""
     db.execute(
         "update erasures set entries = ?, erased_at = coalesce(erased_at, ?) where id = ?",
         (entries, clock.format_ms(now), erasure_id),

@@ -88,7 +88,7 @@ class Table[Record]:
         return self._record(**values)
 
     def make_row(self, record: Record) -> dict[str, object]:
-        """Return the columns that the table has itself of a record."""
+        """Return the values of a record by the table's own columns, without what is joined to it."""
         return {name: getattr(record, name) for name in self._types}
 
     def insert(self, db: sqlite3.Connection, row: Mapping[str, object], conflict: str = "") -> None:

@@ -224,7 +224,7 @@ def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
 
 
 def read_beginning(path: str | os.PathLike[str], most_bytes: int) -> SpooledExchange | None:
-    """Read an exchange in flight: without the body of its request, and so many bytes of its response.
+    """Read an exchange in flight: its request without the body, and ``most_bytes`` of its response.
 
     Returns None before the response has begun. Raises SpoolError, OSError."""
     fd = os.open(path, READ_FLAGS)

@@ -266,7 +266,9 @@ class TraceDatabase:
         max_bytes: int | None = None,
         pause: steps.Pause = time.sleep,
     ) -> retention.Pruned:
-        """Remove calls and texts from before these instants, and the oldest calls until the rest fits."""
+        """Remove calls from before an instant, texts from before another, and the oldest calls.
+
+        The last are removed until the file has ``max_bytes`` at most."""
         limits = retention.Limits(entries_before=before, texts_before=texts_before)
         work = self.prune_in_steps(retention.Rules(limits=limits, max_bytes=max_bytes))
         with steps.patient(self.connection):

@@ -21,7 +21,8 @@ type Sign = Literal["+", "-", " "]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A text: Markdown as markup, or as it is. ``style`` says how it looks."""
+    """A text of a block. ``markup`` is it as Markdown, None where it is shown as it came. ``style`` is
+    the CSS class of its form."""
 
     form: ClassVar = "text"
     style: Literal["prose", "plain", "code", "command"]
@@ -33,7 +34,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Short values by their names."""
+    """Names with short values, such as the fields of a small object."""
 
     form: ClassVar = "facts"
     items: tuple[tuple[str, str], ...]

@@ -53,7 +53,7 @@ class Fold:
 
     @property
     def is_dear(self) -> bool:
-        """Return whether one of the turns is."""
+        """Return whether one of the turns is much more expensive than others."""
         return any(line.is_dear for line in self.lines)
 
     @property

@@ -77,7 +77,7 @@ def send_piece(client: server.Client, move: Move, wish: Wish, piece: bytes) -> N
 
 
 def read_piece(client: server.Client, move: Move, wish: Wish, most: int) -> bytes | None:
-    """Return the piece that is wished for, of so many bytes at most, None before it is there. Raises
+    """Return the piece that is wished for, of ``most`` bytes at most, None before it is there. Raises
     redis.RedisError."""
     parse = partial(records.parse_piece, wish=wish, most=most)
     return reading.read_value(client, f"{PIECES}{move.id}", parse) or None

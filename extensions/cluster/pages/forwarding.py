@@ -90,10 +90,10 @@ class Forwarder:
         send: Send,
         patience_s: float | None = None,
     ) -> None:
-        """Send a request to a node with a statement of who asks, and its response to the client. That is
-        cut when the caller may no longer read.
+        """Send a request to a node with a statement of who makes it, and its response to the client. The
+        response is cut when the caller may no longer read.
 
-        Raises NodeAwayError, also where the response has not begun after so many seconds."""
+        Raises NodeAwayError, also where the response has not begun after ``patience_s`` seconds."""
         try:
             async with asyncio.timeout(patience_s):
                 response = await self._client.send(forwarded.build(address, statement), stream=True)

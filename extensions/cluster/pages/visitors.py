@@ -34,7 +34,7 @@ class StatedVisitors(Visitors):
     """The authentication of requests by their statements."""
 
     async def find(self, request: Request) -> Visitor | None:
-        """Return the visitor of the statement, None where it is of a key."""
+        """Return the visitor of the statement, None where it states a service API key."""
         caller = request.scope[STATED_CALLER]
         return caller if isinstance(caller, Visitor) else None
 

@@ -284,7 +284,7 @@ def read_pieces(connection: sqlite3.Connection, piece_ids: Sequence[int]) -> byt
 def read_starts(
     connection: sqlite3.Connection, piece_ids: Sequence[int], max_bytes: int
 ) -> list[bytes]:
-    """Return the first bytes of each piece, so many at most. Raises MissingPieceError."""
+    """Return the first bytes of each piece, ``max_bytes`` at most. Raises MissingPieceError."""
     ids = orjson.dumps(piece_ids).decode()
     data = dict(
         connection.execute(

@@ -93,9 +93,9 @@ def split(body: bytes, beginning: Beginning = Beginning()) -> list[Segment]:  # 
 
 
 def begin_alike(segments: Sequence[Segment], shared: int) -> Beginning:
-    """Return how a body begins to split, from the ``segments`` of another one.
+    """Return how a body is split up to where it differs from another one.
 
-    The first ``shared`` bytes of both are the same."""
+    The first ``shared`` bytes of both are the same, and ``segments`` are those of the other one."""
     # Whether there is a cut depends on the bytes after it, so these must be shared too. That leaves
     # out the other body's end, which is no cut.
     certain = shared - _LOOK_AHEAD_BYTES

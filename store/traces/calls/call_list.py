@@ -152,7 +152,7 @@ def _encode_parts(reader: CallReader, item: Row) -> Iterator[bytes]:
 
 
 def _fits(parts: Iterable[bytes], left_bytes: int) -> bool:
-    """Return whether JSON has at most so many bytes."""
+    """Return whether a JSON text has ``left_bytes`` at most."""
     return all(size <= left_bytes for size in accumulate(map(len, parts)))
 
 

@@ -122,7 +122,8 @@ class TraceReader:
             after_id = rows[-1]["id"]
 
     def read_page(self, entry_filter: EntryFilter, place: tuple[str, str], limit: int) -> list[Row]:
-        """Return so many entries in order of arrival, those behind a place: an instant and an entry id."""
+        """Return up to ``limit`` entries in order of arrival, those behind a place: an instant and an
+        entry id."""
         # By the index on created_at, so that asking for a day does not read a year. The place alone is
         # its lower bound: offered another one, SQLite might begin every page there.
         return self._read(
@@ -134,7 +135,7 @@ class TraceReader:
         )
 
     def find_arrival(self, after: str, count: int) -> str | None:
-        """Return when the entry arrived that follows so many after an instant, None where none does."""
+        """Return when the entry behind the next ``count`` after an instant arrived, or None."""
         found: Row | None = self._db.execute(
             "select created_at from usage where created_at > ? order by created_at limit 1 offset ?",
             (after, count),

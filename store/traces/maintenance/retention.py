@@ -175,7 +175,7 @@ def _prune_by_size(connection: sqlite3.Connection, max_bytes: int) -> Steps[int]
 def _remove_oldest(
     connection: sqlite3.Connection, limit: int, oldest: str, values: tuple[str, ...]
 ) -> Steps[int]:
-    """Remove so many of the calls that a query finds one after the other; return how many there were."""
+    """Remove up to ``limit`` of the calls that a query finds; return how many there were."""
     removed = 0
 
     def remove_some(step: Step) -> bool:

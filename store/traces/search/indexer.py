@@ -118,7 +118,7 @@ class Indexer:
         return self._db
 
     def run(self, seconds: float) -> bool:
-        """Index for about so long. Return whether there is more to do."""
+        """Index for about as many seconds. Return whether there is more to do."""
         ends_at_s = self._clock_s() + seconds
         while True:
             if self._batch is None:

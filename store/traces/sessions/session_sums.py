@@ -140,7 +140,7 @@ def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
 
 
 def find_titled(connection: sqlite3.Connection, usage_id: int) -> set[str]:
-    """Return the session that has its title from this call, nothing where there is none."""
+    """Return the session that has its title from this call, None where there is none."""
     return {row[0] for row in connection.execute(_TITLED, (usage_id,))}
 
 

@@ -18,7 +18,7 @@ USUAL_SESSIONS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpensiveSession:
-    """A session that costs ``times`` what is usual."""
+    """A session that costs ``times`` as much as is usual."""
 
     session_id: str
     title: str | None

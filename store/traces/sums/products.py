@@ -59,7 +59,7 @@ class ProductTotals:
 
 
 def name_product(product: ProductName, count: int) -> str:
-    """Return what so many of a product are called."""
+    """Return what ``count`` items of a product are called."""
     return TITLES[product][count != 1]
 
 

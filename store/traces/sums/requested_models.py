@@ -12,7 +12,7 @@ IS_UNNAMED = f"(model = '' or model glob '*{_MARK}')"
 
 
 def mark(model: str) -> str:
-    """Return the name of the calls that asked for a model and got none."""
+    """Return the name under which reports list the calls that asked for a model and got none."""
     return f"{model}{_MARK}"
 
 

@@ -138,7 +138,7 @@ class Tally:
         return key
 
     def write(self, connection: sqlite3.Connection) -> "Names":
-        """Add what was booked to the tables, and return the names it was booked to. The caller holds
+        """Add what was booked to the tables, and return the names that have rows for it. The caller holds
         the write lock."""
         names = Names(connection)
         booked = [(names.bound(key), sums) for key, sums in self._sums.items()]

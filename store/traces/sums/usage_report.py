@@ -164,7 +164,7 @@ def _read_period(
 def _list_requested(
     db: sqlite3.Connection, sums: dict[Names, Sums], from_day: date | None, to_day: date | None
 ) -> None:
-    """Have the calls without a model listed under the models that they asked for."""
+    """List the calls without a model under the models that they asked for."""
     part = Part(
         start="" if from_day is None else from_day.isoformat(),
         end="~" if to_day is None else f"{to_day.isoformat()}~",
