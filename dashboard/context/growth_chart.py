@@ -16,7 +16,7 @@ MAX_COLUMNS = 120
 
 
 class ColumnWords(NamedTuple):
-    """What is said of a column, as the chart of ``_components.html`` shows it."""
+    """The address and the words of a column, as the chart of ``_components.html`` shows them."""
 
     address: str
     name: str

@@ -1,4 +1,4 @@
-"""What the items of a conversation are about: the file that was read, the command that was run."""
+"""The names of the items of a conversation: the file that was read, the command that was run."""
 
 import sqlite3
 from collections.abc import Sequence

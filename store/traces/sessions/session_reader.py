@@ -142,8 +142,9 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFigures:
-    """What the other pages of a session have: how many tools were used, and what could have been saved, in
-    cents, which is None until somebody has looked."""
+    """The figures of the tabs of a session: how many tools were used, and what could have been saved.
+
+    ``saved_cents`` is None until somebody has looked for savings."""
 
     tools: int
     saved_cents: float | None
