@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
-from dashboard.limits.documents import Limits
 from dashboard.overview.documents import Overview
 from dashboard.overview.filters import MAX_CHARS as MAX_FILTER_CHARS, Name
 from dashboard.overview.periods import DEFAULT_SPAN
@@ -17,6 +16,7 @@ from dashboard.savings.model_documents import SavingsModels
 from dashboard.search.documents import SearchResults
 from dashboard.tools.documents import Tools
 from store.json_models import JsonPage, Limit, NoFields, PageQuery, RequestModel, ResponseModel
+from store.traces.calls.limit_model import Limits
 from store.traces.search.query import MAX_CHARS
 from store.traces.search.walk import Role
 from store.traces.sessions.session_model import OpenedSession, SessionList

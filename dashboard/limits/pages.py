@@ -8,9 +8,9 @@ from starlette.routing import BaseRoute
 
 from dashboard import json_pages
 from dashboard.call_route import CallRoute
-from dashboard.limits.documents import Limits
 from dashboard.trace_work import TracePages
 from runtime import clock
+from store.traces.calls.limit_model import Limits
 from store.traces.calls.limit_readings import read_states
 
 

@@ -1,18 +1,23 @@
-"""The operation that lists calls with all that is known of each, and its models."""
+"""The operations that read calls with all that is known of each, and their models."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import BeforeValidator, Field
 
-from manage.api.operation import Context, streamed
+from manage.api.operation import Context, operation, streamed
 from manage.api.validation import parse_instant
-from store.json_models import Instant, RequestModel, RowsResponse, parse_whole_number
+from store.json_models import Instant, RequestModel, ResponseModel, RowsResponse, parse_whole_number
 from store.pagination import DEFAULT_LIMIT
+from store.traces.calls.call_reader import Side
+from store.traces.calls.one_call import BodyWish
 from store.traces.calls.reader import EntryFilter
 
 MAX_CALLS = 1000
+MAX_PART_CHARS, PART_CHARS = 64_000, 4_000
+MAX_OFFSET = 1 << 30
 
 
 class CallsQuery(RequestModel):
@@ -86,3 +91,63 @@ def list_calls(context: Context[CallsQuery]) -> Iterator[bytes]:
     yield from page.encode_items()
     cursor = page.next_cursor
     yield b',"nextCursor":%b,"hasMore":%b}' % tuple(map(orjson.dumps, (cursor, cursor is not None)))
+
+
+class CallQuery(RequestModel):
+    body: Annotated[
+        Side | None, Field(description="Whether a part of the request or response body is wanted.")
+    ] = None
+    offset: Annotated[
+        int,
+        Field(ge=0, le=MAX_OFFSET, description="Where the part begins, in characters."),
+        BeforeValidator(parse_whole_number),
+    ] = 0
+    length: Annotated[
+        int,
+        Field(ge=1, le=MAX_PART_CHARS, description="How many characters the part has at most."),
+        BeforeValidator(parse_whole_number),
+    ] = PART_CHARS
+
+
+class PartOfBody(ResponseModel):
+    side: Side
+    offset: int
+    text: str
+    next_offset: Annotated[
+        int | None, Field(description="Where the rest begins; null at the end of the body.")
+    ]
+
+
+class CallDetails(ResponseModel):
+    call: Annotated[
+        Mapping[str, Any], Field(description="The columns of usage_log without the bodies.")
+    ]
+    cost_items: Sequence[Mapping[str, Any]]
+    rate_limits: Mapping[str, Any] | None
+    predecessor: Annotated[
+        Mapping[str, Any] | None, Field(description="The call that it continues.")
+    ]
+    cache_break: Mapping[str, Any] | None
+    tool_uses: Sequence[Mapping[str, Any]]
+    annotations: Annotated[Mapping[str, Any], Field(description="Its labels and its note.")]
+    body: Annotated[
+        PartOfBody | None, Field(description="null where none is wanted or it was not kept.")
+    ] = None
+
+
+@operation(
+    "GET",
+    "/calls/{id}",
+    name="getCall",
+    summary="A call by its id or that of its entry, with its cost and what broke its cache.",
+    errors={HTTPStatus.NOT_FOUND: "There is no such call in your organisation."},
+    reads_calls=True,
+)
+def get_call(context: Context[CallQuery]) -> CallDetails:
+    query = context.request
+    wish = None
+    if query.body is not None:
+        wish = BodyWish(side=query.body, offset=query.offset, length=query.length)
+    found = context.management.get_call(context.caller, context.id, wish)
+    part = None if found.part is None else PartOfBody.of(found.part)
+    return CallDetails.of(found, body=part, **found.details)

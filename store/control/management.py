@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from metering.limit_windows import WindowState
 from runtime import clock
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from runtime.setting_values import SERVICE_UPSTREAM, Upstream
@@ -42,6 +43,8 @@ from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.spool.unrecorded import count_unrecorded
 from store.traces.calls.call_list import CallPage, read_calls
 from store.traces.calls.exported_object import ObjectPage, read_objects
+from store.traces.calls.limit_readings import read_states_of
+from store.traces.calls.one_call import BodyWish, OneCall, read_one_call
 from store.traces.calls.reader import EntryFilter
 from store.traces.calls.run_report import RunReport, read_run
 from store.traces.paths import trace_path
@@ -459,6 +462,18 @@ class Management:
         return read_calls(
             path, caller.organization_id, only, cursor, limit, with_bodies=with_bodies
         )
+
+    def get_call(self, caller: Caller, text: str, wish: BodyWish | None) -> OneCall:
+        """Return a call of the caller's organisation by its id or that of its entry, with a part of a body
+        where that is wanted. Raises NotFoundError."""
+        found = read_one_call(self.trace_path_of(caller), text, wish)
+        if found is None:
+            raise NotFoundError(f"there is no call {text!r}")
+        return found
+
+    def list_limits(self, caller: Caller) -> Sequence[WindowState]:
+        """Return the windows of the subscriptions that the caller's organisation uses."""
+        return read_states_of(self.trace_path_of(caller), clock.now())
 
     def list_objects(
         self, caller: Caller, only: EntryFilter, cursor: str | None, limit: int

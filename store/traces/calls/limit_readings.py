@@ -7,13 +7,16 @@ and two days. They are about accounts and not about calls, so removing calls lea
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from metering.entry import UsageLogEntry
 from metering.limit_windows import Observation, Observed, WindowState, find_state, list_stated
 from runtime import clock
-from store.database import list_columns
+from store.database import list_columns, open_readonly
 from store.traces.sums.rollup import UNKNOWN
+from store.traces.sums.usage_report import READ_TIMEOUT_S
 
 KEPT = timedelta(days=9)
 # A client that names another account with each call makes no more rows than these have.
@@ -105,6 +108,16 @@ def read_states(connection: sqlite3.Connection, now: datetime) -> list[WindowSta
     return sorted(
         recent, key=lambda each: (-newest[each.account].timestamp(), each.account, each.window)
     )
+
+
+def read_states_of(path: Path, now: datetime) -> list[WindowState]:
+    """Return what ``read_states`` does of a trace database, nothing while there is none.
+
+    Raises sqlite3.Error."""
+    if not path.exists():
+        return []
+    with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as connection:
+        return read_states(connection, now)
 
 
 def _iter_windows(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:

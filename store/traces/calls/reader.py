@@ -142,6 +142,11 @@ class TraceReader:
         ).fetchone()
         return None if found is None else str(found["created_at"])
 
+    def find(self, usage_id: int) -> Row | None:
+        """Return an entry by its id, or None."""
+        found = self._read(EntryFilter(), ["id = ?"], [usage_id], "id", 1)
+        return found[0] if found else None
+
     def read_bodies(self, usage_id: int) -> Row | None:
         """Return both bodies as the view gives them, or None for an entry that retention removed."""
         found: Row | None = self._db.execute(

@@ -1,4 +1,4 @@
-"""``/limits.json``: what it responds."""
+"""The windows of subscriptions in JSON, as the API and the page respond them."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,0 +1,16 @@
+"""The operation that reads the limits of subscriptions."""
+
+from manage.api.operation import Context, operation
+from store.json_models import NoFields
+from store.traces.calls.limit_model import Limits
+
+
+@operation(
+    "GET",
+    "/limits",
+    name="readLimits",
+    summary="How much of each window of a subscription is left.",
+    reads_calls=True,
+)
+def list_limits(context: Context[NoFields]) -> Limits:
+    return Limits.make(context.management.list_limits(context.caller))
