@@ -1,4 +1,4 @@
-"""What the items of a conversation are about."""
+"""The names of the items of a conversation."""
 
 import pytest
 
