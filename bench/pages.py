@@ -21,7 +21,7 @@ from urllib.parse import quote, quote_plus
 from bench import searching
 from bench.background import background
 from bench.figures import Figure
-from bench.filling import fill_whole
+from bench.filling import MODELS, SESSION_CALLS, fill_whole
 from bench.live import measure_live
 from bench.load import HOST, BenchError, percentile, taximeter
 from bench.long_session import LAST_BYTES, SESSION, TURNS, add_session
@@ -36,7 +36,12 @@ CALL_TARGET_MS, COMPARE_TARGET_MS, SESSION_TARGET_MS = 150.0, 300.0, 300.0
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
 ENDLESS_AT_ONCE = 12
 # Pages that also respond where they have nothing to show, with what they show.
-SHOWN = {"sessions": b'href="/sessions/', "session": b"Turn"}
+SHOWN = {
+    "calls": b'data-key="',
+    "sessions": b'href="/sessions/',
+    "session": b"Turn",
+    "tools": b"search_issues",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +60,24 @@ def pages(count: int) -> Mapping[str, str]:
         "home, tokens of 90 days": "/?period=90d&measure=tokens",
         "home, times of 90 days": "/?period=90d&measure=time&by=endpoint",
         "home by session, 30 days": "/?period=30d&by=session",
+        "calls": "/calls",
+        "calls by session": "/calls?by=session",
+        "calls of a model that failed": f"/calls?model={MODELS[1]}&failed=1",
+        "calls of all days in which a tool failed": "/calls?period=all&tool_failed=1",
+        "calls with a tool, by project": "/calls?period=30d&tool=Grep&tag.project=project-7",
+        "calls of all days with nothing that fits": "/calls?period=all&tool=nope",
         "newest traces": "/traces/usage",
         "sessions": "/sessions",
+        "sessions of a week by cost": "/sessions?order=cost",
+        "sessions of an endpoint that failed": "/sessions?endpoint=team-1&failed=1",
+        "one session": f"/sessions/session-{count // (2 * SESSION_CALLS)}",
         "one trace": f"/calls/{count // 2}",
-        "savings of 90 days": "/savings?span=90d",
+        "savings": "/savings",
+        "savings of 90 days": "/savings?period=90d",
+        "tools": "/tools",
+        "tools of 90 days": "/tools?period=90d",
+        "another model": "/savings/models",
+        "another model, 90 days of an endpoint": "/savings/models?period=90d&endpoint=team-1",
     }
 
 
@@ -108,7 +127,7 @@ def measure_long_session(large: Visitor, last_id: int, rounds: int) -> Iterator[
         ("session", f"/sessions/{SESSION}", SESSION_TARGET_MS),
         ("call", address, CALL_TARGET_MS),
         ("compared with the call before", compared, COMPARE_TARGET_MS),
-        ("call, what fills it", f"{address}/context", CALL_TARGET_MS),
+        ("call, what fills it", f"/traces/usage/{last_id}/context", CALL_TARGET_MS),
         ("session, what filled it", f"/sessions/{SESSION}/context", SESSION_TARGET_MS),
     ):
         large.time_page(path, has=SHOWN.get(name, b""))

@@ -207,7 +207,8 @@ def _read_costs(
     is_kept = not (filters.values.keys() & OF_CALLS) and by not in AGENT_COLUMNS
     is_hourly = choice.period.step == "hour" and is_kept and choice.measure != "time"
     found = reader.read(
-        _ask(choice.period.elapsed, filters, by, hourly=is_hourly), timed=choice.measure == "time"
+        _ask(choice.period.elapsed, filters, by, hourly=is_hourly),
+        timed=False,
     )
     whole = found
     if by in OF_CALLS and not filters.values:
@@ -248,8 +249,12 @@ def _add_measure(
             query = _ask(period.elapsed, filters)
             costs = replace(costs, expected_cents=expect_day(reader, so_far, now, query))
     elif choice.measure == "time":
-        timings = reader.read_days(_ask(period.elapsed, filters)) if is_kept else {}
-        costs = replace(costs, timings=timings, group_timings=found.timings)
+        by = None if choice.group in OF_CALLS else choice.group
+        query = _ask(period.elapsed, filters, by)
+        groups, days = reader.read_timings(query) if is_kept else ({}, {})
+        if choice.group in OF_CALLS or found.timings:  # calls were read, or there are none by this
+            groups = found.timings
+        costs = replace(costs, timings=days, group_timings=groups)
     elif not choice.is_grouped:
         costs = replace(
             costs,

@@ -44,6 +44,13 @@ def unpack(stored: bytes) -> int:
     return int.from_bytes(stored[1:], "little") << _BITS * stored[0] if stored else 0
 
 
+def add_packed(sums: list[int], stored: Iterable[bytes]) -> None:
+    """Add stored histograms to as many sums."""
+    for place, each in enumerate(stored):
+        if each:
+            sums[place] += int.from_bytes(each, "little") >> 8 << _BITS * each[0]
+
+
 def count(histogram: int) -> int:
     """Return the number of values."""
     return sum(_list_counts(histogram))

@@ -35,7 +35,7 @@ from store.traces.sums.overview_query import (
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.requested_sums import Part, read_requested, take_out
 from store.traces.sums.rollup import find_product
-from store.traces.sums.sum_columns import Sums, list_sums, order_sums
+from store.traces.sums.sum_columns import VALUE_OF_BILLING, Sums, list_sums, order_sums
 from store.traces.sums.timings import MEASURES, Timing
 
 ROWS_TIME_S = 1.0
@@ -71,7 +71,7 @@ class OverviewReader:
         if find_requested(query.filters.get("model", "")) is not None:
             return read_calls(self._db, query, self._rows_time_s)
         if not names & OF_CALLS:
-            timings = self._read_timings(query) if timed else {}
+            timings, _ = self.read_timings(query) if timed else ({}, {})
             return Found(self._read_sums(query), timings)
         if not query.filters and query.by in SAID_COLUMNS:
             return Found(self._read_said(query, query.by))
@@ -81,8 +81,15 @@ class OverviewReader:
 
     def sum_cents(self, query: Query) -> tuple[float, float]:
         """Return the cost of a period, and its value that a subscription covers."""
+        where, parameters = write_filters(query.filters, COLUMNS)
         cost, value = 0.0, 0.0
-        for value_cents, _, _, _, cost_cents, *_ in self._read_sums(query).values():
+        for is_daily, start, end in divide(query):
+            table, at = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
+            cost_cents, value_cents = self._db.execute(
+                f"select total(cost_cents), {VALUE_OF_BILLING} from {table}"  # noqa: S608 - our own names
+                f" where {at} >= ? and {at} < ?{where}",
+                [start, end, *parameters],
+            ).fetchone()
             cost, value = cost + cost_cents, value + value_cents
         return cost, value
 
@@ -204,19 +211,12 @@ class OverviewReader:
         )
         return {row[:2]: row[2:] for row in rows}
 
-    def read_days(self, query: Query) -> dict[str, Timing]:
-        """Return the timings of each day, without groups."""
-        return self._add_timings(query, "day")
-
-    def _read_timings(self, query: Query) -> dict[str, Timing]:
-        """Return the timings by group, of whole days."""
-        return self._add_timings(query, "''" if query.by is None else COLUMNS[query.by])
-
-    def _add_timings(self, query: Query, group: str) -> dict[str, Timing]:
-        """Return the timings of whole days by a column."""
+    def read_timings(self, query: Query) -> tuple[dict[str, Timing], dict[str, Timing]]:
+        """Return the timings of whole days by group, and those by day."""
         where, parameters = write_filters(query.filters, COLUMNS)
+        group = "''" if query.by is None else COLUMNS[query.by]
         rows = self._db.execute(
-            f"select {group}, {', '.join(MEASURES)} from timings_daily"  # noqa: S608 - our own names
+            f"select day, {group}, {', '.join(MEASURES)} from timings_daily"  # noqa: S608 - our own names
             f" where day >= ? and day < ?{where}",
             [
                 format_hour(query.start)[:10],
@@ -224,9 +224,12 @@ class OverviewReader:
                 *parameters,
             ],
         )
-        found = defaultdict[str, list[int]](lambda: [0] * len(MEASURES))
-        for name, *stored in rows:
-            sums = found[name]
-            for place, each in enumerate(stored):
-                sums[place] += histograms.unpack(each)
-        return {name: Timing(*sums) for name, sums in found.items()}
+        cells = defaultdict[Cell, list[int]](lambda: [0] * len(MEASURES))
+        for day, name, *stored in rows:
+            histograms.add_packed(cells[day, name], stored)
+        groups, days = defaultdict[str, Timing](Timing), defaultdict[str, Timing](Timing)
+        for (day, name), sums in cells.items():
+            timing = Timing(*sums)
+            groups[name] += timing
+            days[day] += timing
+        return dict(groups), dict(days)

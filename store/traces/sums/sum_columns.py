@@ -21,13 +21,16 @@ _SUMMED = (
 )
 
 
+VALUE_OF_BILLING = f"total(case when billing in {PAID_BY_OTHERS} then cost_cents end)"
+
+
 def list_sums(columns: Container[str]) -> list[str]:
     """Return SQL for each number that ``make_totals`` takes: 0 for what has no column yet."""
     value = "0.0"
     if "value_cents" in columns:
         value = "total(value_cents)"
     elif "billing" in columns:
-        value = f"total(case when billing in {PAID_BY_OTHERS} then cost_cents end)"
+        value = VALUE_OF_BILLING
     return [value, *(f"sum({name})" if name in columns else "0" for name in _SUMMED)]
 
 
