@@ -50,7 +50,7 @@ class Timeline:
     """A request that was taken apart, as the measure of the calls before it."""
 
     def __init__(self, context: Context, length: int, tool_count: int | None = None) -> None:
-        """Take the context of a request whose body has this length and so many tools."""
+        """Take the context of a request, with the length of its body and the number of its tools."""
         self.length = length
         self.tool_count = tool_count
         self.shares = [each for each in context.shares if each.span.category != "envelope"]

@@ -72,7 +72,7 @@ class CallFilters:
         return replace(self, values={**self.values, name: (_check_value(name, value or NONE),)})
 
     def without(self, name: str) -> "CallFilters":
-        """Return the other filters."""
+        """Return these filters without the one of this name."""
         rest = {key: values for key, values in self.values.items() if key != name}
         return replace(self, values=rest)
 

@@ -47,7 +47,7 @@ class BatchResult:
 
 
 def parse_result(line: bytes) -> BatchResult | None:
-    """Return the result in a line, None for what is none."""
+    """Return the result in a line, None for any other line."""
     document = parse_object(line) or {}
     custom_id, result = document.get("custom_id"), as_object(document.get("result"))
     kind = _TYPES.get(as_text(result.get("type")))

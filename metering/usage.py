@@ -211,9 +211,9 @@ def read_tokens(raw: UsageObject, cache_ttl: str | None = None) -> tuple[TokenCo
 def _read_passes(
     usage: UsageObject, top: TokenCounts, top_1h_tokens: int, cache_ttl: str | None
 ) -> tuple[Pass, ...]:
-    """Return those that carry any count; what is none of that is not a pass that could be billed.
+    """Return the passes that have a count; what has none could not be billed.
 
-    Each becomes some rows. A list of more than any call has is treated as if it were not there."""
+    Each becomes some rows. A list that is longer than any call has is treated as if it were not there."""
     passes = [
         _read_pass(each, top, top_1h_tokens, cache_ttl) for each in usage.list_passes(MAX_PASSES)
     ]

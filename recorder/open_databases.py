@@ -21,7 +21,7 @@ class OpenDatabases:
 
     def open(self, organization_id: str) -> TraceDatabase:
         """Return a database, made and migrated if need be. Raises sqlite3.Error and OSError, and
-        ValueError for an id that is none."""
+        ValueError for an invalid id."""
         path = trace_path(self._data_dir, organization_id)
         database = self._databases.pop(organization_id, None)
         if database is not None and identify_file(path) != self._files[organization_id]:
@@ -36,7 +36,7 @@ class OpenDatabases:
         return database
 
     def is_there(self, organization_id: str) -> bool:
-        """Return whether an organisation has a database. Raises ValueError for an id that is none."""
+        """Return whether an organisation has a database. Raises ValueError for an invalid id."""
         return trace_path(self._data_dir, organization_id).exists()
 
     def close(self, organization_id: str) -> None:

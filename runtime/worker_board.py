@@ -58,14 +58,14 @@ def clear(fd: int, row: int) -> None:
 
 
 def read_total(fd: int, shared: Shared) -> int:
-    """Return the sum over all workers, for a process that is none of them. Raises OSError."""
+    """Return the sum over all workers, for a process that is no worker. Raises OSError."""
     starts = range(0, os.fstat(fd).st_size, _ROW_BYTES)
     cells = (os.pread(fd, _CELL_BYTES, start + shared * _CELL_BYTES) for start in starts)
     return sum(int.from_bytes(cell, sys.byteorder, signed=True) for cell in cells)
 
 
 def is_any_serving(fd: int) -> bool:
-    """Return whether a worker accepts connections, for a process that is none of them. Raises OSError."""
+    """Return whether a worker accepts connections, for a process that is no worker. Raises OSError."""
     starts = range(0, os.fstat(fd).st_size, _ROW_BYTES)
     return any(
         any(os.pread(fd, _CELL_BYTES, start + _IS_SERVING * _CELL_BYTES)) for start in starts

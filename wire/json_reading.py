@@ -43,7 +43,7 @@ def as_list(value: object) -> list[object]:
 
 
 def as_objects(value: object) -> list[dict[str, object]]:
-    """Return the items of a list, with an empty object for each that is none."""
+    """Return the items of a list, with an empty object for each that is no object."""
     return [as_object(item) for item in as_list(value)]
 
 

@@ -34,7 +34,7 @@ class UsageObject:
 
     @classmethod
     def read(cls, value: object) -> "UsageObject":
-        """Return a usage object of an event or a document, empty for what is none."""
+        """Return a usage object of an event or a document, empty for any other value."""
         fields = islice(as_object(value).items(), MAX_FIELDS)
         return cls({name: each for name, each in fields if each is not None})
 

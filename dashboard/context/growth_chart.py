@@ -40,7 +40,9 @@ class GrowthChart:
 
 
 def sample(turns: Sequence[Turn], most: int) -> tuple[list[Turn], int]:
-    """Return every nth turn, so that there are at most so many, and n. The last one is always there."""
+    """Return every nth turn and n, which is the smallest that gives ``most`` turns at most.
+
+    The last turn is always there."""
     every = -(-len(turns) // most)
     return [*turns[::-1][::every]][::-1], every
 

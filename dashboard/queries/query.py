@@ -41,7 +41,7 @@ class Query:
         page: PageRequest,
         body: bytes = b"",
     ) -> "Query":
-        """Return the request for a page."""
+        """Return the request for a page of recorded text."""
         return cls(
             scope=scope,
             caller=caller,

@@ -177,7 +177,7 @@ class _CsvRow(dict[str, Any]):
 
 
 def _neutralize_page(columns: Sequence[str], rows: Sequence[Any]) -> dict[str, Any]:
-    """Return the columns and rows with cells in front of which an apostrophe stands where needed."""
+    """Return columns and rows with an apostrophe before cells that a spreadsheet would execute."""
     return {
         "columns": [neutralize(column) for column in columns],
         "rows": [_neutralize_row(columns, row) for row in rows],

@@ -13,7 +13,7 @@ type Bar = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLine:
-    """A line of the table: a tool (``name``), or so many others of its server (``count``)."""
+    """A line of the table: a tool (``name``), or ``count`` others of its server."""
 
     sums: ToolSums
     name: str = ""

@@ -301,13 +301,14 @@ class Node:
         return _repeat_every(DIRECTORY_S, Follower(control, self._connect()).run_round)
 
     def _begin_exchanging_keys(self) -> Callable[[], float]:
-        """Return what tells by which key statements are checked, or is told."""
+        """Return the work of publishing the key by which statements are checked, or of following it."""
         control = self._open_control()
         kind = KeyPublisher if "web" in self._settings.node.parts else KeyFollower
         return _repeat_every(KEYS_S, kind(control, self._connect()).run_round)
 
     def _begin_budgets(self) -> Callable[[], float]:
-        """Return what says which budgets the calls here have used up, tells all nodes, and is told."""
+        """Return the work on budgets: reporting which are used up here, publishing and following the list
+        of all."""
         settings, roles = self._settings, self._settings.node.parts
         client = self._connect()
         control = self._open_control()
@@ -320,7 +321,8 @@ class Node:
         return _repeat_every(BUDGETS_S, *(part.run_round for role, part in parts if role in roles))
 
     def _begin_erasures(self) -> Callable[[], float]:
-        """Return what publishes orders to erase calls, follows them, and says how far this node is."""
+        """Return the work on orders to erase: publishing and following them, reporting how far this node
+        is."""
         settings, roles = self._settings, self._settings.node.parts
         client = self._connect()
         control = self._open_control(checks_references="web" in roles)

@@ -129,8 +129,10 @@ class MoveState:
 
 
 def parse_bucket(control: ControlDatabase, text: str) -> int:
-    """Return the bucket of a number or of the id of an organisation. Raises InvalidInputError,
-    NotFoundError for an id of none: any text has a bucket. Raises sqlite3.Error."""
+    """Return the bucket of a number or of the id of an organisation.
+
+    Raises InvalidInputError, sqlite3.Error, and NotFoundError where no organisation has the id: any text
+    would have a bucket."""
     if not text.isdecimal():
         with control.reading() as db:
             if text not in people.list_organization_ids(db):

@@ -55,8 +55,8 @@ def encode(file: LoggedFile) -> dict[bytes, bytes]:
 def decode(stream: str, fields: Mapping[bytes, bytes]) -> LoggedFile:
     """Return the file in the fields of an entry of a stream.
 
-    Raises SpoolError for what is none, of a version that this program does not know, or of an organisation
-    whose calls are in another stream."""
+    Raises SpoolError for fields that hold no file, or one of a version that this program does not know,
+    or of an organisation whose calls are in another stream."""
     if fields.get(b"v") != VERSION:
         raise SpoolError(
             f"an entry of version {fields.get(b'v')!r}: this program knows {VERSION!r}"

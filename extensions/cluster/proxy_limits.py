@@ -125,5 +125,5 @@ class ClusterLimits:
 
 
 def make(url: str, own: RateLimits, count_rejection: RejectionCounter) -> ClusterLimits:
-    """Return the limits on the cluster's server. Raises ValueError for an address that is none."""
+    """Return the limits on the cluster's server. Raises ValueError for an invalid address."""
     return ClusterLimits(ClusterWindows(url), own, count_rejection)

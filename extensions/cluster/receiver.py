@@ -219,7 +219,7 @@ class Receiver:
         return True
 
     def _write(self, stream: str, entry: Entry) -> None:
-        """Write the file of an entry, or set aside what is none."""
+        """Write the file of an entry, or set the entry aside where it holds no file."""
         if entry.file is not None:
             _write_durably(self._run.path, entry.file)
             return

@@ -89,7 +89,7 @@ def load_checking_key(control: ControlDatabase) -> Ed25519PublicKey:
 def trust(control: ControlDatabase, text: str) -> None:
     """Keep a key as the one by which statements are checked here, given as hexadecimal digits.
 
-    Raises InvalidInputError for what is none, ConflictError on the node that signs, sqlite3.Error."""
+    Raises InvalidInputError for anything else, ConflictError on the node that signs, sqlite3.Error."""
     if control.find_secret(PAGE_SIGNING_KEY) is not None:
         raise ConflictError("this node has a key of its own to sign with: it checks no statements")
     try:

@@ -55,7 +55,7 @@ _ID_IN_NAME = re.compile(r"msgbatch_[A-Za-z0-9]+", re.ASCII)
 def _check_profile(
     _context: click.Context, _option: click.Parameter, value: str | None
 ) -> str | None:
-    """Return the id of a user profile as it is named. Raises BadParameter for what is none."""
+    """Return the id of a user profile as it is named. Raises BadParameter for any other text."""
     if value is not None and not _PROFILE_ID.fullmatch(value):
         raise click.BadParameter("this is not the id of a user profile, as in uprof_011CZkZ")
     return value

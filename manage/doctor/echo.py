@@ -32,8 +32,8 @@ class Seen:
 class Response:
     """A response to be sent: a body of a known length, or a stream of events.
 
-    ``sent_s`` has when each event was sent; ``was_held`` is set when the client did not get one in so
-    many seconds."""
+    ``sent_s`` has when each event was sent; ``was_held`` is set where the client did not get one in time.
+    """
 
     status: int = 200
     headers: Headers = ()

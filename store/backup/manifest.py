@@ -99,8 +99,9 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(folder: Path, document: Any) -> Manifest:
-    """Return a manifest. Raises BackupError for one of a newer format, and ValueError, AttributeError,
-    OverflowError or ValidationError for what is none."""
+    """Return a manifest. Raises BackupError for one of a newer format.
+
+    Raises ValueError, AttributeError, OverflowError or ValidationError for any other text."""
     version, program = document.get("format"), document.get("taximeter")
     if type(version) is not int or version < 1 or not _is_line(program):
         raise ValueError("no manifest")

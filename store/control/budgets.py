@@ -270,7 +270,7 @@ def get_time_zone(db: sqlite3.Connection, organization_id: str) -> str:
 
 
 def set_time_zone(db: sqlite3.Connection, organization_id: str, name: str) -> None:
-    """Set the time zone. Raises InvalidInputError for a name that is none."""
+    """Set the time zone. Raises InvalidInputError for a name that no time zone has."""
     if name not in list_zones():
         raise InvalidInputError(
             f"{name!r} is not a time zone: use a name such as Europe/Berlin or UTC", "time_zone"

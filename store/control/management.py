@@ -464,8 +464,9 @@ class Management:
         )
 
     def get_call(self, caller: Caller, text: str, wish: BodyWish | None) -> OneCall:
-        """Return a call of the caller's organisation by its id or that of its entry, with a part of a body
-        where that is wanted. Raises NotFoundError."""
+        """Return a call of the caller's organisation, by its id or that of its entry.
+
+        ``wish`` is the part of a body that comes with it. Raises NotFoundError."""
         found = read_one_call(self.trace_path_of(caller), text, wish)
         if found is None:
             raise NotFoundError(f"there is no call {text!r}")

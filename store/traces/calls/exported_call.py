@@ -165,7 +165,7 @@ def _check_attribution(values: Row) -> None:
 
 
 def _read_uses(row: Row, response: bytes | None) -> dict[str, Any]:
-    """Return the uses of tools of a line, with the first words of one that has neither."""
+    """Return the uses of tools of a line. Where it has none, they are read from the response."""
     if "tool_uses" not in row:
         return read_content_fields(response or b"")
     uses = (

@@ -134,7 +134,7 @@ def _as_bytes(value: Any) -> bytes:
 
 
 def _as_text(value: Any) -> str:
-    """Return text, or as JSON what is none, such as a body that is not UTF-8."""
+    """Return a text as it is, and anything else as JSON, such as a body that is not UTF-8."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
