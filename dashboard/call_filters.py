@@ -102,8 +102,23 @@ class CallFilters:
         chosen = [_find(name).write(calls, values) for name, values in self.values.items()]
         return conditions.all_of([*between, *chosen])
 
+    def walk_sessions(self, column: str = "session_id") -> Condition:
+        """Return what holds for the sessions with such calls, to be asked of one session after the other."""
+        call = self._write(Calls("u."))
+        if not call.values and call.sql == "true":
+            return call
+        unnamed = "from unnamed_calls as n cross join usage as u on u.id = n.usage_id"
+        first = f"cast(substr({column}, {len(PREFIX) + 1}) as integer)"
+        return Condition(
+            f"(exists (select 1 from usage as u indexed by usage_session"  # noqa: S608 - our own text
+            f" where u.session_id = {column} and {call.sql})"
+            f" or exists (select 1 {unnamed} where n.first_id = {first}"
+            f" and {column} = '{PREFIX}' || n.first_id and {call.sql}))",
+            call.values * 2,
+        )
+
     def condition_of_sessions(self, column: str = "session_id") -> Condition:
-        """Return what holds for the sessions with such calls, over a column that has session ids."""
+        """Return the same for people to read, over a column that has session ids."""
         call = self._write(Calls("u.", walked=False))
         if not call.values and call.sql == "true":
             return call

@@ -33,6 +33,7 @@ from metering.credential_names import name_credential
 from runtime import clock
 from runtime.settings import Settings
 from store.database import list_columns
+from store.traces.annotations import count_labels
 from store.traces.calls.listed_calls import Chosen, ListedCalls, list_calls, read_sessions
 from store.traces.calls.tool_uses import read_uses_of
 from store.traces.sums.call_counts import CallCounts, count_breaks, count_calls
@@ -250,4 +251,15 @@ def _list_menu(
         ]
         if len(links) > 1:
             menu.append((title, links))
-    return menu
+    return [*menu, *_list_labels(db, choice)]
+
+
+def _list_labels(db: sqlite3.Connection, choice: Choice) -> list[tuple[str, Sequence[Link]]]:
+    """Return the labels of sessions and calls to filter by, as a part of the menu."""
+    if "label" in choice.filters.values or not list_columns(db, "labels"):
+        return []
+    links = [
+        Link(words=label, address=choice.with_filters(choice.filters.only("label", label)))
+        for label, _ in count_labels(db, _MAX_VALUES)
+    ]
+    return [("Label", links)] if links else []

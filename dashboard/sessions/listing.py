@@ -94,6 +94,10 @@ class ListView:
         """Return the credential of a session in words."""
         return name_credential(session.credential_hmac, self.names)
 
+    def label_address(self, label: str) -> str:
+        """Return the address of the list of sessions with a label."""
+        return self.filters.only("label", label).address(PATH)
+
     def word(self, chip: Chip) -> str:
         """Return the value of a filter that is chosen, in words."""
         return name_credential(chip.words, self.names) if chip.name == "credential" else chip.words

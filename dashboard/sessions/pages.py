@@ -79,7 +79,12 @@ class SessionPages(TracePages):
                 0 if reader is None else reader.find_last_id()
             )  # before the list: none is missed
             listed = list_page(
-                reader, PAGE_LIMIT, cursor, by_cost=by_cost, where=filters.condition_of_sessions()
+                reader,
+                PAGE_LIMIT,
+                cursor,
+                by_cost=by_cost,
+                where=filters.walk_sessions("sessions.session_id"),
+                is_walk=bool(filters.values or filters.period),
             )
             view = ListView(
                 listed=listed,
@@ -102,10 +107,15 @@ class SessionPages(TracePages):
         by_cost, filters = _is_by_cost(request), _parse(request)
 
         def respond(reader: SessionReader | None) -> Response:
-            where = filters.condition_of_sessions()
-            return json_pages.respond(
-                SessionList.make(list_page(reader, limit, cursor, by_cost=by_cost, where=where))
+            listed = list_page(
+                reader,
+                limit,
+                cursor,
+                by_cost=by_cost,
+                where=filters.walk_sessions("sessions.session_id"),
+                is_walk=bool(filters.values or filters.period),
             )
+            return json_pages.respond(SessionList.make(listed))
 
         return await self._respond(caller, respond)
 

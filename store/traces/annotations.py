@@ -89,6 +89,13 @@ def list_labels_of_sessions(
     return found
 
 
+def count_labels(connection: sqlite3.Connection, limit: int) -> list[tuple[str, int]]:
+    """Return the labels that most sessions and calls have, with their numbers. Raises sqlite3.Error."""
+    return connection.execute(
+        "select label, count(*) from labels group by label order by 2 desc, 1 limit ?", (limit,)
+    ).fetchall()
+
+
 def find_row(connection: sqlite3.Connection, subject: Subject) -> str | int | None:
     """Return the value by which a session or call stands in the tables, None where it is not there.
 

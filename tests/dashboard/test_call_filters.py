@@ -157,9 +157,15 @@ def test_values_of_one_name_are_alternatives_and_different_names_must_all_hold(d
 
 def test_sessions_are_those_with_such_calls(db):
     def find_sessions(*arguments):
-        condition = parse(*arguments).condition_of_sessions("s.id")
-        sql = f"select s.id from (select 's1' as id union select 'unnamed-1') as s where {condition.sql}"  # noqa: S608
-        return {name for (name,) in db.execute(sql, condition.values)}
+        found = []
+        for condition in (
+            parse(*arguments).condition_of_sessions("s.id"),
+            parse(*arguments).walk_sessions("s.id"),
+        ):
+            sql = f"select s.id from (select 's1' as id union select 'unnamed-1') as s where {condition.sql}"  # noqa: S608
+            found.append({name for (name,) in db.execute(sql, condition.values)})
+        assert found[0] == found[1]
+        return found[0]
 
     assert find_sessions() == {"s1", "unnamed-1"}
     assert find_sessions(("agent", "a1")) == {"s1"}

@@ -8,6 +8,8 @@ from runtime import clock
 from store.list_cursors import format_cursor, parse_cursor
 from store.traces.sessions.session_reader import EVERY_SESSION, Session, SessionReader
 
+# Of calls so many are looked at for a page that few sessions are on: some tenths of a second at most.
+SEARCHED = 50_000
 COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost
 
 type Place = tuple[str, str]  # ``ended_at`` and ``session_id`` of a session
@@ -48,8 +50,12 @@ def list_page(
     by_cost: bool,
     where: tuple[str, Sequence[str | float]] = EVERY_SESSION,
     since: str | None = None,
+    is_walk: bool = False,
 ) -> Listed:
     """Return a page of the list, newest first.
+
+    ``is_walk``: ``where`` looks at calls, so that the page ends after the sessions with the newest
+    ``SEARCHED`` calls.
 
     With ``by_cost`` it has the most expensive sessions that ended at ``since`` or later, or in the last
     week. ``where`` is SQL with values for its question marks. Raises InvalidCursorError, sqlite3.Error."""
@@ -59,9 +65,9 @@ def list_page(
     if by_cost:
         since = since or clock.format_ms(clock.now() - COST_PERIOD)
         return Listed(sessions=reader.list_most_expensive(since, limit, where), next_cursor=None)
-    found = reader.list_sessions(limit + 1, before, where)
+    end = reader.find_end(SEARCHED, before) if is_walk else None
+    found = reader.list_sessions(limit + 1, before, where, end)
     sessions = found[:limit]
-    cursor = None
     if len(found) > limit:
-        cursor = format_cursor((sessions[-1].ended_at, sessions[-1].session_id))
-    return Listed(sessions=sessions, next_cursor=cursor)
+        end = sessions[-1].ended_at, sessions[-1].session_id
+    return Listed(sessions=sessions, next_cursor=None if end is None else format_cursor(end))

@@ -176,18 +176,38 @@ class SessionReader:
         limit: int,
         before: tuple[str, str] | None = None,
         where: tuple[str, Sequence[str | float]] = EVERY_SESSION,
+        last: tuple[str, str] | None = None,
     ) -> list[Session]:
         """Return the sessions that ended last, newest first: those behind a place in this order, which
-        is an ``ended_at`` with a ``session_id``. ``where`` is SQL with values for its question marks."""
+        is an ``ended_at`` with a ``session_id``, up to the place ``last``. ``where`` is SQL with values for
+        its question marks."""
         condition, values = where
         if before is not None:
             condition = f"{condition} and (ended_at, session_id) < (?, ?)"
+        if last is not None:
+            condition = f"{condition} and (ended_at, session_id) >= (?, ?)"
         rows = self._db.execute(
             f"select {_SUMS} from sessions where {condition}"  # noqa: S608 - our own text
             " order by ended_at desc, session_id desc limit ?",
-            (*values, *(before or ()), limit),
+            (*values, *(before or ()), *(last or ()), limit),
         )
         return [_make_session(row) for row in rows]
+
+    def find_end(self, calls: int, before: tuple[str, str] | None = None) -> tuple[str, str] | None:
+        """Return the place of the session with which those behind a place have so many calls.
+
+        None where all have fewer together."""
+        is_behind = "" if before is None else " where (ended_at, session_id) < (?, ?)"
+        rows = self._db.execute(
+            f"select ended_at, session_id, calls from sessions{is_behind}"  # noqa: S608 - our own text
+            " order by ended_at desc, session_id desc",
+            before or (),
+        )
+        for ended_at, session_id, count in rows:
+            calls -= count
+            if calls <= 0:
+                return ended_at, session_id
+        return None
 
     def list_most_expensive(
         self, since: str, limit: int, where: tuple[str, Sequence[str | float]] = EVERY_SESSION

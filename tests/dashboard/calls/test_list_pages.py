@@ -9,7 +9,11 @@ import pytest
 
 from dashboard.calls.list_pages import PAGE_LIMIT
 from runtime import clock
+from store import database
+from store.annotation_rules import Subject
+from store.traces import annotations
 from store.traces.calls import listed_calls
+from store.traces.database import TraceDatabase
 from tests.dashboard.pages import Page, words_of
 
 FAILED = {
@@ -140,6 +144,16 @@ def test_nothing_that_fits_says_which_filter_to_drop(ann):
     seen = main_of(ann.get("/calls?model=none").text)
     assert "No call fits these filters" in seen
     assert "Without “Model none”" in seen
+
+
+def test_labels_are_in_the_menu_of_filters(ann):
+    record(ann, {"session_id": "a"}, {"session_id": "b"})
+    with TraceDatabase(ann.path) as traces, database.immediate(traces.connection):
+        given = annotations.Label(label="expensive", by=None, at="2026-01-01T00:00:00.000Z")
+        annotations.write_label(traces.connection, Subject("session", "a"), "a", given)
+    page = ann.get("/calls").text
+    assert re.search(r'<p>Label</p>\s*<a href="/calls[^"]*label=expensive[^"]*">', page)
+    assert ids_of(ann.get("/calls?period=all&label=expensive").text) == [1]
 
 
 def test_of_several_filters_those_are_named_without_which_there_are_calls(ann):

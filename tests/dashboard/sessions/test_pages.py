@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from datetime import timedelta
 from decimal import Decimal
+from html import unescape
 
 import pytest
 
@@ -13,6 +14,11 @@ from dashboard.sessions.story import story
 from metering.tool_results import ToolResult
 from metering.tool_uses import ToolUse
 from runtime import clock
+from store import database
+from store.annotation_rules import Subject
+from store.traces import annotations
+from store.traces.database import TraceDatabase
+from store.traces.sessions import session_list
 from tests.dashboard.pages import words_of
 
 HOUR = "2026-03-01T10:"
@@ -310,6 +316,31 @@ def test_the_list_is_filtered_by_what_calls_are(ann):
     empty = ann.get("/sessions?endpoint=nightly&failed=1").text
     assert "No session matches" in empty
     assert 'href="/sessions?failed=1">Endpoint nightly</a>' in empty
+
+
+def test_a_list_of_few_that_match_ends_after_some_calls_and_goes_on(ann, monkeypatch):
+    monkeypatch.setattr(session_list, "SEARCHED", 2)
+    for number, slug in enumerate(("rare", "often", "often", "often")):
+        ann.record(
+            session_id=f"s{number}", slug=slug, created_at=f"2026-01-0{number + 1}T10:00:00.000Z"
+        )
+    first = ann.get("/sessions?endpoint=rare").text
+    assert "None of the newest sessions matches" in first
+    (address,) = re.findall(r'<a href="([^"]*)">look on</a>', first)
+    assert '<a href="/sessions/s0">' in ann.get(unescape(address)).text
+
+
+def test_a_label_in_the_list_leads_to_the_others_with_it(ann):
+    ann.record(session_id="a")
+    ann.record(session_id="b")
+    with TraceDatabase(ann.path) as traces, database.immediate(traces.connection):
+        given = annotations.Label(label="flaky test", by=None, at="2026-01-01T00:00:00.000Z")
+        annotations.write_label(traces.connection, Subject("session", "a"), "a", given)
+    (address,) = re.findall(r'<a class="tag label" href="([^"]*)">', ann.get("/sessions").text)
+    assert address == "/sessions?label=flaky+test"
+    listed = ann.get(address).text
+    assert '<a href="/sessions/a">' in listed
+    assert '<a href="/sessions/b">' not in listed
 
 
 def test_the_menu_of_filters_counts_the_newest_sessions(ann):
