@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from textwrap import shorten
 from typing import NamedTuple
 
 import orjson
@@ -131,12 +130,7 @@ class View:
 
     def _label_turns(self) -> dict[int, str]:
         """Return what turns did in few words, by row id."""
-        labels = {
-            line.step.id: shorten(
-                f"{line.deed.verb} {line.words}", width=_LABEL_CHARS, placeholder="…"
-            )
-            for line in self._lines
-        }
+        labels = {line.step.id: _shorten(f"{line.deed.verb} {line.words}") for line in self._lines}
         for event in self.story.events:
             if event.number is not None:
                 labels[event.step.id] = "Compaction"
@@ -325,6 +319,10 @@ def format_span(started: datetime, ended: datetime) -> str:
     """Return from when to when: ``Mon 23 Nov, 14:02 to 15:19 UTC``, with years where they are another."""
     day = "" if started.date() == ended.date() else f"{format_day(ended)}, "
     return f"{format_day(started)}, {started:%H:%M} to {day}{ended:%H:%M} UTC"
+
+
+def _shorten(words: str) -> str:
+    return f"{words[: _LABEL_CHARS - 1].rstrip()}…" if len(words) > _LABEL_CHARS else words
 
 
 def _list_lines(chapters: Sequence[Chapter]) -> list[Line]:

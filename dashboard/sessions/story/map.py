@@ -4,7 +4,7 @@ Places along the map are in per cent of its width, heights in pixels from above.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -20,6 +20,7 @@ MAX_BARS = 240
 TOP, GROUND = 16.0, 78.0
 _SMALLEST = 0.8  # pixels of what cost something
 _VALUE_ROOM = 3.5  # per cent of the width that a value takes
+_MARK_ROOM, _MARK_ROOM_OF_PHONES = 2.0, 7.0  # the same of the number of a prompt
 _GAP = 0.08  # of a bar's place, on each side
 
 
@@ -83,11 +84,16 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The place where a prompt begins. The number stands to the left where ``is_left``."""
+    """The place where a prompt begins.
+
+    Its number stands to the left where ``is_left``, is left out on narrow screens where it ``may_go``, and
+    everywhere where it ``is_bare``, since a value stands there."""
 
     number: int
     x: float
     is_left: bool
+    may_go: bool = False
+    is_bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +130,12 @@ def make_map(story: Story, labels: dict[int, str]) -> Map:
         _make_bar(group, index * width, width, most, labels, compacted)
         for index, group in enumerate(groups)
     )
+    values = _list_values(bars)
     return Map(
         bars=bars,
-        marks=_mark_prompts(story, place, width / size),
+        marks=_mark_prompts(story, place, width / size, values),
         stretches=tuple(_stretch(each, place, width / size) for each in story.threads),
-        values=_list_values(bars),
+        values=values,
         turns=len(steps),
         first=steps[0].number or 1 if steps else 1,
     )
@@ -178,7 +185,9 @@ def _label(group: tuple[Step, ...], labels: dict[int, str]) -> str:
     return " · ".join(filter(None, (name, said, cents, f"context {context}")))
 
 
-def _mark_prompts(story: Story, place: dict[int, int], width: float) -> tuple[Mark, ...]:
+def _mark_prompts(
+    story: Story, place: dict[int, int], width: float, values: Sequence[Value]
+) -> tuple[Mark, ...]:
     marks: list[Mark] = []
     for chapter in story.chapters:
         first = next((step for step in chapter.steps if step.id in place), None)
@@ -186,7 +195,16 @@ def _mark_prompts(story: Story, place: dict[int, int], width: float) -> tuple[Ma
             continue
         x = place[first.id] * width
         marks.append(Mark(chapter.number, x, is_left=x > 97))
-    return tuple(_thin(marks))
+    kept = _thin(marks, _MARK_ROOM)
+    on_phones = {mark.number for mark in _thin(kept, _MARK_ROOM_OF_PHONES)}
+    return tuple(
+        replace(
+            mark,
+            may_go=mark.number not in on_phones,
+            is_bare=any(-_MARK_ROOM < value.x - mark.x < _VALUE_ROOM for value in values),
+        )
+        for mark in kept
+    )
 
 
 def _list_values(bars: Sequence[Bar]) -> tuple[Value, ...]:
@@ -199,11 +217,11 @@ def _list_values(bars: Sequence[Bar]) -> tuple[Value, ...]:
     return tuple(values)
 
 
-def _thin(marks: Sequence[Mark]) -> list[Mark]:
+def _thin(marks: Sequence[Mark], room: float) -> list[Mark]:
     """Return the marks without those whose numbers would stand upon each other."""
     kept: list[Mark] = []
     for mark in marks:
-        if not kept or mark.x - kept[-1].x >= 2:
+        if not kept or mark.x - kept[-1].x >= room:
             kept.append(mark)
     return kept
 

@@ -86,12 +86,11 @@ def make_lede(session: Session, story: Story) -> list[Run]:
         _tell_events([each for each in story.events if each.kind == "compact"], "compaction"),
         _tell_subagents(story),
     ]
-    carried = f" Carrying the context cost {format_some_cost(reads)} of it" if reads else ""
-    others = join_words([part for part in parts if part])
-    if carried and others:
-        runs.append(Run(f"{carried}, {others}."))
-    elif carried or others:
-        runs.append(Run(f"{carried}." if carried else f" Of it, {others}."))
+    carried = f"Carrying the context cost {format_some_cost(reads)} of it" if reads else ""
+    others = [part for part in parts if part]
+    if carried or others:
+        told = [carried, *others] if carried else [f"Of it, {others[0]}", *others[1:]]
+        runs.append(Run(f" {join_words(told)}."))
     if failed := tell_failures(story.steps):
         runs.append(Run(f" {failed[0].upper()}{failed[1:]} failed."))
     return runs

@@ -139,6 +139,20 @@ def test_bar_that_is_cut_shows_its_value() -> None:
     assert drawn.bars[8].parts[0].y == pytest.approx(GROUND - (GROUND - TOP) / 1.1, abs=0.1)
 
 
+def test_number_of_a_prompt_makes_room_for_a_value_and_for_a_narrow_screen() -> None:
+    session = Session()
+    for number in range(100):
+        cents = 50.0 if number == 41 else 1.0
+        prompt = number // 4
+        session.add(
+            cost_cents=cents, cents={"output": cents}, minute=number, prompt_id=f"p{prompt}"
+        )
+    marks = make_map(session.tell(), {}).marks
+    assert [mark.number for mark in marks] == list(range(1, 26))
+    assert [mark.number for mark in marks if mark.is_bare] == [11]
+    assert [mark.number for mark in marks if not mark.may_go] == list(range(1, 26, 2))
+
+
 @given(st.integers(0, 700), st.sampled_from([0.0, 1.0, 250.0]))
 def test_bars_lie_side_by_side_within_the_drawing(count: int, cents: float) -> None:
     session = Session()
