@@ -14,12 +14,14 @@ import httpx
 from manage.api import run_operations
 from manage.api.run_operations import Run
 from manage.api.usage_operations import UsageTotals
+from manage.claude_code.starting import starting
+from manage.claude_code.variables import BASE_URL
 from manage.cli.backend import Backend
 from manage.cli.backend_choice import find_remote, open_backend
 from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, read_settings, service_options
 from manage.cli.endpoint_slugs import list_slugs
-from manage.cli.program import CALLED_AS, name_commands
+from manage.cli.program import name_commands, without_name
 from manage.cli.remote import is_loopback
 from manage.cli.run_attributes import Wishes, attribute_options, begin_run, find_attributes
 from manage.cli.terminal import format_amount, make_table
@@ -32,8 +34,6 @@ from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store.control.endpoints import make_not_found
 
-CLIENT_VARIABLE = "ANTHROPIC_BASE_URL"
-HINTS_VARIABLE = "CLAUDE_CODE_GATEWAY_HINT_HEADERS"
 RECORDING_S, POLL_S = 10.0, 0.2
 PROBE_S = 10.0
 DEFAULT_SLUG = "default"
@@ -80,6 +80,11 @@ class RemotePlace:
     help="Print the summary as one JSON document, the last line of standard error.",
 )  # fmt: skip
 @attribute_options
+@click.option(
+    "--first-party/--no-first-party",
+    default=True,
+    help="Have Claude Code make its calls as without a proxy, if they go to its vendor's API.  [default: yes]",
+)
 @service_options
 @click.pass_context
 def run(
@@ -90,6 +95,8 @@ def run(
     as_json: bool,
     base_url: str | None,
     data_dir: str | None,
+    *,
+    first_party: bool,
     **wishes: Any,
 ) -> None:
     """Run a client through Taximeter, and print what it cost.
@@ -98,6 +105,12 @@ def run(
     CLAUDE_CODE_GATEWAY_HINT_HEADERS=1, so that Claude Code names its prompts and compactions. Where
     no service runs on the data directory, one runs until COMMAND has ended; its settings come from
     the environment, and it writes to run.log in the data directory.
+
+    A COMMAND whose name is claude has these variables in --settings too, merged with its own, since
+    its settings files beat the environment. Managed settings beat both, and are named. Where calls
+    go to https://api.anthropic.com, two variables have Claude Code make them as without a proxy:
+    _CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL=1 and ENABLE_TOOL_SEARCH=true. They are not set where
+    either is set already, nor with --no-first-party. docs/clients.md says what they change.
 
     COMMAND has the terminal, and standard output is its own. The summary is on standard error. The
     exit status is COMMAND's; 128 + n when signal n ended it, 127 when there is no such command.
@@ -134,9 +147,16 @@ def run(
             run_id = new_run_id()
             url = append_run(f"{place.address}/proxy/{found}", run_id)
             _check_address(url)
-            begin_run(backend, run_id, found, attributes, _print_line, is_stated=wanted.is_stated)
+            begun = begin_run(
+                backend, run_id, found, attributes, _print_line, is_stated=wanted.is_stated
+            )
             _warn_of_other_address(os.environ)
-            status = run_client(command, make_client_environ(os.environ, url))
+            as_direct = first_party and begun is not None and begun.is_first_party
+            environ = without_name(os.environ)
+            with starting(
+                command, environ, Path.cwd(), url, _print_client_line, as_direct=as_direct
+            ) as start:
+                status = run_client(start.command, start.environ)
             place.close()
             _print_summary(place, backend, run_id, as_json=as_json)
     except ClientError as error:
@@ -162,12 +182,6 @@ def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
     if len(slugs) > 1:
         raise click.UsageError(f"choose a proxy endpoint with --endpoint: {', '.join(slugs)}")
     return slugs[0]
-
-
-def make_client_environ(environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return the environment of a client; what it says about hint headers itself stays."""
-    kept = {name: text for name, text in environ.items() if name != CALLED_AS}
-    return {HINTS_VARIABLE: "1", **kept, CLIENT_VARIABLE: url}
 
 
 def _open_place(base_url: str | None, data_dir: str | None) -> Place:
@@ -198,10 +212,10 @@ def _check_address(url: str) -> None:
 
 
 def _warn_of_other_address(environ: Mapping[str, str]) -> None:
-    before = environ.get(CLIENT_VARIABLE, "")
+    before = environ.get(BASE_URL, "")
     if before and "/proxy/" not in before:
         _print_line(
-            f"{CLIENT_VARIABLE} was {terminal_line(before)}; this run does not use it. Where calls go is set"
+            f"{BASE_URL} was {terminal_line(before)}; this run does not use it. Where calls go is set"
             " by the service's TAXIMETER_UPSTREAM_URL."
         )
 
@@ -229,6 +243,10 @@ def _wait_for_calls(backend: Backend, run_id: str) -> Run:
         time.sleep(POLL_S)
         totals = backend.call(run_operations.get_run, run_id)
     return totals
+
+
+def _print_client_line(text: str) -> None:
+    _print_line(terminal_line(text))
 
 
 def _print_line(text: str) -> None:

@@ -1,6 +1,7 @@
 """Running Claude Code against an endpoint."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,15 @@ THREADS = "CLAUDE_CODE_TETHER_LIVE"
 
 
 def claude_code(
-    endpoint: Endpoint, folder: Path, *arguments: str, has_threads: bool = False
+    endpoint: Endpoint,
+    folder: Path,
+    *arguments: str,
+    has_threads: bool = False,
+    variables: Mapping[str, str] | None = None,
 ) -> Program:
-    """Claude Code in a home of its own, asked once and without a terminal."""
+    """Claude Code in a home of its own, asked once and without a terminal.
+
+    Of ``variables`` an empty one is not set."""
     options = {
         "ANTHROPIC_BASE_URL": base_url(endpoint),
         "ANTHROPIC_API_KEY": API_KEY,
@@ -32,7 +39,9 @@ def claude_code(
             ),
             "1",
         ),
+        **(variables or {}),
     }
+    options = {name: text for name, text in options.items() if text}
     command = [str(CLAUDE), "-p", "--model", MODEL, "--output-format", "json", *arguments]
     return Program(command, folder, options)
 

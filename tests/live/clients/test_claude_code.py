@@ -15,9 +15,10 @@ from tests.live.clients.checks import (
     rows_in_order,
 )
 from tests.live.clients.claude_code import run_claude_code
-from tests.live.clients.programs import needs_claude_code
-from tests.live.messages import Answer, error, text, tool_use
-from tests.live.service import Endpoint, Row
+from tests.live.clients.programs import CLAUDE, needs_claude_code
+from tests.live.command import call, environment
+from tests.live.messages import MODEL, Answer, error, text, tool_use
+from tests.live.service import API_KEY, Endpoint, Row
 from tests.upstream import SeenRequest
 
 METER = tool_use("Bash", {"command": "echo meter-$((40+2))"})
@@ -84,3 +85,22 @@ def test_claude_code_that_asks_again_makes_an_entry_each_time(
     ]
     assert {row["session_id"] for row in rows} == {result["session_id"]}
     assert_bodies(rows, live.upstream.requests)
+
+
+@needs_claude_code
+def test_a_run_beats_a_settings_file_that_sets_another_base_url(
+    live: Endpoint, tmp_path: Path
+) -> None:
+    settings = tmp_path / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}}')
+    live.upstream.otherwise = REPLY.script(streamed=True)
+    quiet = dict.fromkeys(("DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"), "1")
+    environ = environment(live.service, ANTHROPIC_API_KEY=API_KEY, no_proxy="127.0.0.1", **quiet)
+    environ["HOME"] = environ["TMPDIR"] = str(tmp_path)
+    arguments = ("-p", "--model", MODEL, "--settings", '{"env": {"NAME": "meter"}}', "--", "hi")
+    done = call(("run", "--endpoint", live.slug, "--", str(CLAUDE), *arguments), environ)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == REPLY.text
+    assert f"{settings} sets ANTHROPIC_BASE_URL; this run does not use it." in done.stderr
+    assert live.row()["run_id"]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from manage.cli.program import CALLED_AS
-from manage.cli.run_commands import make_client_environ
+from manage.cli.program import CALLED_AS, without_name
 
 
 @pytest.mark.parametrize(
@@ -24,4 +23,4 @@ def test_hints_name_the_script_that_called_the_program(run, monkeypatch, argumen
 
 
 def test_a_client_does_not_get_the_name_which_is_that_of_another_program():
-    assert CALLED_AS not in make_client_environ({CALLED_AS: "./run.sh"}, "http://127.0.0.1:8080")
+    assert without_name({CALLED_AS: "./run.sh", "PATH": "/bin"}) == {"PATH": "/bin"}

@@ -8,7 +8,7 @@ import pytest
 from manage.api.run_operations import Run
 from manage.api.usage_operations import UsageGroup, UsageTotals
 from manage.cli.console import explained
-from manage.cli.run_commands import choose_slug, describe_run, make_client_environ
+from manage.cli.run_commands import choose_slug, describe_run
 from manage.supervision.run_lock import RunLock, watch
 from manage.supervision.run_service import ANY_PORT, choose_listen
 from runtime.settings import Settings
@@ -102,17 +102,6 @@ def test_the_endpoint_is_the_one_wanted_or_the_obvious_one(slugs, wanted, chosen
 def test_an_endpoint_that_cannot_be_chosen_is_a_sentence(slugs, wanted, message):
     with pytest.raises(click.ClickException, match=message), explained():
         choose_slug(slugs, wanted)
-
-
-def test_the_environment_of_the_client_is_ours_but_for_two_variables():
-    environ = {"PATH": "/bin", "ANTHROPIC_BASE_URL": "https://elsewhere"}
-    assert make_client_environ(environ, "http://here") == {
-        "PATH": "/bin",
-        "ANTHROPIC_BASE_URL": "http://here",
-        "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",
-    }
-    hints = {"CLAUDE_CODE_GATEWAY_HINT_HEADERS": "0"}
-    assert make_client_environ(hints, "x")["CLAUDE_CODE_GATEWAY_HINT_HEADERS"] == "0"
 
 
 def test_a_default_port_that_is_taken_is_replaced_and_one_that_was_chosen_is_not():

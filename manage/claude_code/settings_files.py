@@ -1,0 +1,86 @@
+"""The settings files of Claude Code, whose ``env`` beats the environment that it is started in.
+
+A file that is not there, cannot be read or is not JSON sets nothing: Claude Code itself says so.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from wire.json_reading import parse_object
+
+type Scope = Literal["managed", "local", "project", "user"]
+
+MANAGED_FOLDER = Path(
+    "/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code"
+)
+MAX_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFile:
+    """A settings file with the variables that it sets. ``managed``: nothing else can beat it."""
+
+    path: Path
+    scope: Scope
+    variables: Mapping[str, str]
+
+
+def read_settings_files(
+    environ: Mapping[str, str], folder: Path, managed_folder: Path = MANAGED_FOLDER
+) -> Sequence[SettingsFile]:
+    """Return the files that set variables for Claude Code in a folder, the strongest first.
+
+    Managed settings that are in no file of this machine (those of a device policy) are not known."""
+    scopes: dict[Path, Scope] = {}
+    for scope, path in _list_files(environ, folder, managed_folder):
+        scopes.setdefault(
+            path, scope
+        )  # in the home folder, the user's are those of the project too
+    return [
+        SettingsFile(path=path, scope=scope, variables=variables)
+        for path, scope in scopes.items()
+        if (variables := read_variables(path))
+    ]
+
+
+def read_variables(path: Path) -> Mapping[str, str]:
+    """Return the variables that a settings file sets, none where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return get_variables(parse_object(file.read(MAX_BYTES)) or {})
+    except OSError:
+        return {}
+
+
+def get_variables(settings: Mapping[str, object]) -> Mapping[str, str]:
+    """Return the variables in the ``env`` of settings."""
+    found = settings.get("env")
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
+
+
+def _list_files(
+    environ: Mapping[str, str], folder: Path, managed_folder: Path
+) -> Iterator[tuple[Scope, Path]]:
+    config = Path(environ.get("CLAUDE_CONFIG_DIR") or Path(environ.get("HOME", "~")) / ".claude")
+    yield "managed", config / "remote-settings.json"  # as the vendor's service has sent them
+    # Of several files the last one counts.
+    dropped_in = sorted((managed_folder / "managed-settings.d").glob("*.json"), reverse=True)
+    for path in (*dropped_in, managed_folder / "managed-settings.json"):
+        yield "managed", path
+    for root in dict.fromkeys((folder, _find_root(folder))):
+        yield "local", root / ".claude" / "settings.local.json"
+    yield "project", folder / ".claude" / "settings.json"
+    yield "user", config / "settings.json"
+
+
+def _find_root(folder: Path) -> Path:
+    """Return the top of the repository that a folder is in, the folder itself without one."""
+    for each in (folder, *folder.parents):
+        if (each / ".git").exists():
+            return each
+    return folder
