@@ -7,6 +7,8 @@ from itertools import batched
 from random import Random
 
 from addon.head_metadata import RequestMetadata, ResponseMetadata
+from addon.headers import fingerprint
+from extensions.demo.library import read_table
 from extensions.demo.schedule import SEED, Past, Sent
 from extensions.demo.upstream import MessagesApi, place
 from recorder.disk import DiskRoom
@@ -71,11 +73,15 @@ class Proxy:
 def record(settings: Settings, now: datetime) -> None:
     """Store the calls of the days before an instant, while no service runs on the data directory.
 
-    Raises ControlError, sqlite3.Error, OSError."""
+    The credentials of all calls are named. Raises ControlError, sqlite3.Error, OSError."""
     with ControlDatabase(settings.control_path) as control:
         key = control.get_secret(FINGERPRINT_KEY)
         management = Management.make(control, settings)
-        endpoints = management.list_endpoints(management.local_caller()).items
+        caller = management.local_caller()
+        endpoints = management.list_endpoints(caller).items
+        for credential, name in read_table("organization")["credentials"].items():
+            found = fingerprint(credential.encode(), key, caller.organization_id)
+            management.name_credential(caller, found, name)
     prices = load_prices()
     proxy = Proxy(settings, {each.slug: each for each in endpoints}, key)
     ingester = Ingester(

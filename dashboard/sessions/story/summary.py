@@ -10,6 +10,7 @@ from metering.formats import format_count, format_number, format_some_cost
 from store.traces.sessions.session_reader import Session
 from store.traces.sessions.steps import Step, sum_cents
 
+_HARDLY_CENTS = 0.0001  # what sums in another order differ by
 _WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
@@ -91,9 +92,17 @@ def make_lede(session: Session, story: Story) -> list[Run]:
     if carried or others:
         told = [carried, *others] if carried else [f"Of it, {others[0]}", *others[1:]]
         runs.append(Run(f" {join_words(told)}."))
+    if session.value_cents:
+        runs.append(Run(f" {_tell_value(session)} not billed to you."))
     if failed := tell_failures(story.steps):
         runs.append(Run(f" {failed[0].upper()}{failed[1:]} failed."))
     return runs
+
+
+def _tell_value(session: Session) -> str:
+    """Return how much of the cost a subscription or a customer covers."""
+    is_all = session.value_cents >= session.cost_cents - _HARDLY_CENTS
+    return "It is" if is_all else f"{format_some_cost(session.value_cents)} of it is"
 
 
 def tell_failures(steps: Sequence[Step]) -> str:

@@ -51,6 +51,9 @@ def test_it_is_stored_with_its_instants_costs_and_sessions(tmp_path: Path) -> No
         control.set_up()
         set_up_organization(Management.make(control, settings), Users(control))
     history.record(settings, MONDAY)
+    with ControlDatabase(settings.control_path) as control:
+        management = Management.make(control, settings)
+        named = management.list_credential_names(management.local_caller())
     sent = Past(MONDAY).list_sent()
     [path] = find_trace_files(settings.data_dir)
     with closing(sqlite3.connect(path)) as db:
@@ -60,6 +63,7 @@ def test_it_is_stored_with_its_instants_costs_and_sessions(tmp_path: Path) -> No
     assert [row["created_at"] for row in rows] == [
         f"{each.at:%Y-%m-%dT%H:%M:%S}.{each.at.microsecond // 1000:03}Z" for each in sent
     ]
+    assert {row["credential_hmac"] for row in rows} == {each.fingerprint for each in named}
     unpriced = [row for row in rows if row["usage_source"] != "none" and row["cost_cents"] is None]
     assert {row["model"] for row in unpriced} == {"claude-atlas-preview"}
     assert {"expired", "model"} <= breaks

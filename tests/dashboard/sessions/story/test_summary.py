@@ -1,5 +1,7 @@
 """The summary of a session, and its map."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -53,6 +55,17 @@ def test_lede_tells_costs_and_failures() -> None:
         "$4.89 for 2 prompts in 5 turns. Carrying the context cost $2.25 of it, a cache break $0.41,"
         " a compaction $0.20, and a subagent $0.29. One tool and one call failed."
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(0.0, ""), (100.0, " It is not billed to you."), (40.0, " $0.40 of it is not billed to you.")],
+)
+def test_lede_tells_what_is_no_spend(value: float, words: str) -> None:
+    session = Session()
+    session.add(cents={})
+    told = make_lede(replace(sums(100.0), value_cents=value), session.tell())
+    assert "".join(run.text for run in told) == f"$1.00 for 1 prompt in 1 turn.{words}"
 
 
 def test_lede_of_a_plain_session_is_short() -> None:
