@@ -28,6 +28,11 @@ _NOTICES = {
     "budget-deleted": Notice(
         "The budget was deleted. Nothing is refused or reported because of it any more."
     ),
+    "alert-added": Notice("The alert was added. “Send a test” tries where it goes."),
+    "alert-deleted": Notice("The alert was deleted."),
+    "test-delivered": Notice("The test was delivered."),
+    "test-failed": Notice("The test was not delivered: “Latest alerts” below says why.", True),
+    "test-waits": Notice("The test waits to be sent. Reload this page for its result.", True),
     "time-zone-set": Notice("The time zone was set. Budgets have its days, weeks and months."),
     "webhook-deleted": Notice("The webhook was deleted. Budgets are reported by mail alone."),
     "key-deleted": Notice("The key was deleted. Requests with it are refused."),

@@ -15,6 +15,7 @@ from itertools import chain
 from types import FrameType
 
 from metering.entry import UsageLogEntry
+from recorder.alerts import AlertWatch
 from recorder.annotations import AnnotationWork
 from recorder.background import BackgroundWork
 from recorder.budgets import BudgetWatch
@@ -75,6 +76,7 @@ class Recorder:
             time.monotonic,
             file_name=settings.node.budgets,
         )
+        self._alerts = AlertWatch(settings.data_dir, settings.control_path, time.monotonic)
         self._waiting = 0
         self._round_trouble = TroubleLog(logger, IMPAIRED)
         self._beat_trouble = TroubleLog(logger, IMPAIRED)
@@ -149,6 +151,7 @@ class Recorder:
             time.sleep(ROUND_S)
         self._ingester.close()
         self._budgets.close()
+        self._alerts.close()
         self._disk.close()
         self._lines.close()
 
@@ -159,6 +162,7 @@ class Recorder:
         self._stop.wait(max(0.0, ends_at_s - time.monotonic()))
 
     def _fill(self) -> None:
+        self._alerts.look()
         self._ingester.work_in_background()
         self._last_fill_s = time.monotonic()
 

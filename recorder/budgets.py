@@ -20,14 +20,13 @@ from zoneinfo import ZoneInfo
 from metering.budget_periods import Span, find_span
 from metering.budget_shares import find_percent
 from recorder.calls_in_flight import CallsInFlight
+from recorder.watched_files import WatchedControl, WatchedTraces
 from runtime import clock
 from runtime.trouble_log import TroubleLog
 from store.budget_file import NAME, BudgetFile, ReachedBudget
 from store.control import budget_alerts, budgets
 from store.control.budgets import Budget
-from store.control.database import ControlDatabase
-from store.database import BUSY_TIMEOUT_MS, open_readonly
-from store.traces.paths import FileId, identify_file, trace_path
+from store.traces.paths import trace_path
 from store.traces.sums import spend
 
 logger = logging.getLogger(__name__)
@@ -67,29 +66,24 @@ class Figure:
 
 
 class TraceFile:
-    """A read-only connection to the traces of an organisation, and the figures that were read by it."""
+    """The traces of an organisation, and the figures that were read from them."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._id: FileId | None = None
-        self._connection: sqlite3.Connection | None = None
-        self._version = -1
+        self._traces = WatchedTraces(path)
+        self._version: tuple[int, int] | None = None
         self.figures: Sequence[Figure] | None = None
 
     def refresh(self, own: Sequence[Budget], now: datetime) -> None:
         """Read the figures of these budgets, unless they are current. Raises sqlite3.Error."""
-        connection = self._connect()
-        version = 0 if connection is None else _read_version(connection)
+        version = self._traces.read_version()
         if version == self._version and self._is_of(own, now):
             return
-        self.figures = list(_make_figures(connection, own, now))
+        self.figures = list(_make_figures(self._traces.connect(), own, now))
         self._version = version
 
     def close(self) -> None:
         """Close the connection. The figures stay until they are read anew."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection, self._id, self._version = None, None, -1
+        self._traces.close()
 
     def _is_of(self, own: Sequence[Budget], now: datetime) -> bool:
         return (
@@ -97,16 +91,6 @@ class TraceFile:
             and [figure.budget for figure in self.figures] == list(own)
             and all(figure.span.has(now) for figure in self.figures)
         )
-
-    def _connect(self) -> sqlite3.Connection | None:
-        """Return a connection to the file that is there now, or None where there is none."""
-        file_id = identify_file(self._path)
-        if file_id != self._id:
-            self.close()
-        if file_id is not None and self._connection is None:
-            self._connection = open_readonly(self._path, busy_timeout_s=BUSY_TIMEOUT_MS / 1000)
-            self._id = file_id
-        return self._connection
 
 
 class BudgetWatch:
@@ -124,14 +108,11 @@ class BudgetWatch:
     ) -> None:
         self._in_flight = in_flight
         self._data_dir = data_dir
-        self._control_path = control_path
         self._clock_s = clock_s
         self._now = now
         self._file = BudgetFile(data_dir, file_name)
         self._written: Sequence[ReachedBudget] | None = None
-        self._control: ControlDatabase | None = None
-        self._control_id: FileId | None = None
-        self._control_version = -1
+        self._control = WatchedControl(control_path)
         self._budgets: dict[str, list[Budget]] = {}
         self._traces: dict[str, TraceFile] = {}
         self._reported: set[ReportKey] = set()
@@ -155,12 +136,13 @@ class BudgetWatch:
 
     def close(self) -> None:
         """Close all databases."""
-        self._close_control()
+        self._control.close()
         for traces in self._traces.values():
             traces.close()
 
     def _look(self) -> None:
-        if not self._read_budgets():
+        self._read_budgets()
+        if self._control.database is None:  # there is no service yet
             return
         now = self._now()
         failed = [
@@ -179,34 +161,17 @@ class BudgetWatch:
 
     # -- control.db -----------------------------------------------------------------------------------
 
-    def _read_budgets(self) -> bool:
-        """Read the budgets if they may have changed; return whether there is a service at all."""
-        control_id = identify_file(self._control_path)
-        if control_id is None:
-            return False
-        if control_id != self._control_id:
-            self._close_control()
-        if self._control is None:
-            self._control = ControlDatabase(self._control_path)
-            self._control_id = identify_file(self._control_path)
-        with self._control.reading() as db:
-            version = _read_version(db)
-            if version == self._control_version:
-                return True
-            found = budgets.list_all(db)
-            self._control_version = version
+    def _read_budgets(self) -> None:
+        """Read the budgets if they may have changed. Raises sqlite3.Error."""
+        found = self._control.read_changed(budgets.list_all)
+        if found is None:
+            return
         by_owner = defaultdict[str, list[Budget]](list)
         for budget in found:
             by_owner[budget.organization_id].append(budget)
         self._budgets = dict(by_owner)
         for organization_id in self._traces.keys() - self._budgets.keys():
             self._traces.pop(organization_id).close()
-        return True
-
-    def _close_control(self) -> None:
-        if self._control is not None:
-            self._control.close()
-        self._control, self._control_id, self._control_version = None, None, -1
 
     # -- figures --------------------------------------------------------------------------------------
 
@@ -252,10 +217,11 @@ class BudgetWatch:
             key: figure for figure in self._list_figures() if (key := figure.report_key) is not None
         }
         self._reported &= figures.keys()
-        if figures.keys() <= self._reported or self._control is None:
+        control = self._control.database
+        if figures.keys() <= self._reported or control is None:
             return
         # Calls must not wait for other writers; this is done again half a second later.
-        with suppress(sqlite3.OperationalError), self._control.transaction(wait=False) as db:
+        with suppress(sqlite3.OperationalError), control.transaction(wait=False) as db:
             for key in figures.keys() - self._reported:
                 figure = figures[key]
                 budget_alerts.make_alert(db, figure.budget, figure.span, figure.spent_usd, now)
@@ -284,9 +250,3 @@ def _make_reached(figure: Figure) -> ReachedBudget:
         resets_s=span.end.timestamp(),
         resets_at=f"{local:%Y-%m-%d %H:%M} {budget.time_zone}",
     )
-
-
-def _read_version(connection: sqlite3.Connection) -> int:
-    """Return a number that differs when another connection has committed something."""
-    (version,) = connection.execute("pragma data_version").fetchone()
-    return int(version)

@@ -1,7 +1,7 @@
-"""Delivering the alerts of budgets: mails to owners, and messages to webhooks.
+"""Delivering alerts of budgets and rules: mails to owners, and messages to webhooks.
 
 The recorder makes an alert with its deliveries in ``control.db``. Here those that are due are sent, each
-until it succeeds or is given up (``store.control.budget_alerts``). Nothing of them is only in memory.
+until it succeeds or is given up (``store.control.deliveries``). Nothing of them is only in memory.
 """
 
 import asyncio
@@ -14,20 +14,23 @@ from functools import partial
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from dashboard.budgets.message_bodies import write_body
 from dashboard.budgets.webhook_client import WebhookClient, WebhookError
 from dashboard.budgets.webhook_messages import make_message
 from dashboard.mail.mailer import Mailer, MailError
-from dashboard.mail.texts import budget_mail
+from dashboard.mail.texts import alert_mail, budget_mail
 from dashboard.visitors import ControlPool
 from runtime import clock
 from runtime.settings import Settings
-from store.control import budget_alerts, budgets, people
-from store.control.budget_alerts import Delivery
-from store.control.budgets import Webhook
+from store.control import alerts, budgets, deliveries, people
+from store.control.alerts import AlertRule
+from store.control.budgets import Format, Webhook
 from store.control.database import ControlDatabase
+from store.control.deliveries import Delivery
 
 logger = logging.getLogger(__name__)
 
+SETTINGS = "/settings/budgets"
 POLL_S = 2.0
 LISTED = 500
 MOST_AT_ONCE = 50  # for each channel: whoever sets a webhook decides how slow it is
@@ -67,21 +70,36 @@ class _Note:
         with control.transaction() as db:
             match self.result:
                 case "delivered":
-                    budget_alerts.note_delivered(db, self.delivery, now)
+                    deliveries.note_delivered(db, self.delivery, now)
                 case "dropped":
-                    budget_alerts.note_dropped(db, self.delivery, self.reason)
+                    deliveries.note_dropped(db, self.delivery, self.reason)
                 case "failed":
-                    budget_alerts.note_failed(
+                    deliveries.note_failed(
                         db, self.delivery, self.reason, now, is_final=self.is_final
                     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipients:
-    """The owners and the webhook of an organisation, as they are now."""
+    """The owners and the webhook of an organisation, and the rule of an alert, as they are now."""
 
     owners: frozenset[str | None]
     webhook: Webhook | None
+    rule: AlertRule | None
+
+    @property
+    def url(self) -> str | None:
+        """Return the address that messages go to now."""
+        if self.rule is not None and self.rule.url is not None:
+            return self.rule.url
+        return None if self.webhook is None else self.webhook.url
+
+    @property
+    def format(self) -> Format:
+        """Return the format of messages, which a rule has of its own."""
+        if self.rule is not None:
+            return self.rule.format
+        return "plain" if self.webhook is None else self.webhook.format
 
 
 class BudgetDeliveries:
@@ -120,7 +138,7 @@ class BudgetDeliveries:
             try:
                 await self._begin_due()
             except sqlite3.Error as error:  # what is due now is due then, too
-                logger.warning("Alerts of budgets cannot be read now: %s", error)
+                logger.warning("Alerts cannot be read now: %s", error)
 
     async def _begin_due(self) -> None:
         for delivery in await self._pool.run(_list_due):
@@ -135,8 +153,9 @@ class BudgetDeliveries:
     async def _deliver(self, key: _Key, delivery: Delivery) -> None:
         try:
             recipients = await self._pool.run(partial(_find_recipients, delivery))
-            note = await self._try(delivery, recipients)
-            await self._pool.run(note)
+            if recipients is not None:
+                note = await self._try(delivery, recipients)
+                await self._pool.run(note)
         except sqlite3.Error as error:
             logger.warning("The delivery of an alert cannot be noted now: %s", error)
         finally:
@@ -152,13 +171,11 @@ class BudgetDeliveries:
         except NotWantedError as error:
             return _Note(delivery, "dropped", str(error))
         except _NotAcceptedError as error:
-            logger.warning(
-                "An alert of a budget was not delivered (%s): %s", delivery.channel, error
-            )
+            logger.warning("An alert was not delivered (%s): %s", delivery.channel, error)
             return _Note(delivery, "failed", str(error), is_final=error.is_final)
         except Exception:
             # It is tried again like any other; nobody else's delivery waits for it.
-            logger.exception("An alert of a budget cannot be delivered")
+            logger.exception("An alert cannot be delivered")
             return _Note(delivery, "failed", "internal error")
         return _Note(delivery, "delivered")
 
@@ -168,34 +185,47 @@ class BudgetDeliveries:
         if delivery.target not in recipients.owners:
             raise NotWantedError("this address is no owner's any more")
         try:
-            mail = budget_mail(delivery.alert, f"{self._base_url}/settings/budgets")
+            if isinstance(delivery.alert, alerts.Alert):
+                mail = alert_mail(delivery.alert, f"{self._base_url}{delivery.alert.link}")
+            else:
+                mail = budget_mail(delivery.alert, f"{self._base_url}{SETTINGS}")
             await self._mailer.send(delivery.target, *mail)
         except MailError as error:
             raise _NotAcceptedError(str(error)) from error
 
     async def _send_message(self, delivery: Delivery, recipients: _Recipients) -> None:
-        webhook = recipients.webhook
-        if webhook is None or webhook.url != delivery.target:
+        if recipients.url != delivery.target:
             raise NotWantedError("the webhook was changed or deleted")
-        now_s = int(clock.now().timestamp())
-        message = make_message(delivery.id, delivery.alert, webhook.secret, now_s)
+        link = delivery.alert.link if isinstance(delivery.alert, alerts.Alert) else SETTINGS
+        message = make_message(
+            f"msg_{delivery.id}",
+            write_body(delivery.alert, recipients.format, f"{self._base_url}{link}"),
+            None if recipients.webhook is None else recipients.webhook.secret,
+            int(clock.now().timestamp()),
+        )
         try:
-            await self._client.post(webhook.url, message)
+            await self._client.post(delivery.target, message)
         except WebhookError as error:
-            reason = f"{urlsplit(webhook.url).hostname}: {error}"
+            reason = f"{urlsplit(delivery.target).hostname}: {error}"
             raise _NotAcceptedError(reason, is_final=error.is_final) from error
 
 
 def _list_due(control: ControlDatabase) -> Sequence[Delivery]:
     with control.reading() as db:
-        return budget_alerts.list_due(db, clock.now(), LISTED)
+        return deliveries.list_due(db, clock.now(), LISTED)
 
 
-def _find_recipients(delivery: Delivery, control: ControlDatabase) -> _Recipients:
+def _find_recipients(delivery: Delivery, control: ControlDatabase) -> _Recipients | None:
+    """Return who gets a delivery, None where it was tried after it was read."""
     organization_id = delivery.alert.organization_id
     with control.reading() as db:
+        if not deliveries.is_due(db, delivery):
+            return None
         members = people.list_members_of(db, organization_id)
         return _Recipients(
             owners=frozenset(each.email for each in members if each.role == "owner"),
             webhook=budgets.find_webhook(db, organization_id),
+            rule=alerts.find_rule(db, delivery.alert.rule_id)
+            if isinstance(delivery.alert, alerts.Alert)
+            else None,
         )

@@ -10,10 +10,6 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import orjson
-
-from store.control.budget_alerts import Alert
-
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 
 
@@ -25,33 +21,11 @@ class WebhookMessage:
     body: bytes
 
 
-def make_message(message_id: str, alert: Alert, secret: bytes, now_s: int) -> WebhookMessage:
-    """Return the message about an alert, signed at an instant, in seconds since 1970."""
-    body = orjson.dumps(
-        {
-            "type": "budget.reached" if alert.is_reached else "budget.warning",
-            "timestamp": alert.created_at,
-            "data": {
-                "organization_id": alert.organization_id,
-                "proxy_endpoint_id": alert.proxy_endpoint_id,
-                "slug": alert.slug,
-                "percent": alert.percent,
-                "limit_usd": alert.limit_usd,
-                "spent_usd": alert.spent_usd,
-                "period": alert.period,
-                "action": alert.action,
-                "of": None if alert.of is None else {alert.of.kind: alert.of.value},
-                "starts_at": alert.starts_at,
-                "resets_at": alert.resets_at,
-            },
-        }
-    )
-    signed_id = f"msg_{message_id}"
-    headers = {
-        ID: signed_id,
-        TIMESTAMP: str(now_s),
-        SIGNATURE: sign(secret, signed_id, now_s, body),
-    }
+def make_message(message_id: str, body: bytes, secret: bytes | None, now_s: int) -> WebhookMessage:
+    """Return a message, signed at an instant in seconds since 1970 where there is a secret."""
+    headers = {ID: message_id, TIMESTAMP: str(now_s)}
+    if secret is not None:
+        headers[SIGNATURE] = sign(secret, message_id, now_s, body)
     return WebhookMessage(headers, body)
 
 

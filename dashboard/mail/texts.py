@@ -8,6 +8,7 @@ from metering.budget_shares import format_percent
 from metering.formats import format_cents
 from runtime import clock
 from runtime.safe_text import header_line
+from store.control import alerts
 from store.control.budget_alerts import Alert
 from store.control.invitations import LIFE, Invitation
 from store.control.sign_in_links import LINK_LIFE
@@ -53,6 +54,14 @@ def budget_mail(alert: Alert, link: str) -> tuple[str, str]:
     )
     used = "is used up" if alert.is_reached else f"is used to {format_percent(alert.percent)}"
     return f"The {_PERIODS[alert.period]} budget of {whose} {used}", text
+
+
+def alert_mail(alert: alerts.Alert, link: str) -> tuple[str, str]:
+    """Return subject and text of a mail about an alert. What it is about is named by clients too, so each
+    part is kept to one line."""
+    subject, sentence = header_line(alert.subject), header_line(alert.sentence)
+    text = _texts.get_template("alert.txt").render(subject=subject, sentence=sentence, link=link)
+    return f"{subject} {sentence}", text
 
 
 _PERIODS = {"day": "daily", "week": "weekly", "month": "monthly"}

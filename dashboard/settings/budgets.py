@@ -29,7 +29,7 @@ from metering.budget_periods import Period
 from metering.budget_shares import DEFAULT_SHARES
 from runtime.errors import ControlError, InvalidInputError, NotFoundError
 from store.control.budget_management import find_by_subject
-from store.control.budgets import Action, Budget, format_secret, parse_part
+from store.control.budgets import Action, Budget, Format, format_secret, parse_part
 from store.control.database import ControlDatabase
 from store.control.sessions import Visitor
 from store.pagination import MAX_LIMIT
@@ -43,6 +43,7 @@ FORM, ENDPOINT_FORM, PART_FORM, ZONE_FORM, WEBHOOK_FORM = (
 )
 _PERIODS: Mapping[str, Period] = {"day": "day", "week": "week", "month": "month"}
 _KINDS: Mapping[str, PartKind] = {"user": "user", "project": "project", "tag": "tag"}
+_FORMATS: Mapping[str, Format] = {"plain": "plain", "slack": "slack", "teams": "teams"}
 _ACTIONS: Mapping[str, Action] = {"warn": "warn", "refuse": "refuse"}
 _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)\s*%?", re.ASCII)
 _AMOUNT = re.compile(r"\$?\s*(\d{1,9}(?:\.\d{1,6})?)", re.ASCII)
@@ -57,6 +58,7 @@ def _read(reading: Reading) -> Mapping[str, Any]:
         "part_address": _write_part_address,
         "endpoints": reading.management.list_endpoints(visitor, None, MAX_LIMIT).items,
         "time_zone": budgets.get_time_zone(visitor),
+        "rules": reading.management.alerts.list(visitor),
         "webhook": budgets.find_webhook(visitor) if reading.is_owner else None,
         "deliveries": budgets.list_deliveries(visitor) if reading.is_owner else (),
     }
@@ -183,8 +185,11 @@ class BudgetSettings:
         visitor, form = await self._view.read_form(request)
         url = form.get("url", "").strip()
         try:
+            format_ = _choose(_FORMATS, {"format": "plain", **form}, "format")
             webhook = await self._view.pool.run(
-                lambda control: self._view.manage(control).budgets.put_webhook(visitor, url)
+                lambda control: self._view.manage(control).budgets.put_webhook(
+                    visitor, url, format_
+                )
             )
         except ControlError as error:
             return await self._view.refuse(request, visitor, error, PAGE, WEBHOOK_FORM, form)

@@ -8,6 +8,7 @@ from starlette.routing import BaseRoute, Route
 from dashboard import rendering
 from dashboard.mail.mailer import Mailer
 from dashboard.settings import people, security
+from dashboard.settings.alerts import AlertSettings
 from dashboard.settings.budgets import BudgetSettings
 from dashboard.settings.endpoints import EndpointSettings
 from dashboard.settings.keys import KeySettings
@@ -35,6 +36,7 @@ class SettingsPages:
         self._forms = (
             endpoints,
             BudgetSettings(self._view, endpoints),
+            AlertSettings(self._view),
             RetentionSettings(self._view, endpoints),
             KeySettings(self._view),
             MemberSettings(self._view),

@@ -18,9 +18,9 @@ from extensions.cluster.page_nodes import PageNodesFile
 from extensions.cluster.records import BudgetReport
 from runtime import clock
 from store.budget_file import BudgetFile, ReachedBudget, pack
-from store.control import budget_alerts
-from store.control.budget_alerts import Alert
+from store.control import alerts, budget_alerts
 from store.control.database import ControlDatabase
+from store.control.deliveries import AnyAlert
 
 
 class BudgetReporter:
@@ -43,8 +43,13 @@ class BudgetReporter:
 
         Raises redis.RedisError, sqlite3.Error."""
         with self._control.reading() as db:
-            alerts = budget_alerts.list_current(db, self._now())
-        content = BudgetReport(reached=self._file.read(), alerts=alerts).pack()
+            now = self._now()
+            report = BudgetReport(
+                reached=self._file.read(),
+                alerts=budget_alerts.list_current(db, now),
+                fired=alerts.list_current(db, now),
+            )
+        content = report.pack()
         if reading.is_said(self._client, BUDGETS_OF_NODES, content, self._node):
             return False
         self._client.hset(BUDGETS_OF_NODES, self._node, content)
@@ -73,29 +78,38 @@ class BudgetPublisher:
         if nodes is None:
             return False
         reached: list[ReachedBudget] = []
-        alerts: list[Alert] = []
+        told: list[AnyAlert] = []
         said = reading.read_hash(self._client, BUDGETS_OF_NODES, _parse_report)
         for node, found in sorted(said.items()):
             reached += [
                 each for each in found.reached if nodes.is_first(node, each.organization_id)
             ]
-            alerts += [each for each in found.alerts if nodes.is_first(node, each.organization_id)]
-        self._repeat(alerts)
+            told += [
+                each for each in _list_told(found) if nodes.is_first(node, each.organization_id)
+            ]
+        self._repeat(told)
         content = pack(reached)
         if reading.is_said(self._client, BUDGETS, content):
             return False
         self._client.set(BUDGETS, content)
         return True
 
-    def _repeat(self, alerts: list[Alert]) -> None:
+    def _repeat(self, told: list[AnyAlert]) -> None:
         """Make the alerts of other nodes here, where the people are. Raises sqlite3.Error."""
-        new = [each for each in alerts if each.id not in self._alerted]
+        new = [each for each in told if each.id not in self._alerted]
         if not new:
             return
         with self._control.transaction() as db:
             for alert in new:
-                budget_alerts.repeat_alert(db, alert, self._now())
-        self._alerted = {each.id for each in alerts}
+                if isinstance(alert, alerts.Alert):
+                    alerts.make(db, alert)
+                else:
+                    budget_alerts.repeat_alert(db, alert, self._now())
+        self._alerted = {each.id for each in told}
+
+
+def _list_told(report: BudgetReport) -> list[AnyAlert]:
+    return [*report.alerts, *report.fired]
 
 
 class BudgetFollower:

@@ -18,6 +18,7 @@ from extensions.cluster.erasure_copies import ErasureCopy
 from metering.attribution import MAX_NAME_CHARS
 from store.backup.contents import list_names_of_organization
 from store.budget_file import ReachedBudget
+from store.control.alerts import Alert as RuleAlert
 from store.control.budget_alerts import Alert
 from store.control.erasures import MAX_CHARS
 from store.traces.maintenance.criteria import Criteria
@@ -253,10 +254,12 @@ def parse_report(content: bytes, node: str) -> Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetReport(_Record):
-    """The budgets that are used up by the calls of a node, and the alerts that it made."""
+    """The budgets that are used up by the calls of a node, and the alerts that it made: those of budgets,
+    and those of rules (``fired``)."""
 
     reached: Sequence[ReachedBudget]
     alerts: Sequence[Alert]
+    fired: Sequence[RuleAlert] = ()
 
 
 _PERIOD = checks.choice("day", "week", "month")
@@ -283,6 +286,16 @@ _ALERT: Mapping[str, checks.Check] = {
 }
 
 
+_FIRED: Mapping[str, checks.Check] = {
+    **dict.fromkeys(("id", "rule_id"), checks.identifier),
+    "organization_id": checks.name,
+    "kind": checks.choice("session_cost", "errors", "window", "day_cost"),
+    **dict.fromkeys(("occasion", "subject", "sentence", "link"), checks.any_text(1_000)),
+    "at": checks.instant,
+    "is_test": checks.boolean,
+}
+
+
 def _check_reached(found: object) -> ReachedBudget:
     return build(ReachedBudget, found, _REACHED)
 
@@ -292,6 +305,7 @@ def parse_budget_report(content: bytes) -> BudgetReport:
     found: dict[str, Any] = {
         "reached": checks.items(_check_reached),
         "alerts": checks.items(lambda each: build(Alert, each, _ALERT)),
+        "fired": checks.items(lambda each: build(RuleAlert, each, _FIRED)),
     }
     return build(BudgetReport, parse_json(content), found)
 

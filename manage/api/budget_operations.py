@@ -12,7 +12,7 @@ from metering.budget_shares import DEFAULT_SHARES, MAX_SHARES
 from runtime import clock
 from runtime.errors import InvalidInputError, NotFoundError
 from store.control.budget_management import BudgetStatus
-from store.control.budgets import MAX_LIMIT_USD, Action, format_secret, parse_part
+from store.control.budgets import MAX_LIMIT_USD, Action, Format, format_secret, parse_part
 from store.json_models import (
     Done,
     Instant,
@@ -126,10 +126,15 @@ class BudgetPage(ListResponse):
 
 class NewWebhook(RequestModel):
     url: Annotated[str, Field(description="An https address that the service may connect to.")]
+    format: Annotated[
+        Format,
+        Field(description="What it takes of budgets: JSON of ours, or what Slack or Teams do."),
+    ] = "plain"
 
 
 class BudgetWebhook(ResponseModel):
     url: str
+    format: Format = "plain"
     created_at: Instant
 
 
@@ -275,7 +280,9 @@ def get_webhook(context: Context[NoFields]) -> BudgetWebhook:
     errors=_FOR_OWNERS,
 )
 def set_webhook(context: Context[NewWebhook]) -> CreatedWebhook:
-    webhook = context.management.budgets.put_webhook(context.caller, context.request.url)
+    webhook = context.management.budgets.put_webhook(
+        context.caller, context.request.url, context.request.format
+    )
     return CreatedWebhook.of(webhook, secret=format_secret(webhook.secret))
 
 

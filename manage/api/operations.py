@@ -4,6 +4,7 @@ from itertools import chain
 from typing import Any
 
 from manage.api import (
+    alert_operations,
     annotation_operations,
     budget_operations,
     call_operations,
@@ -25,6 +26,7 @@ from runtime import extensions
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *list_declared(endpoint_operations),
     *list_declared(budget_operations),
+    *list_declared(alert_operations),
     *list_declared(key_operations),
     *list_declared(organization_operations),
     *list_declared(credential_operations),

@@ -1,6 +1,7 @@
 """``taximeter budgets set|list|delete|time-zone|webhook``, here or on a remote service."""
 
 from collections.abc import Mapping
+from typing import get_args
 
 import click
 
@@ -10,13 +11,14 @@ from manage.cli.backend import call_for_all, given
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
 from manage.cli.endpoint_slugs import suggesting_endpoints
-from manage.cli.parameters import DOLLARS, PartOfCalls, Shares
+from manage.cli.parameters import DOLLARS, Choice, PartOfCalls, Shares
 from manage.cli.terminal import format_amount, format_time, print_table
 from metering.attribution import Part
 from metering.budget_periods import Period
 from metering.budget_shares import DEFAULT_SHARES, format_percent
 from metering.formats import format_calls
 from runtime.safe_text import terminal_line
+from store.control.budgets import Format
 from store.json_models import ResponseModel
 
 _PERIODS: Mapping[str, Period] = {"day": "day", "week": "week", "month": "month"}
@@ -224,11 +226,22 @@ def time_zone(name: str | None, base_url: str | None, data_dir: str | None, as_j
 
 @budgets.command("webhook")
 @click.argument("url", required=False)
+@click.option(
+    "--format",
+    "format_",
+    type=Choice(get_args(Format.__value__)),
+    help="What it takes of budgets: plain is signed JSON.",
+)
 @click.option("--delete", is_flag=True, help="Report budgets by mail alone.")
 @service_options
 @json_option
 def webhook(
-    url: str | None, delete: bool, base_url: str | None, data_dir: str | None, as_json: bool
+    url: str | None,
+    format_: str | None,
+    delete: bool,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
 ) -> None:
     """Show or set the webhook that budgets are reported to.
 
@@ -238,8 +251,11 @@ def webhook(
     Examples:
       taximeter budgets webhook
       taximeter budgets webhook https://hooks.example.org/taximeter
+      taximeter budgets webhook https://hooks.slack.com/services/… --format slack
       taximeter budgets webhook --delete
     """
+    if url is None and format_ is not None:
+        raise click.UsageError("name the address that takes this format")
     if url is not None and delete:
         raise click.UsageError("choose one: an address, or --delete")
     response: ResponseModel
@@ -251,7 +267,9 @@ def webhook(
             found = response = backend.call(operations.get_webhook)
             text = terminal_line(found.url)
         else:
-            created = response = backend.call(operations.set_webhook, url=url)
+            created = response = backend.call(
+                operations.set_webhook, url=url, **given(format=format_)
+            )
             text = f"Set the webhook. Its secret, which is not shown again:\n\n{created.secret}"
     if as_json:
         print_response(response)

@@ -102,7 +102,7 @@ def create_endpoint(
       taximeter endpoints create "Café #1"              gets the slug cafe-1
       taximeter endpoints create CI --slug ci-nightly
       taximeter endpoints create Clinic --metadata-only
-      taximeter endpoints create Europe --upstream eu   of TAXIMETER_UPSTREAMS=eu=https://…
+      taximeter endpoints create Europe --upstream eu   one of TAXIMETER_UPSTREAMS
     """
     with explained(), open_backend(base_url, data_dir) as backend:
         item = backend.call(

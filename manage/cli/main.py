@@ -18,6 +18,7 @@ from runtime import extensions
 loading.finish()
 
 COMMANDS = {
+    "alerts": "manage.cli.alert_commands",
     "backup": "manage.cli.backup_commands",
     "budgets": "manage.cli.budget_commands",
     "completion": "manage.cli.completion_commands",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from store.control import (
+    alerts,
     annotation_orders,
     api_keys,
     budget_alerts,
@@ -24,6 +25,7 @@ from store.control.audit import Activity
 from store.control.records import Parsed, Table
 
 _NOUNS = (
+    alerts,
     annotation_orders,
     api_keys,
     budget_alerts,

@@ -1,6 +1,7 @@
 """Rules for alerts, and the alerts that were made by them: rows of ``alert_rules`` and ``alerts``.
 
-A rule makes one alert for each occasion: a session, an hour, a window of a subscription, or a day.
+A rule makes one alert for each occasion: a session, an hour, a window of a subscription, or a day. An alert
+is made in one transaction with its deliveries and its entry of the activity log.
 """
 
 import math
@@ -10,20 +11,28 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
-from metering.formats import format_count
+from metering.formats import format_count, format_sum_cost
 from runtime import clock
 from runtime.errors import InvalidInputError, LimitReachedError, NotFoundError
 from runtime.webhook_rule import WebhookRule
-from store.control.records import Table
+from store.control import audit, delivery_rows
+from store.control.audit import Activity, Details
+from store.control.budgets import Format
+from store.control.delivery_rows import Channel, Target
+from store.control.records import Id, Instant, Shared, Table
 
 type Kind = Literal["session_cost", "errors", "window", "day_cost"]
-type Channel = Literal["mail", "webhook"]
-type Format = Literal["plain", "slack", "teams"]
 
 MAX_RULES = 100  # of an organisation
 MAX_THRESHOLD = 1e9
 ACTIVE_FOR = timedelta(days=1)
 KEPT_FOR = timedelta(days=100)
+
+CREATED = Activity("alert.create", "added the alert")
+DELETED = Activity("alert.delete", "deleted the alert")
+TESTED = Activity("alert.test", "sent a test of the alert")
+FIRED = Activity("alert.fired", "alerted:")
+GIVEN_UP = Activity("alert.not_delivered", "gave up sending the alert")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +40,34 @@ class AlertRule:
     """A rule. ``threshold`` is in dollars for costs, failed calls within an hour for ``errors``, and the
     used share for ``window``. Without ``url`` a webhook is that of the organisation."""
 
-    id: str
-    organization_id: str
+    id: Id
+    organization_id: Id
     kind: Kind
     threshold: float
     channel: Channel
     format: Format
     url: str | None
-    created_at: str
+    created_at: Instant
+
+    @property
+    def words(self) -> str:
+        """Return what the rule is about, in words."""
+        match self.kind:
+            case "session_cost":
+                return f"a session costs {format_sum_cost(100 * self.threshold)} or more"
+            case "day_cost":
+                return f"a day costs {format_sum_cost(100 * self.threshold)} or more"
+            case "errors":
+                return f"{self.threshold:g} or more calls fail within an hour"
+            case "window":
+                return f"{self.threshold:.0%} or more of a subscription's window is used"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """An alert of a rule: what it is about (``subject``, in a few words), a sentence, and where to look.
 
-    ``occasion`` tells the alerts of a rule apart."""
+    ``occasion`` tells the alerts of a rule apart. ``link`` is below the address of the service."""
 
     id: str
     organization_id: str
@@ -56,9 +78,16 @@ class Alert:
     sentence: str
     link: str
     at: str
+    is_test: bool = False
+
+    @property
+    def given_up(self) -> tuple[Activity, str, Details]:
+        """Return what the activity log has of a delivery that was given up."""
+        return GIVEN_UP, self.rule_id, {"name": self.subject}
 
 
-RULES = Table("alert_rules", AlertRule)
+# The addresses of webhooks may be secrets. Nodes that look for occasions need none of them.
+RULES = Table("alert_rules", AlertRule, shared=Shared(omitted=("url",)))
 ALERTS = Table("alerts", Alert)
 
 
@@ -71,6 +100,12 @@ def check(rule: AlertRule, webhook_rule: WebhookRule) -> None:
     is_number = math.isfinite(rule.threshold) and 0 < rule.threshold <= MAX_THRESHOLD
     if not is_number or (rule.kind == "errors" and rule.threshold < 1):
         raise InvalidInputError("threshold is a number above 0, of errors at least 1", "threshold")
+    if rule.kind == "window" and rule.threshold > 1:
+        raise InvalidInputError(
+            "the threshold of a window is the share that is used: write 0.9 for 90 %", "threshold"
+        )
+    if rule.channel == "mail" and rule.format != "plain":
+        raise InvalidInputError("only a webhook has another format than plain", "format")
     if rule.url is not None:
         if rule.channel != "webhook":
             raise InvalidInputError("only a webhook has a url", "url")
@@ -88,6 +123,26 @@ def create_rule(db: sqlite3.Connection, rule: AlertRule, webhook_rule: WebhookRu
     RULES.insert(db, RULES.make_row(rule))
 
 
+def list_all_rules(db: sqlite3.Connection) -> Sequence[AlertRule]:
+    """Return the rules of all organisations, for the service itself."""
+    return RULES.read(db, "order by organization_id, id")
+
+
+def find_rule(db: sqlite3.Connection, rule_id: str) -> AlertRule | None:
+    """Return a rule of any organisation, or None."""
+    return RULES.find(db, "where id = ?", rule_id)
+
+
+def get_rule(db: sqlite3.Connection, organization_id: str, rule_id: str) -> AlertRule:
+    """Return a rule of an organisation. Raises NotFoundError."""
+    rule = RULES.find(db, "where organization_id = ? and id = ?", organization_id, rule_id)
+    if rule is None:
+        raise NotFoundError(
+            f"there is no alert {rule_id!r}; `taximeter alerts list` shows those there are"
+        )
+    return rule
+
+
 def list_rules(db: sqlite3.Connection, organization_id: str) -> Sequence[AlertRule]:
     """Return the rules of an organisation, newest first."""
     return RULES.read(db, "where organization_id = ? order by id desc", organization_id)
@@ -95,24 +150,63 @@ def list_rules(db: sqlite3.Connection, organization_id: str) -> Sequence[AlertRu
 
 def delete_rule(db: sqlite3.Connection, organization_id: str, rule_id: str) -> AlertRule:
     """Delete a rule with its alerts. Raises NotFoundError."""
-    rule = RULES.find(db, "where organization_id = ? and id = ?", organization_id, rule_id)
-    if rule is None:
-        raise NotFoundError(f"there is no rule {rule_id!r}")
+    rule = get_rule(db, organization_id, rule_id)
     db.execute("delete from alert_rules where id = ?", (rule_id,))
     return rule
 
 
-def note(db: sqlite3.Connection, alert: Alert) -> bool:
-    """Store an alert; return False where its rule has made one for this occasion already."""
+def make(db: sqlite3.Connection, alert: Alert) -> bool:
+    """Store an alert with its deliveries; return False where there is nothing to tell.
+
+    That is where its rule is gone, or has made one for this occasion already. The caller holds the write
+    lock."""
+    rule = find_rule(db, alert.rule_id)
+    if rule is None or rule.organization_id != alert.organization_id:
+        return False
     before = clock.format_ms(clock.parse_instant(alert.at) - KEPT_FOR)
     db.execute("delete from alerts where at < ?", (before,))
-    cursor = db.execute(
-        "insert into alerts (id, organization_id, rule_id, occasion, kind, subject, sentence, link, at)"
-        " values (:id, :organization_id, :rule_id, :occasion, :kind, :subject, :sentence, :link, :at)"
-        " on conflict (rule_id, occasion) do nothing",
-        ALERTS.make_row(alert),
+    known = "select 1 from alerts where rule_id = ? and occasion = ?"
+    if db.execute(known, (rule.id, alert.occasion)).fetchone() is not None:
+        return False
+    ALERTS.insert(db, ALERTS.make_row(alert))
+    delivery_rows.add(db, "alert_deliveries", alert.id, list_targets(db, rule), alert.at)
+    if not alert.is_test:
+        details: Details = {"name": alert.subject, "what": f" {alert.sentence}"}
+        audit.write_for_service(db, rule.organization_id, FIRED, rule.id, details)
+    return True
+
+
+def list_targets(db: sqlite3.Connection, rule: AlertRule) -> Sequence[Target]:
+    """Return where the alerts of a rule are sent to, as things are now."""
+    if rule.channel == "mail":
+        return delivery_rows.list_owners(db, rule.organization_id)
+    if rule.url is not None:
+        return [("webhook", rule.url)]
+    return delivery_rows.list_webhook(db, rule.organization_id)
+
+
+def make_test(db: sqlite3.Connection, rule: AlertRule, now: datetime) -> Alert:
+    """Make an alert that only tries where those of a rule are sent to."""
+    alert = Alert(
+        id=clock.new_id(),
+        organization_id=rule.organization_id,
+        rule_id=rule.id,
+        occasion=f"test {clock.new_id()}",
+        kind=rule.kind,
+        subject="A test:",
+        sentence=f"this is what you get when {rule.words}.",
+        link="/settings/budgets",
+        at=clock.format_ms(now),
+        is_test=True,
     )
-    return cursor.rowcount > 0
+    make(db, alert)
+    return alert
+
+
+def list_current(db: sqlite3.Connection, now: datetime) -> list[Alert]:
+    """Return the alerts of the last day of all organisations, the oldest first, without tests."""
+    since = clock.format_ms(now - ACTIVE_FOR)
+    return ALERTS.read(db, "where at >= ? and not is_test order by at, id", since)
 
 
 def list_active(
@@ -122,7 +216,7 @@ def list_active(
     since = clock.format_ms(now - ACTIVE_FOR)
     return ALERTS.read(
         db,
-        "where organization_id = ? and at >= ? order by at desc, id desc limit ?",
+        "where organization_id = ? and at >= ? and not is_test order by at desc, id desc limit ?",
         organization_id,
         since,
         limit,

@@ -17,12 +17,12 @@ from metering.budget_periods import Period, Span, find_span
 from metering.budget_shares import format_percent
 from runtime.errors import InvalidInputError
 from runtime.webhook_rule import WebhookRule
-from store.control import budget_alerts, budgets, endpoints
+from store.control import budgets, deliveries, endpoints
 from store.control.audit import Details
 from store.control.audited import audited, require_owner
-from store.control.budget_alerts import Delivery
-from store.control.budgets import Action, Budget, Webhook
+from store.control.budgets import Action, Budget, Format, Webhook
 from store.control.database import ControlDatabase
+from store.control.deliveries import Delivery
 from store.control.endpoints import ProxyEndpoint
 from store.control.people import Caller
 from store.copies import find_copies
@@ -201,7 +201,7 @@ class BudgetManagement:
         with self._control.reading() as db:
             return budgets.find_webhook(db, caller.organization_id)
 
-    def put_webhook(self, caller: Caller, url: str) -> Webhook:
+    def put_webhook(self, caller: Caller, url: str, format: Format = "plain") -> Webhook:
         """Set the webhook, with a new secret. Raises ForbiddenError, InvalidInputError."""
         require_owner(caller, "set a webhook")
         try:
@@ -210,7 +210,7 @@ class BudgetManagement:
             raise InvalidInputError(str(error), "url") from error
         with audited(self._control, caller) as (db, note):
             secret = secrets.token_bytes(SECRET_BYTES)
-            webhook = budgets.put_webhook(db, caller.organization_id, url, secret)
+            webhook = budgets.put_webhook(db, caller.organization_id, url, secret, format)
             note(budgets.WEBHOOK_SET, caller.organization_id, _name_host(webhook))
             return webhook
 
@@ -226,7 +226,7 @@ class BudgetManagement:
         """Return the latest deliveries, newest first. Raises ForbiddenError."""
         require_owner(caller, "see where alerts were sent")
         with self._control.reading() as db:
-            return budget_alerts.list_latest(db, caller.organization_id, DELIVERIES)
+            return deliveries.list_latest(db, caller.organization_id, DELIVERIES)
 
 
 def _find_endpoint(

@@ -23,6 +23,7 @@ from store.control.records import Id, Instant, Joined, Line, Shared, Table
 from store.pagination import START, Position
 
 type Action = Literal["warn", "refuse"]
+type Format = Literal["plain", "slack", "teams"]
 
 MAX_LIMIT_USD = 1e9
 MAX_PARTS = 100  # of an organisation, over all its endpoints
@@ -84,12 +85,13 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """A webhook. ``secret`` signs what is sent to it."""
+    """A webhook. ``secret`` signs what is sent to it; ``format`` is that of messages about budgets."""
 
     organization_id: Id
     url: str
     secret: bytes = field(repr=False)
     created_at: Instant
+    format: Format = "plain"
 
 
 WEBHOOKS = Table("budget_webhooks", Webhook)
@@ -283,19 +285,23 @@ def find_webhook(db: sqlite3.Connection, organization_id: str) -> Webhook | None
     return WEBHOOKS.find(db, "where organization_id = ?", organization_id)
 
 
-def put_webhook(db: sqlite3.Connection, organization_id: str, url: str, secret: bytes) -> Webhook:
+def put_webhook(
+    db: sqlite3.Connection, organization_id: str, url: str, secret: bytes, format: Format
+) -> Webhook:
     """Set the webhook, in the place of the one that is there. The address has been checked."""
     webhook = Webhook(
         organization_id=organization_id,
         url=url,
         secret=secret,
         created_at=clock.format_ms(clock.now()),
+        format=format,
     )
     WEBHOOKS.insert(
         db,
         WEBHOOKS.make_row(webhook),
         "on conflict (organization_id) do update set"
-        " url = excluded.url, secret = excluded.secret, created_at = excluded.created_at",
+        " url = excluded.url, secret = excluded.secret, created_at = excluded.created_at,"
+        " format = excluded.format",
     )
     return webhook
 

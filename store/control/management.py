@@ -27,6 +27,7 @@ from store.control import (
     key_authentication,
     people,
 )
+from store.control.alert_management import AlertManagement
 from store.control.annotation_management import AnnotationManagement
 from store.control.api_keys import ApiKey
 from store.control.audit import Details
@@ -82,6 +83,7 @@ class Management:
         self.prices = prices
         self._upstreams = upstreams
         self.annotations = AnnotationManagement(control, data_dir)
+        self.alerts = AlertManagement(control, data_dir, now, webhook_rule)
         self.budgets = BudgetManagement(control, data_dir, now, webhook_rule)
         self.removal = DataRemoval(control, data_dir, now)
         self.runs = RunManagement(control, now, find_upstream)

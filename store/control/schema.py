@@ -312,3 +312,24 @@ def m007_attributes_of_runs(db: Database) -> None:
         created_at text not null,
         primary key (organization_id, run_id)) without rowid""")
     db.execute("create index run_attributes_newest on run_attributes(organization_id, created_at)")
+
+
+@migrations()
+def m008_deliveries_of_alerts(db: Database) -> None:
+    """Deliver alerts of rules as those of budgets, and write messages in the format that a channel takes."""
+    db.execute("""create table alert_deliveries (
+        id text primary key,
+        alert_id text not null references alerts(id) on delete cascade,
+        channel text not null check (channel in ('mail', 'webhook')),
+        target text not null,
+        attempts integer not null default 0,
+        due_at text,                        -- null: it has ended
+        delivered_at text,
+        error text)""")
+    db.execute(
+        "create index alert_deliveries_due on alert_deliveries(due_at) where due_at is not null"
+    )
+    db.execute("create index alert_deliveries_alert on alert_deliveries(alert_id)")
+    db.execute("alter table alerts add column is_test integer not null default 0")
+    db.execute("""alter table budget_webhooks add column format text not null default 'plain'
+        check (format in ('plain', 'slack', 'teams'))""")

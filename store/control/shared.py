@@ -8,6 +8,7 @@ invited them. The one secret of the service is that of fingerprints: a credentia
 from typing import Any
 
 from store.control import (
+    alerts,
     annotation_orders,
     api_keys,
     budgets,
@@ -26,6 +27,7 @@ TABLES: tuple[Table[Any], ...] = (
     endpoints.TABLE,
     api_keys.TABLE,
     budgets.TABLE,
+    alerts.RULES,
     invitations.TABLE,
     credential_names.TABLE,
     annotation_orders.TABLE,

@@ -11,8 +11,11 @@ from extensions.cluster.keys import BUDGETS_OF_NODES
 from extensions.cluster.page_nodes import PageNodes, PageNodesFile
 from extensions.cluster.shared_rows import read_rows, write_rows
 from metering.budget_periods import find_span
+from runtime import clock
+from runtime.webhook_rule import PUBLIC_ONLY
 from store.budget_file import BudgetFile, ReachedBudget
-from store.control import budget_alerts, budgets
+from store.control import alerts, budget_alerts, budgets, deliveries
+from store.control.alerts import Alert, AlertRule
 from store.control.database import ControlDatabase
 from tests.addon.endpoints import ENDPOINT
 
@@ -120,6 +123,56 @@ def test_owners_are_told_once_of_a_budget_whose_calls_another_node_has(nodes):
     nodes.let_keep("b", "a")  # the process was started again
     nodes.run()
     with home.reading() as db:
-        (delivery,) = budget_alerts.list_latest(db, organization_id, 10)
+        (delivery,) = deliveries.list_latest(db, organization_id, 10)
+    assert isinstance(delivery.alert, budget_alerts.Alert)
     assert (delivery.target, delivery.alert.percent) == ("ann@example.org", 100)
     assert delivery.alert.spent_usd == 5.5
+
+
+def test_an_alert_that_another_node_has_found_is_sent_once_from_where_the_people_are(nodes):
+    nodes.let_keep("b", "a")
+    home, other = nodes.controls["a"], nodes.controls["b"]
+    with home.transaction() as db:
+        (organization_id,) = db.execute("select id from organizations").fetchone()
+        rule = AlertRule(
+            id=clock.new_id(),
+            organization_id=organization_id,
+            kind="day_cost",
+            threshold=5.0,
+            channel="webhook",
+            format="slack",
+            url="https://hooks.example.org/services/secret",
+            created_at=clock.format_ms(NOW),
+        )
+        alerts.create_rule(db, rule, PUBLIC_ONLY)
+    with home.reading() as db, other.transaction() as written:
+        rows = read_rows(db)
+        assert not any(b"secret" in each for key, each in rows.items() if key.startswith("alert"))
+        write_rows(written, {}, rows)
+    with other.transaction() as db:
+        (seen,) = alerts.list_all_rules(db)
+        assert seen.url is None
+        assert alerts.make(db, make_alert(seen))
+        assert deliveries.list_due(db, NOW, 10) == []
+    for _ in range(2):
+        nodes.run()
+    nodes.let_keep("b", "a")  # the process was started again
+    nodes.run()
+    with home.reading() as db:
+        (delivery,) = deliveries.list_latest(db, organization_id, 10)
+        assert len(alerts.list_active(db, organization_id, NOW, 10)) == 1
+    assert delivery.target == "https://hooks.example.org/services/secret"
+
+
+def make_alert(rule):
+    return Alert(
+        id=clock.new_id(),
+        organization_id=rule.organization_id,
+        rule_id=rule.id,
+        occasion="2026-01-02",
+        kind=rule.kind,
+        subject="2026-01-02 costs $6",
+        sentence="so far, over $5.",
+        link="/calls",
+        at=clock.format_ms(NOW),
+    )

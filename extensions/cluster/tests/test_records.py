@@ -27,6 +27,7 @@ from extensions.cluster.records import (
 )
 from extensions.cluster.shared_rows import check_row
 from store.budget_file import ReachedBudget, pack
+from store.control.alerts import Alert as RuleAlert
 from store.control.budget_alerts import Alert
 from store.spool.format import SpoolError
 from store.traces.maintenance.criteria import Criteria
@@ -73,7 +74,18 @@ ALERT = Alert(
     action="refuse",
     created_at=NOW,
 )
-BUDGETS = BudgetReport(reached=[REACHED], alerts=[ALERT])
+FIRED = RuleAlert(
+    id=ID,
+    organization_id=ORGANIZATION,
+    rule_id=ID,
+    occasion="2026-01-02",
+    kind="day_cost",
+    subject="2026-01-02 costs $12",
+    sentence="so far, over $10.",
+    link="/calls",
+    at=NOW,
+)
+BUDGETS = BudgetReport(reached=[REACHED], alerts=[ALERT], fired=[FIRED])
 PARSERS: dict[str, tuple[Callable[[bytes], Any], bytes, Any]] = {
     "move": (records.parse_move, MOVE.pack(), MOVE),
     "offer": (partial(records.parse_offer, move=MOVE), OFFER.pack(), OFFER),
@@ -98,7 +110,10 @@ HOSTILE: tuple[Any, ...] = (
 # What people or programs may name as they like.
 ANY_TEXT: dict[str, list[tuple[str | int, ...]]] = {
     **{name: [] for name in PARSERS},
-    "budgets": [("alerts", 0, "of_value")],
+    "budgets": [
+        ("alerts", 0, "of_value"),
+        *(("fired", 0, name) for name in ("occasion", "subject", "sentence", "link")),
+    ],
     "order": [("criteria",)],
     "wish": [("refusal",)],
     "row": [("name",), ("time_zone",)],

@@ -1,4 +1,6 @@
-"""Reading what alerts without a rule are found in: the newest calls, and the newest sessions."""
+"""Reading what alerts are found in: the newest calls, the newest sessions, and sums.
+
+Those without a rule are found when a page is made, those of rules in the pauses of the recorder."""
 
 import sqlite3
 from collections import Counter
@@ -14,6 +16,7 @@ BURST_WITHIN = timedelta(hours=1)
 MAX_CALLS = 5_000  # reading so many takes some 5 ms
 EXPENSIVE_WITHIN = timedelta(days=1)
 USUAL_SESSIONS = 500
+MAX_SESSIONS = 100  # of which one look makes alerts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,40 @@ class ExpensiveSession:
     cents: float
     times: float
     ended_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostlySession:
+    """A session and what it costs."""
+
+    session_id: str
+    title: str | None
+    cents: float
+
+
+def read_costly_sessions(
+    connection: sqlite3.Connection, since: datetime, cents: float
+) -> list[CostlySession]:
+    """Return the sessions that had calls since and cost so many cents or more, the newest first.
+
+    Raises sqlite3.Error."""
+    rows = connection.execute(
+        "select session_id, title, cost_cents from sessions where ended_at >= ?"
+        " and round(cost_cents, 6) >= ? order by ended_at desc limit ?",
+        (clock.format_ms(since), cents, MAX_SESSIONS),
+    )
+    return [
+        CostlySession(session_id=session_id, title=title, cents=cost)
+        for session_id, title, cost in rows
+    ]
+
+
+def count_errors(connection: sqlite3.Connection, hour: datetime) -> int:
+    """Return how many calls of an hour failed. Raises sqlite3.Error."""
+    (errors,) = connection.execute(
+        "select coalesce(sum(errors), 0) from usage_hourly where hour = ?", (format_hour(hour),)
+    ).fetchone()
+    return int(errors)
 
 
 def read_burst(connection: sqlite3.Connection, now: datetime) -> Burst | None:

@@ -20,6 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from metering.attribution import Part
 from metering.budget_periods import Span
@@ -32,15 +33,26 @@ from store.traces.sums.rollup import PAID_BY_OTHERS
 from store.traces.sums.usage_report import READ_TIMEOUT_S
 
 _DAY = timedelta(days=1)
-_FROM_SUMS = (
-    "select proxy_endpoint_id, sum(cost_cents), sum(unpriced) from {table}"  # noqa: S608 - our own names
-    f" where {{at}} >= ? and {{at}} < ? and billing not in {PAID_BY_OTHERS} group by 1"
-)
-_FROM_CALLS = (
+
+
+class _Sql(NamedTuple):
+    """The SQL that reads a part of a period: from calls, or from a table of sums."""
+
+    calls: str
+    sums: str
+
+
+_SPEND = _Sql(
     "select proxy_endpoint_id, sum(coalesce(cost_cents, 0)),"  # noqa: S608 - our own names
     " sum(cost_cents is null and usage_source <> 'none') from usage as u"
     " where created_at >= ? and created_at < ?"
-    f" and coalesce({BILLING}, '') not in {PAID_BY_OTHERS} group by 1"
+    f" and coalesce({BILLING}, '') not in {PAID_BY_OTHERS} group by 1",
+    "select proxy_endpoint_id, sum(cost_cents), sum(unpriced) from {table}"  # noqa: S608
+    f" where {{at}} >= ? and {{at}} < ? and billing not in {PAID_BY_OTHERS} group by 1",
+)
+_COST = _Sql(
+    "select sum(cost_cents) from usage where created_at >= ? and created_at < ?",
+    "select sum(cost_cents) from {table} where {at} >= ? and {at} < ?",
 )
 _FROM_PART_SUMS = (
     "select sum(cost_cents - value_cents), sum(unpriced) from tags_hourly"
@@ -94,7 +106,7 @@ def read_spend(db: sqlite3.Connection, span: Span) -> SpendByEndpoint:
     """Return the spend of a period by the id of the endpoint. Raises sqlite3.Error."""
     found = defaultdict[str, Spend](Spend)
     with snapshot(db):
-        for sql, start, end in (each for each in _divide(span) if each[1] < each[2]):
+        for sql, start, end in (each for each in _divide(span, _SPEND) if each[1] < each[2]):
             for endpoint_id, cents, unpriced in db.execute(sql, (start, end)):
                 found[endpoint_id].add(cents, unpriced)
         if list_columns(db, "upstream_objects"):  # else no newer recorder has opened it yet
@@ -139,6 +151,26 @@ def _divide_part(
     yield _FROM_PART_SUMS, (*part.pair, _format_hour(first_hour), _format_hour(last_hour))
 
 
+def read_cost(db: sqlite3.Connection, span: Span) -> float:
+    """Return the cents of all calls of a period, also of those that somebody else pays.
+
+    Raises sqlite3.Error."""
+    with snapshot(db):
+        return sum(
+            db.execute(sql, (start, end)).fetchone()[0] or 0.0
+            for sql, start, end in _divide(span, _COST)
+            if start < end
+        )
+
+
+def read_costs_of(path: Path, spans: Sequence[Span]) -> list[float]:
+    """Return the cost of each period in a file, nothing while there is none. Raises sqlite3.Error."""
+    if not path.exists():
+        return [0.0] * len(spans)
+    with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
+        return [read_cost(db, each) if is_ready(db) else 0.0 for each in spans]
+
+
 def read_spends(db: sqlite3.Connection, asked: Sequence[Asked]) -> list[Spend]:
     """Return each spend that is asked for, reading each period once. Raises sqlite3.Error."""
     if not is_ready(db):
@@ -175,24 +207,24 @@ def find_spend(by_endpoint: SpendByEndpoint, endpoint_id: str | None) -> Spend:
     return total
 
 
-def _divide(span: Span) -> Iterator[tuple[str, str, str]]:
+def _divide(span: Span, what: _Sql) -> Iterator[tuple[str, str, str]]:
     """Yield the parts of a period: the SQL that reads one, its beginning and its end as text."""
     first_hour, last_hour = _ceil_hour(span.start), floor_hour(span.end)
     if first_hour > last_hour:  # no whole hour
-        yield _FROM_CALLS, clock.format_ms(span.start), clock.format_ms(span.end)
+        yield what.calls, clock.format_ms(span.start), clock.format_ms(span.end)
         return
-    yield _FROM_CALLS, clock.format_ms(span.start), clock.format_ms(first_hour)
+    yield what.calls, clock.format_ms(span.start), clock.format_ms(first_hour)
     first_day = first_hour if first_hour.hour == 0 else first_hour.replace(hour=0) + _DAY
     last_day = last_hour.replace(hour=0)
     if first_day < last_day:
-        days = _FROM_SUMS.format(table="usage_daily", at="day")
+        days = what.sums.format(table="usage_daily", at="day")
         yield days, _format_hour(first_day)[:10], _format_hour(last_day)[:10]
     else:
         first_day = last_day = last_hour
-    hours = _FROM_SUMS.format(table="usage_hourly", at="hour")
+    hours = what.sums.format(table="usage_hourly", at="hour")
     yield hours, _format_hour(first_hour), _format_hour(first_day)
     yield hours, _format_hour(last_day), _format_hour(last_hour)
-    yield _FROM_CALLS, clock.format_ms(last_hour), clock.format_ms(span.end)
+    yield what.calls, clock.format_ms(last_hour), clock.format_ms(span.end)
 
 
 def _ceil_hour(instant: datetime) -> datetime:

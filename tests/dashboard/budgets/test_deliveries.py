@@ -13,9 +13,10 @@ from dashboard.budgets.webhook_client import WebhookClient
 from dashboard.mail.mailer import MailError
 from manage.supervision.workers import Workers
 from metering.budget_periods import Span
+from runtime import clock
 from runtime.clock import now
 from runtime.webhook_rule import WebhookRule
-from store.control import budget_alerts, people
+from store.control import alerts, budget_alerts, deliveries as queue, people
 from store.control.management import Management
 from tests.upstream import Gate, Script, Upstream, answer, head
 
@@ -103,7 +104,7 @@ def deliver(deliveries_of):
 def list_all(control):
     def list_all(someone):
         with control.reading() as db:
-            return budget_alerts.list_latest(db, someone.organization_id, 100)
+            return queue.list_latest(db, someone.organization_id, 100)
 
     return list_all
 
@@ -139,7 +140,7 @@ def test_a_webhook_gets_a_signed_message_once(ann, report, deliver, receiver, li
 def test_what_fails_is_noted_and_tried_again_with_the_same_id(
     ann, report, deliver, receiver, list_all, mailbox, monkeypatch, caplog
 ):
-    monkeypatch.setattr(budget_alerts, "PAUSES", (timedelta(0), timedelta(hours=1)))
+    monkeypatch.setattr(queue, "PAUSES", (timedelta(0), timedelta(hours=1)))
     mailbox.fault = MailError("the server did not respond in time")
     receiver.enqueue(answer(500, b""), answer(503, b""))
     report(ann, hook=f"{receiver.url}/secret-path")
@@ -241,3 +242,82 @@ def test_mails_do_not_wait_for_webhooks_that_stall(
 
     asyncio.run(work())
     assert len(receiver.requests) == 1
+
+
+@pytest.fixture
+def fire(control, management):
+    """Makes an alert of a rule; with an address it goes there."""
+
+    def fire(someone, url=None, **fields):
+        caller = management.find_caller(someone.email)
+        channel = "mail" if url is None else "webhook"
+        rule = management.alerts.create(
+            caller, kind="day_cost", threshold=5, channel=channel, url=url, **fields
+        ).rule
+        alert = alerts.Alert(
+            id=clock.new_id(),
+            organization_id=rule.organization_id,
+            rule_id=rule.id,
+            occasion="2026-01-02",
+            kind=rule.kind,
+            subject="2026-01-02 costs $6",
+            sentence="so far, over $5.",
+            link="/calls?since=2026-01-02T00",
+            at=clock.format_ms(now()),
+        )
+        with control.transaction() as db:
+            assert alerts.make(db, alert)
+        return rule
+
+    return fire
+
+
+def test_an_alert_is_a_mail_with_the_address_of_what_it_is_about(ann, fire, deliver, mailbox):
+    fire(ann)
+    deliver(times=2)
+    ((to, subject, text),) = mailbox.mails
+    assert (to, subject) == ("ann@example.org", "2026-01-02 costs $6 so far, over $5.")
+    assert "http://meter.example:8080/calls?since=2026-01-02T00" in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("format_", "found"),
+    [("plain", "type"), ("slack", "blocks"), ("teams", "attachments")],
+)
+def test_an_alert_is_a_message_in_the_format_of_its_rule(
+    ann, fire, deliver, receiver, management, format_, found
+):
+    management.budgets.put_webhook(management.find_caller(ann.email), f"{receiver.url}/other")
+    fire(ann, f"{receiver.url}/hook", format=format_)
+    deliver()
+    (request,) = receiver.requests
+    assert request.target == "/hook"
+    assert found in json.loads(request.body)
+    assert request.header("webhook-signature").startswith("v1,")
+
+
+def test_a_budget_is_told_in_the_format_of_the_webhook(ann, report, deliver, receiver, management):
+    caller = management.find_caller(ann.email)
+    management.budgets.put_webhook(caller, f"{receiver.url}/hook", "slack")
+    report(ann)
+    deliver()
+    (request,) = receiver.requests
+    assert json.loads(request.body)["text"].startswith("The budget of the organisation is used up.")
+
+
+def test_an_alert_that_fails_is_tried_again_and_one_of_a_deleted_rule_is_not(
+    ann, fire, deliver, receiver, management, list_all, monkeypatch
+):
+    monkeypatch.setattr(queue, "PAUSES", (timedelta(0), timedelta(0)))
+    receiver.enqueue(answer(500, b""))
+    rule = fire(ann, f"{receiver.url}/hook", format="slack")
+    deliver()
+    (delivery,) = list_all(ann)
+    assert (delivery.attempts, delivery.delivered_at) == (1, None)
+    deliver()
+    (delivery,) = list_all(ann)
+    assert (delivery.attempts, delivery.delivered_at is None) == (2, False)
+    ids = {each.header("webhook-id") for each in receiver.requests}
+    assert ids == {f"msg_{delivery.id}"}
+    management.alerts.delete(management.find_caller(ann.email), rule.id)
+    assert list_all(ann) == []

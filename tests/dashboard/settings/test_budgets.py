@@ -6,9 +6,10 @@ from decimal import Decimal
 
 import pytest
 
+from dashboard.settings import alerts as alert_settings
 from metering.budget_periods import Span
 from runtime import clock
-from store.control import budget_alerts
+from store.control import budget_alerts, deliveries
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from tests.dashboard.pages import Page
@@ -221,8 +222,8 @@ def test_owners_see_where_alerts_went(ann, bob, management, control):
     span = Span(clock.now(), clock.now() + timedelta(days=1))
     with control.transaction() as db:
         budget_alerts.make_alert(db, budget, span, 7, clock.now())
-        (delivery,) = budget_alerts.list_due(db, clock.now(), 10)
-        budget_alerts.note_failed(db, delivery, "it responded with 500", clock.now())
+        (delivery,) = deliveries.list_due(db, clock.now(), 10)
+        deliveries.note_failed(db, delivery, "it responded with 500", clock.now())
     page = text_of(ann.get("/settings/budgets"))
     assert "organisation: 100 % of $7.00 a day mail ann@example.org" in page
     assert "it responded with 500; tried again at" in page
@@ -230,3 +231,66 @@ def test_owners_see_where_alerts_went(ann, bob, management, control):
     assert "Taximeter reported a used-up budget of the organisation (100%)" in activity
     assert "ann@example.org mail" not in text_of(bob.get("/settings/budgets"))
     assert "responded with 500" not in bob.get("/settings/budgets").text
+
+
+def words_of_alerts(person):
+    return text_of(person.get("/settings/budgets")).replace("&#39;", "'")
+
+
+def test_an_owner_adds_tries_and_deletes_an_alert(ann, bob, monkeypatch):
+    monkeypatch.setattr(alert_settings, "LOOKS", 0)
+    form = {"kind": "window", "threshold": "90%", "channel": "webhook", "format": "slack"}
+    url = "https://hooks.example.org/services/secret"
+    assert "Send a test" not in words_of_alerts(ann)
+    response = ann.post("/settings/budgets/alerts", url=url, **form)
+    assert response.headers["location"] == "/settings/budgets?done=alert-added"
+    assert f"90% or more of a subscription's window is used {url} Slack never" in words_of_alerts(
+        ann
+    )
+    assert "services/secret" not in bob.get("/settings/budgets").text
+    paths = re.findall(
+        r'action="(/settings/budgets/alerts/[^"]+)"', ann.get("/settings/budgets").text
+    )
+    test, delete = paths
+    response = ann.post(test)
+    assert response.headers["location"] == "/settings/budgets?done=test-waits"
+    assert (
+        f"A test: this is what you get when 90% or more of a subscription's window is used. webhook {url} waits"
+        in words_of_alerts(ann)
+    )
+    assert bob.post(test).status_code == bob.post(delete).status_code == 403
+    assert ann.post(delete).headers["location"] == "/settings/budgets?done=alert-deleted"
+    assert ann.post(delete).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"threshold": "much"}, "threshold", "Write a number such as 20"),
+        ({"threshold": "90%"}, "threshold", "Write a number such as 20"),
+        ({"kind": "window", "threshold": "x"}, "threshold", "Write a percentage such as 90%"),
+        ({"channel": "webhook"}, "url", "has no webhook"),
+        ({"channel": "webhook", "url": "http://a.example"}, "url", "needs https"),
+        ({"kind": "hour"}, "", "Kind is one of"),
+    ],
+)
+def test_a_wrong_alert_is_answered_on_its_page(ann, changes, field, words):
+    form = {"kind": "day_cost", "threshold": "50", "channel": "mail", "format": "plain"} | changes
+    response = ann.post("/settings/budgets/alerts", **form)
+    assert response.status_code == 400
+    assert words in text_of(response)
+    assert ('aria-invalid="true"' in response.text) is bool(field)
+
+
+def test_the_form_proposes_a_threshold_for_a_day(ann):
+    assert "proposed" not in ann.get("/settings/budgets/alert").text
+    now = clock.now()
+    with TraceDatabase(ann.path) as traces:
+        for week in range(1, 5):
+            at = clock.format_ms(now - timedelta(days=7 * week))
+            traces.insert([make_entry(created_at=at, cost_cents=Decimal(1_000 + week))])
+    page = ann.get("/settings/budgets/alert")
+    assert f"In the median of 4 weeks, a {now:%A} cost $10.03; proposed is twice that." in text_of(
+        page
+    )
+    assert 'value="20"' in page.text

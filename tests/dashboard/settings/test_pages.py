@@ -707,7 +707,7 @@ def test_every_form_is_one_and_comes_from_somebody_signed_in(
     settings, stranger, control, ann, mailbox
 ):
     paths = post_routes(settings)
-    assert len(paths) == 23
+    assert len(paths) == 26
     fields = {"name": "x", "email": "x@example.org", "organization_id": ann.organization_id}
     for path in paths:
         json = ann.browser.post(path, json=fields, headers=HERE)

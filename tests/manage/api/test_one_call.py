@@ -34,7 +34,8 @@ def test_a_call_is_found_by_both_ids_with_its_details(ann, call):
 
 
 def test_a_body_comes_in_parts_that_join(ann, call):
-    text, offset = "", 0
+    text = ""
+    offset: int | None = 0
     while offset is not None:
         path = f"/calls/1?body=request&offset={offset}&length=40"
         part = ann("GET", path).json()["body"]

@@ -94,5 +94,5 @@ def test_the_time_zone_and_the_webhook_are_set_and_shown(run):
     assert created.splitlines()[-1].startswith("whsec_")
     assert run("budgets", "webhook").stdout == "https://hooks.example.org/x\n"
     document = json.loads(run("budgets", "webhook", "https://b.example", "--json").stdout)
-    assert list(document) == ["url", "created_at", "secret"]
+    assert list(document) == ["url", "format", "created_at", "secret"]
     assert run("budgets", "webhook", "--delete").stdout == "Deleted the webhook.\n"

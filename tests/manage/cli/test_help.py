@@ -92,7 +92,8 @@ def test_a_mistyped_option_is_suggested(path):
 @pytest.mark.parametrize("value", ["five", "nan", "\x1b[2J"])
 def test_a_wrong_value_is_an_error_that_says_what_to_write(path, parameter, value):
     is_option = isinstance(parameter, click.Option)
-    result = run(*path, *((parameter.opts[-1], value) if is_option else (value,)))
+    given = (parameter.opts[-1], value) if is_option else (*fill_before(path, parameter), value)
+    result = run(*path, *given)
     assert result.exit_code == 2, result.output
     error = result.stderr.splitlines()[-1]
     assert error.isprintable()
@@ -101,6 +102,13 @@ def test_a_wrong_value_is_an_error_that_says_what_to_write(path, parameter, valu
         assert ", ".join(parameter.type.choices) in error
     else:
         assert "such as " in error
+
+
+def fill_before(path, parameter):
+    """Return valid values for the arguments that stand before one."""
+    arguments = [each for each in COMMANDS[path].params if isinstance(each, click.Argument)]
+    before = arguments[: arguments.index(parameter)]
+    return [each.type.choices[0] if isinstance(each.type, click.Choice) else "x" for each in before]
 
 
 def test_every_type_of_number_is_tried():

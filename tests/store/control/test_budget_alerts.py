@@ -4,8 +4,9 @@ import pytest
 
 from metering.attribution import Part
 from metering.budget_periods import Span
-from store.control import activity_log, budget_alerts, budgets
-from store.control.budget_alerts import PAUSES, make_alert
+from store.control import activity_log, budget_alerts, budgets, deliveries
+from store.control.budget_alerts import make_alert
+from store.control.deliveries import PAUSES
 
 NOW = datetime(2026, 11, 22, 10, tzinfo=UTC)
 TODAY = Span(NOW.replace(hour=0), NOW.replace(hour=0) + timedelta(days=1))
@@ -34,7 +35,7 @@ def report(control, budget):
 def due(control):
     def due(now=NOW):
         with control.reading() as db:
-            return budget_alerts.list_due(db, now, 100)
+            return deliveries.list_due(db, now, 100)
 
     return due
 
@@ -120,7 +121,7 @@ def test_a_delivery_is_tried_again_later_each_time_and_then_given_up(report, due
     now, attempts = NOW, 0
     while delivery.due_at is not None:
         with control.transaction() as db:
-            delivery = budget_alerts.note_failed(db, delivery, "it responded with 500", now)
+            delivery = deliveries.note_failed(db, delivery, "it responded with 500", now)
         attempts += 1
         if delivery.due_at is not None:
             assert due(now) == []
@@ -139,11 +140,11 @@ def test_what_is_delivered_or_not_wanted_is_not_due_again(report, due, control):
     report(50)
     first, second = due()
     with control.transaction() as db:
-        budget_alerts.note_delivered(db, first, NOW)
-        budget_alerts.note_dropped(db, second, "nobody wants it")
+        deliveries.note_delivered(db, first, NOW)
+        deliveries.note_dropped(db, second, "nobody wants it")
     assert due(NOW + timedelta(days=1)) == []
     with control.reading() as db:
-        latest = budget_alerts.list_latest(db, first.alert.organization_id, 10)
+        latest = deliveries.list_latest(db, first.alert.organization_id, 10)
     assert [(each.delivered_at is None, each.error) for each in latest] == [
         (True, "nobody wants it"),
         (False, None),

@@ -17,9 +17,9 @@ STAY = {
     "audit_log",
     "budget_webhooks",  # their secrets sign what that machine sends
     "budget_alerts",
+    "alerts",  # reported to the node that sends them
+    "alert_deliveries",
     "budget_deliveries",
-    "alert_rules",  # their addresses may be secrets; where they are kept, alerts are sent
-    "alerts",
     "retention_runs",  # each machine applies the rules to its own calls
     "erasures",  # orders go to the copies they concern, and end there
     "erasure_copies",

@@ -1,0 +1,205 @@
+"""``taximeter alerts list|create|delete|test``, here or on a remote service."""
+
+import time
+from typing import get_args
+
+import click
+
+from manage.api import alert_operations as operations
+from manage.api.alert_operations import AlertRule
+from manage.cli.backend import Backend, given
+from manage.cli.backend_choice import open_backend, print_response
+from manage.cli.console import explained, json_option, service_options
+from manage.cli.parameters import Amount, Choice
+from manage.cli.terminal import format_amount, format_time, print_table
+from runtime.safe_text import terminal_line
+from store.control.alerts import Kind
+from store.control.budgets import Format
+from store.control.delivery_rows import Channel
+
+TEST_WAIT_S, TEST_LOOK_S = 20.0, 0.5
+_THRESHOLD = Amount("a number above 0", "50 or 0.9", min=0, min_open=True)
+
+
+def _choice(words: object) -> Choice:
+    return Choice(get_args(getattr(words, "__value__", words)))
+
+
+@click.group()
+def alerts() -> None:
+    """Manage alerts, which say what calls do.
+
+    They are about an expensive session, failed calls, a subscription's window that is nearly used, or an
+    expensive day. Each is sent once for each session, hour, window or day, to the owners by mail or to a
+    webhook. The home page shows those of the last day.
+
+    \b
+    Examples:
+      taximeter alerts create session_cost 5
+      taximeter alerts create errors 20 --format slack --url https://hooks.slack.com/services/…
+      taximeter alerts list
+    """
+
+
+@alerts.command("list")
+@service_options
+@json_option
+def list_alerts(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+    """List the alerts, with what was sent last.
+
+    The newest is first.
+
+    \b
+    Examples:
+      taximeter alerts list
+      taximeter alerts list --json | jq -r '.items[] | select(.last_error) | .id'
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        found = backend.call(operations.list_alerts)
+    if as_json:
+        print_response(found)
+        return
+    print_table(
+        ("ID", "WHEN", "TO", "LAST (UTC)", "RESULT"),
+        [
+            (
+                each.id,
+                _describe(each),
+                terminal_line(_name_target(each)),
+                "never" if each.last_at is None else format_time(each.last_at),
+                "" if each.last_at is None else terminal_line(_describe_result(each)),
+            )
+            for each in found.items
+        ],
+        empty="There are no alerts. `taximeter alerts create` adds one.",
+    )
+
+
+@alerts.command("create")
+@click.argument("kind", type=_choice(Kind))
+@click.argument("threshold", type=_THRESHOLD)
+@click.option("--channel", type=_choice(Channel), help="By mail to the owners, or to a webhook.")
+@click.option(
+    "--format", "format_", type=_choice(Format), help="What the webhook takes: plain is JSON."
+)
+@click.option("--url", help="An https address; without it a webhook is that of the organisation.")
+@service_options
+@json_option
+def create_alert(
+    kind: str,
+    threshold: float,
+    channel: str | None,
+    format_: str | None,
+    url: str | None,
+    base_url: str | None,
+    data_dir: str | None,
+    as_json: bool,
+) -> None:
+    """Add an alert.
+
+    The threshold is in dollars for session_cost and day_cost, failed calls within an hour for errors,
+    and the used share, such as 0.9, for window. With --url or --format it goes to a webhook.
+
+    \b
+    Examples:
+      taximeter alerts create day_cost 50
+      taximeter alerts create window 0.9 --channel webhook
+      taximeter alerts create errors 20 --format teams --url https://example.logic.azure.com/…
+    """
+    if channel is None and (url is not None or format_ is not None):
+        channel = "webhook"
+    with explained(), open_backend(base_url, data_dir) as backend:
+        created = backend.call(
+            operations.create_alert,
+            kind=kind,
+            threshold=threshold,
+            **given(channel=channel, format=format_, url=url),
+        )
+    if as_json:
+        print_response(created)
+    else:
+        target = terminal_line(_name_target(created))
+        click.echo(f"Added the alert {created.id}: when {_describe(created)}, to {target}.")
+
+
+@alerts.command("delete")
+@click.argument("alert")
+@service_options
+@json_option
+def delete_alert(alert: str, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+    """Delete an alert, named by its id.
+
+    What was sent of it goes with it.
+
+    \b
+    Examples:
+      taximeter alerts delete 0199c0de-5a7c-7e02-8b1d-3f9e2d6c4a10
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        done = backend.call(operations.delete_alert, alert)
+    if as_json:
+        print_response(done)
+    else:
+        click.echo(f"Deleted the alert {terminal_line(alert)}.")
+
+
+@alerts.command("test")
+@click.argument("alert")
+@service_options
+@json_option
+@click.pass_context
+def test_alert(
+    context: click.Context, alert: str, base_url: str | None, data_dir: str | None, as_json: bool
+) -> None:
+    """Send a test to where an alert goes.
+
+    The running service sends it. The command waits for the result, for up to 20 seconds.
+
+    \b
+    Examples:
+      taximeter alerts test 0199c0de-5a7c-7e02-8b1d-3f9e2d6c4a10
+    """
+    with explained(), open_backend(base_url, data_dir) as backend:
+        result = _wait(backend, backend.call(operations.send_test, alert))
+    if as_json:
+        print_response(result)
+    else:
+        click.echo(
+            f"The test to {terminal_line(_name_target(result))}: {_describe_result(result)}."
+        )
+    if result.last_delivered_at is None:
+        context.exit(1)
+
+
+def _wait(backend: Backend, sent: AlertRule) -> AlertRule:
+    """Return the alert once its test has a result, or when that takes too long."""
+    ends_s, found = time.monotonic() + TEST_WAIT_S, sent
+    while not (found.last_delivered_at or found.last_error) and time.monotonic() < ends_s:
+        time.sleep(TEST_LOOK_S)
+        found = backend.call(operations.get_alert, sent.id)
+    return found
+
+
+def _describe(rule: AlertRule) -> str:
+    match rule.kind:
+        case "session_cost":
+            return f"a session costs {format_amount(100 * rule.threshold)}"
+        case "day_cost":
+            return f"a day costs {format_amount(100 * rule.threshold)}"
+        case "errors":
+            return f"{rule.threshold:g} calls fail within an hour"
+        case "window":
+            return f"{rule.threshold:.0%} of a window is used"
+
+
+def _name_target(rule: AlertRule) -> str:
+    if rule.channel == "mail":
+        return "the owners by mail"
+    name = "" if rule.format == "plain" else f" ({rule.format})"
+    return (rule.url or "the organisation's webhook") + name
+
+
+def _describe_result(rule: AlertRule) -> str:
+    if rule.last_delivered_at is not None:
+        return "delivered"
+    return terminal_line(rule.last_error) if rule.last_error else "not sent yet: is the service up?"

@@ -1,0 +1,172 @@
+"""Management of the rules for alerts, for the API, the pages and the command line.
+
+It is a part of ``store.control.management``. Every member may read them; only owners change them.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from statistics import median
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from metering.budget_periods import find_span
+from runtime import clock
+from runtime.errors import InvalidInputError
+from runtime.webhook_rule import WebhookRule
+from store.control import alerts, budgets, deliveries
+from store.control.alerts import AlertRule, Kind
+from store.control.audited import audited, require_owner
+from store.control.budgets import Format
+from store.control.database import ControlDatabase
+from store.control.deliveries import Delivery
+from store.control.delivery_rows import Channel
+from store.control.people import Caller
+from store.traces.paths import trace_path
+from store.traces.sums import spend
+
+WEEKS, LEAST_DAYS = 8, 3
+_WEEK = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleStatus:
+    """A rule with its latest delivery, None where there was none."""
+
+    rule: AlertRule
+    latest: Delivery | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A threshold for a day's cost: twice what days of the same weekday cost in the median of ``days``."""
+
+    weekday: str
+    days: int
+    median_cents: float
+
+    @property
+    def threshold_usd(self) -> float:
+        """Return dollars, rounded to two digits that mean something."""
+        return float(f"{2 * self.median_cents / 100:.2g}")
+
+    @property
+    def words(self) -> str:
+        """Return the threshold as a form has it."""
+        return f"{self.threshold_usd:.2f}".removesuffix(".00")
+
+
+class AlertManagement:
+    """The operations on rules for alerts. Every method may also raise sqlite3.Error."""
+
+    def __init__(
+        self,
+        control: ControlDatabase,
+        data_dir: Path,
+        now: Callable[[], datetime],
+        webhook_rule: WebhookRule,
+    ) -> None:
+        self._control = control
+        self._data_dir = data_dir
+        self._now = now
+        self._webhook_rule = webhook_rule
+
+    def list(self, caller: Caller) -> Sequence[RuleStatus]:
+        """Return the rules, newest first. To members who are not owners, an address is its host alone:
+        the rest of it may be a secret."""
+        with self._control.reading() as db:
+            found = alerts.list_rules(db, caller.organization_id)
+            return [_make_status(db, caller, each) for each in found]
+
+    def create(
+        self,
+        caller: Caller,
+        *,
+        kind: Kind,
+        threshold: float,
+        channel: Channel = "mail",
+        format: Format = "plain",
+        url: str | None = None,
+    ) -> RuleStatus:
+        """Add a rule. Raises ForbiddenError, InvalidInputError, LimitReachedError."""
+        require_owner(caller, "add an alert")
+        rule = AlertRule(
+            id=clock.new_id(),
+            organization_id=caller.organization_id,
+            kind=kind,
+            threshold=threshold,
+            channel=channel,
+            format=format,
+            url=url,
+            created_at=clock.format_ms(self._now()),
+        )
+        with audited(self._control, caller) as (db, note):
+            alerts.create_rule(db, rule, self._webhook_rule)
+            has_webhook = budgets.find_webhook(db, caller.organization_id) is not None
+            if channel == "webhook" and url is None and not has_webhook:
+                raise InvalidInputError(
+                    "the organisation has no webhook: name a url, or set the webhook first"
+                    " (`taximeter budgets webhook URL`)",
+                    "url",
+                )
+            note(alerts.CREATED, rule.id, {"name": f"when {rule.words}", "by": channel})
+            return _make_status(db, caller, rule)
+
+    def delete(self, caller: Caller, rule_id: str) -> AlertRule:
+        """Delete a rule with its alerts. Raises ForbiddenError, NotFoundError."""
+        require_owner(caller, "delete an alert")
+        with audited(self._control, caller) as (db, note):
+            rule = alerts.delete_rule(db, caller.organization_id, rule_id)
+            note(alerts.DELETED, rule.id, {"name": f"when {rule.words}"})
+            return rule
+
+    def test(self, caller: Caller, rule_id: str) -> RuleStatus:
+        """Have a test sent to where the alerts of a rule go; the web process sends it within seconds.
+
+        Raises ForbiddenError, NotFoundError, and InvalidInputError where they go nowhere."""
+        require_owner(caller, "send a test of an alert")
+        with audited(self._control, caller) as (db, note):
+            rule = alerts.get_rule(db, caller.organization_id, rule_id)
+            if not alerts.list_targets(db, rule):
+                raise InvalidInputError(
+                    "nobody gets this alert: the organisation has no webhook"
+                    if rule.channel == "webhook"
+                    else "nobody gets this alert: no owner of the organisation has a mail address"
+                )
+            alerts.make_test(db, rule, self._now())
+            note(alerts.TESTED, rule.id, {"name": f"when {rule.words}"})
+            return _make_status(db, caller, rule)
+
+    def propose_day_cost(self, caller: Caller) -> Proposal | None:
+        """Return a threshold for the cost of a day, by what the same weekday cost in the weeks before.
+
+        None where too few of them had calls, or traces cannot be read now."""
+        now = self._now()
+        with self._control.reading() as db:
+            zone = budgets.get_time_zone(db, caller.organization_id)
+        spans = [find_span("day", zone, now - week * _WEEK) for week in range(1, WEEKS + 1)]
+        try:
+            path = trace_path(self._data_dir, caller.organization_id)
+            cents = [each for each in spend.read_costs_of(path, spans) if each > 0]
+        except sqlite3.Error:
+            return None
+        if len(cents) < LEAST_DAYS:
+            return None
+        weekday = f"{spans[0].start.astimezone(ZoneInfo(zone)):%A}"
+        return Proposal(weekday=weekday, days=len(cents), median_cents=median(cents))
+
+    def find(self, caller: Caller, rule_id: str) -> RuleStatus:
+        """Return a rule with its latest delivery. Raises NotFoundError."""
+        with self._control.reading() as db:
+            rule = alerts.get_rule(db, caller.organization_id, rule_id)
+            return _make_status(db, caller, rule)
+
+
+def _make_status(db: sqlite3.Connection, caller: Caller, rule: AlertRule) -> RuleStatus:
+    latest = deliveries.find_latest(db, rule.id)
+    if caller.role != "owner" and rule.url is not None:
+        parts = urlsplit(rule.url)
+        rule = replace(rule, url=f"{parts.scheme}://{parts.hostname}/…")
+    return RuleStatus(rule=rule, latest=latest)
