@@ -47,10 +47,10 @@ order by c.id
 more than reading it, by the prices on their bills."""
 
 
-_PROMPT = "input_tokens + cache_creation_input_tokens + cache_read_input_tokens"
+PROMPT = "input_tokens + cache_creation_input_tokens + cache_read_input_tokens"
 _SUMS = (
     "count(*) as calls, sum(outcome not in ('complete', 'client_disconnected')) as errors,"
-    f" total(cost_cents) as cents, sum({_PROMPT}) as prompt, max({_PROMPT}) as largest,"
+    f" total(cost_cents) as cents, sum({PROMPT}) as prompt, max({PROMPT}) as largest,"
     " sum(cache_read_input_tokens) as read, sum(output_tokens) as output,"
     " total(estimated_cents) as estimated, total(iif(billing = 'subscription', cost_cents, 0)) as value"
 )
