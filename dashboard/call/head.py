@@ -37,6 +37,11 @@ class Head:
     response: View
     tabs: tuple[Tab, ...]
 
+    @property
+    def result_tokens(self) -> int:
+        """Return about how many tokens the results of its tools have, as far as they are known."""
+        return sum(use.result_tokens or 0 for use in self.uses)
+
 
 def open_head(call: Call, reader: CallReader, *, is_plain: bool) -> Head:
     """Return the head of a call. ``is_plain`` is that of ``Room``.

@@ -28,7 +28,8 @@ from store.traces.savings.savings import Looked
 from store.traces.savings.savings_reader import SavingsReader, SessionSum
 from store.traces.savings.tools_reader import ToolFilter, ToolsReader
 from store.traces.sessions.opened import find_reader
-from store.traces.sessions.session_reader import Session, SessionFigures
+from store.traces.sessions.session_figures import SessionFigures
+from store.traces.sessions.session_reader import Session
 
 TOP_SESSIONS = 10
 NOTHING = Findings(

@@ -28,5 +28,6 @@ def open_view(
         page=min(page, max(len(story.pages), 1)),
         annotations=reader.read_annotations(session_id),
         figures=reader.read_figures(session_id),
+        tool_costs=reader.list_tool_costs(session),
         names=names,
     )

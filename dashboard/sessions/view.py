@@ -28,7 +28,8 @@ from metering.credential_names import name_credential
 from runtime import clock
 from store.traces.annotations import Annotations
 from store.traces.sessions import unnamed_sessions
-from store.traces.sessions.session_reader import Session, SessionFigures
+from store.traces.sessions.session_figures import SessionFigures, ToolCost
+from store.traces.sessions.session_reader import Session
 from store.traces.sessions.steps import Step
 
 MOST_AGENTS, MOST_PROMPTS = 12, 20  # beside the story
@@ -66,6 +67,7 @@ class View:
     page: int
     annotations: Annotations
     figures: SessionFigures
+    tool_costs: Sequence[ToolCost]
     names: Mapping[str, str]
 
     @cached_property
@@ -92,6 +94,17 @@ class View:
     def tools(self) -> list[ToolSum]:
         """Return the tools that were used."""
         return list_tools(self.story.steps)
+
+    @cached_property
+    def costs_of_tools(self) -> dict[tuple[str, str], ToolCost]:
+        """Return what tools cost, by server and name."""
+        return {(each.server, each.tool): each for each in self.tool_costs}
+
+    @property
+    def unused_tools(self) -> list[ToolCost]:
+        """Return the tools that were defined and never used."""
+        used = {(each.server, each.tool) for each in self.tools}
+        return [each for each in self.tool_costs if (each.server, each.tool) not in used]
 
     @cached_property
     def targets(self) -> list[TargetSum]:
@@ -199,6 +212,12 @@ class View:
             )
             if words
         ]
+
+    @property
+    def attribution(self) -> list[tuple[str, str]]:
+        """Return for whom and what the session was, by the name of the tag."""
+        known = (("user", self.figures.user), ("project", self.figures.project))
+        return [(name, value) for name, value in known if value]
 
     @property
     def when(self) -> str:

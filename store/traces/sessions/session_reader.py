@@ -14,8 +14,9 @@ from store.traces import annotations
 from store.traces.annotations import Annotations
 from store.traces.calls import cache_breaks
 from store.traces.calls.cache_breaks import BrokenCall, CacheBreak
-from store.traces.sessions import unnamed_sessions
+from store.traces.sessions import session_figures, unnamed_sessions
 from store.traces.sessions.deeds import Deeds, read_deeds
+from store.traces.sessions.session_figures import SessionFigures, ToolCost
 from store.traces.sums.rollup import NO_ERROR
 
 # A session with more is rare; reading so many takes some 0.1 s.
@@ -138,16 +139,6 @@ class Turn:
 
         A client that disconnects is not a failure."""
         return self.outcome not in NO_ERROR or self.failed_tools is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFigures:
-    """The figures of the tabs of a session: how many tools were used, and what could have been saved.
-
-    ``saved_cents`` is None until somebody has looked for savings."""
-
-    tools: int
-    saved_cents: float | None
 
 
 class SessionReader:
@@ -284,16 +275,14 @@ class SessionReader:
         return read_deeds(self._connection, [turn.id for turn in turns])
 
     def read_figures(self, session_id: str) -> SessionFigures:
-        """Return the main figures of the other pages of a session."""
-        (tools,) = self._db.execute(
-            "select count(*) from (select distinct server, tool from tool_uses"  # noqa: S608 - our own text
-            f" where usage_id in ({unnamed_sessions.CALLS}))",
-            unnamed_sessions.bind(session_id),
-        ).fetchone()
-        saved = self._db.execute(
-            "select cents from session_savings where session_id = ?", (session_id,)
-        ).fetchone()
-        return SessionFigures(tools=tools, saved_cents=None if saved is None else saved["cents"])
+        """Return the figures of a session."""
+        return session_figures.read_figures(self._connection, session_id)
+
+    def list_tool_costs(self, session: Session) -> list[ToolCost]:
+        """Return what each tool of a session cost, the most expensive first."""
+        return session_figures.list_tool_costs(
+            self._connection, session.session_id, session.started_at, session.ended_at
+        )
 
     def read_annotations(self, session_id: str) -> Annotations:
         """Return the labels and the note of a session."""

@@ -2,9 +2,12 @@
 
 import json
 import sqlite3
+from contextlib import closing
 
 import pytest
 
+from metering.tool_results import ToolResult
+from metering.tool_uses import ToolUse
 from store.control import credential_names
 from tests.dashboard.pages import Page, words_of
 
@@ -29,6 +32,18 @@ def test_each_tab_has_the_head_and_says_where_one_is(ann, tab):
     assert "turn 2 of 2 Bash pytest -q" in head_of(page)
     (here,) = [a for a in Page(page).find("a") if a.attributes.get("aria-current") == "page"]
     assert here.attributes["href"] == f"/calls/2{tab}"
+
+
+def test_page_leads_to_the_call_that_has_the_result(ann):
+    use = ToolUse(tool="Bash", target="pytest -q", result=ToolResult(1_700))
+    of_session = {"session_id": "s", "response_body": RESPONSE, "stop_reason": "tool_use"}
+    ann.record(
+        of_session | {"tool_uses": (use,)}, of_session | {"tool_uses": (use, use)}, of_session
+    )
+    with closing(sqlite3.connect(ann.path)) as db, db:
+        db.execute("insert into predecessors (usage_id, previous_id) values (2, 1), (3, 2)")
+    assert "Turn 2 has its result: 1.7k tokens." in words_of(ann.get("/calls/1").text)
+    assert "Turn 3 has the results: 3.4k tokens." in words_of(ann.get("/calls/2").text)
 
 
 @pytest.mark.parametrize("path", ["/calls/1/none", "/calls/one", "/calls/1/cost/x", "/calls/7"])

@@ -372,6 +372,37 @@ def test_tabs_have_their_main_figures(ann, tab):
     assert "Tools Savings Calls 1 SQL" in words_of(ann.get(f"/sessions/b{tab}").text)
 
 
+def test_tools_of_a_session_have_their_cost(ann):
+    ann.record(call(1, tool_uses=(ToolUse(tool="Read"), ToolUse(tool="find", server="maps"))))
+    costs = [
+        ("", "Read", 0.2, 1.0, 3.0),
+        ("", "Edit", 0.4, 0.0, 0.0),
+        ("maps", "get", 0.5, 0.0, 0.0),
+    ]
+    with closing(sqlite3.connect(ann.path)) as db, db:
+        db.executemany(
+            "insert into session_tools (day, session_id, slug, credential, server, tool, uses, failed,"
+            " result_tokens, definition_cents, written_cents, carried_cents)"
+            " values ('2026-03-01', 'a', 'default', '', ?, ?, 0, 0, 0, ?, ?, ?)",
+            costs,
+        )
+    response = ann.get("/sessions/a/tools")
+    page = words_of(response.text)
+    assert "Read client 1 0 — 0 $0.042" in page
+    assert "find maps 1 0 — 0 —" in page
+    assert 'title="Definition $0.002, results $0.010, carried $0.030"' in response.text
+    assert "Never called: maps get , Edit . Their definitions cost $0.009." in page
+
+
+def test_a_session_says_for_whom_it_was(ann):
+    ann.record(call(1, project="a & b", attributed_user="ann@example.org"), call(2, "b"))
+    page = ann.get("/sessions/a").text
+    assert 'href="/sessions?tag.project=a%20%26%20b"' in page
+    assert "user: ann@example.org" in words_of(page)
+    assert "tag.project" not in ann.get("/sessions/b").text
+    assert "/sessions/a" in ann.get("/sessions?tag.project=a%20%26%20b").text
+
+
 def test_a_session_without_tools_says_so(ann):
     ann.record(call(1))
     assert "No tool was used" in ann.get("/sessions/a/tools").text

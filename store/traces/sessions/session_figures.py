@@ -1,0 +1,91 @@
+"""What the pages of a session say beside its calls: figures of its tabs, and what its tools cost."""
+
+import sqlite3
+from dataclasses import dataclass
+from datetime import timedelta
+
+import orjson
+
+from runtime import clock
+from store.traces.sessions import unnamed_sessions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFigures:
+    """The figures of the tabs of a session: how many tools were used, and what could have been saved.
+
+    ``saved_cents`` is None until somebody has looked for savings. ``user`` and ``project`` are those of the
+    last call."""
+
+    tools: int
+    saved_cents: float | None
+    user: str | None
+    project: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCost:
+    """What a tool cost in a session, in US cents.
+
+    These are its definition in each prompt, its results when they were new, and to carry them on. ``server``
+    is empty for a tool of the client's own."""
+
+    server: str
+    tool: str
+    definition_cents: float
+    written_cents: float
+    carried_cents: float
+
+    @property
+    def cents(self) -> float:
+        """Return the sum."""
+        return self.definition_cents + self.written_cents + self.carried_cents
+
+
+def read_figures(db: sqlite3.Connection, session_id: str) -> SessionFigures:
+    """Return the figures of a session. Raises sqlite3.Error."""
+    bound = unnamed_sessions.bind(session_id)
+    (tools,) = db.execute(
+        "select count(*) from (select distinct server, tool from tool_uses"  # noqa: S608 - our own text
+        f" where usage_id in ({unnamed_sessions.CALLS}))",
+        bound,
+    ).fetchone()
+    saved = db.execute("select cents from session_savings where session_id = ?", (session_id,))
+    last = db.execute(
+        f"select attributed_user, project from usage where id in ({unnamed_sessions.CALLS})"  # noqa: S608 - our own text
+        " order by id desc limit 1",
+        bound,
+    )
+    (saved_cents,) = saved.fetchone() or (None,)
+    user, project = last.fetchone() or (None, None)
+    return SessionFigures(tools=tools, saved_cents=saved_cents, user=user, project=project)
+
+
+def list_tool_costs(
+    db: sqlite3.Connection, session_id: str, started_at: str, ended_at: str
+) -> list[ToolCost]:
+    """Return what each tool cost, the most expensive first; nothing until somebody has looked.
+
+    The session is named by its id, its first instant and its last. Raises sqlite3.Error."""
+    rows = db.execute(
+        "select server, tool, total(definition_cents), total(written_cents), total(carried_cents)"
+        " from session_tools where session_id = ? and day in (select value from json_each(?))"
+        " group by 1, 2",
+        (session_id, orjson.dumps(_list_days(started_at, ended_at)).decode()),
+    )
+    costs = [
+        ToolCost(
+            server=server,
+            tool=tool,
+            definition_cents=definition_cents,
+            written_cents=written_cents,
+            carried_cents=carried_cents,
+        )
+        for server, tool, definition_cents, written_cents, carried_cents in rows
+    ]
+    return sorted(costs, key=lambda each: (-each.cents, each.server, each.tool))
+
+
+def _list_days(started_at: str, ended_at: str) -> list[str]:
+    first, last = (clock.parse_instant(each).date() for each in (started_at, ended_at))
+    return [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
