@@ -73,8 +73,9 @@ def doctor(echo: bool, live: bool, slug: str | None, data_dir: str | None, as_js
     Checks the service that runs on this data directory, with that service's settings. Where none runs,
     it checks what a service started in this environment would use, and says so. Of several nodes it
     checks this one. Checks Python, the data directory, disk space, the databases, the spool, whether
-    the upstream can be reached (by a connection alone: no request is sent), the prices and the clock.
-    It changes nothing. Exit status 1 when anything is wrong.
+    the upstream can be reached (by a connection alone: no request is sent), the prices, the clock, and
+    the variables of Claude Code in this environment and its settings files, whose values are not
+    printed. It changes nothing. Exit status 1 when anything is wrong.
 
     --echo proves that nothing is changed on the way: it starts another proxy with the service's
     settings, sends requests as real clients do, and compares both ends: bytes, headers, when each

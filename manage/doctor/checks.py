@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
+from manage.doctor.claude_code_check import check_claude_code
 from manage.doctor.database_checks import check_databases
 from manage.doctor.extension_checks import check_extensions
 from manage.doctor.findings import Finding, advise_owner
@@ -70,6 +71,7 @@ def examine(
     yield check_prices(settings)
     yield check_clock(settings)
     yield from check_extensions(settings, is_running=service is not None)
+    yield from check_claude_code(settings, os.environ, Path.cwd())
     if echo:
         variables = relevant_variables(os.environ) if service is None else service.variables
         yield from check_transparency(settings, variables)

@@ -5,16 +5,15 @@ is free, and deterministic. The key goes where the service sends it too, and is 
 """
 
 import json
-import sqlite3
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
 
 import httpx
 
+from manage.doctor.endpoint_upstreams import find_upstream
 from manage.doctor.findings import Finding
 from manage.http_client import (
     KEY_VARIABLE,
@@ -24,11 +23,9 @@ from manage.http_client import (
 )
 from runtime import clock
 from runtime.safe_text import terminal_line
-from runtime.settings import Settings, Upstream
-from store.control.endpoints import list_with_upstream
-from store.database import open_readonly
+from runtime.settings import Settings
 
-TIMEOUT_S, BUSY_TIMEOUT_S = 30.0, 1.0
+TIMEOUT_S = 30.0
 CLOCK_SLACK = timedelta(minutes=1)
 _PATH = "/v1/messages/count_tokens"
 _BODY = json.dumps(
@@ -70,7 +67,7 @@ def check_live(
         message = "there is no key to send a request with"
         yield Finding("live", "wrong", message, f"set {KEY_VARIABLE} or {TOKEN_VARIABLE}")
         return
-    upstream = _find_upstream(settings, slug)
+    upstream = find_upstream(settings, slug)
     if upstream is None:
         message = f"the upstream of {terminal_line(slug)} is not in TAXIMETER_UPSTREAMS"
         yield Finding("live", "wrong", message, "name it there, or give the endpoint another one")
@@ -92,17 +89,6 @@ def check_live(
     yield _compare(slug, direct, through)
     if direct.date is not None:
         yield from _compare_clock(direct.date)
-
-
-def _find_upstream(settings: Settings, slug: str) -> Upstream | None:
-    """Return the upstream of an endpoint, that of the service for one that is not known here."""
-    name = None
-    with (
-        suppress(sqlite3.Error),
-        closing(open_readonly(settings.control_path, busy_timeout_s=BUSY_TIMEOUT_S)) as db,
-    ):
-        name = next((each.upstream for each in list_with_upstream(db) if each.slug == slug), None)
-    return settings.find_upstream(name)
 
 
 def _make_headers(environ: Mapping[str, str]) -> dict[str, str] | None:
