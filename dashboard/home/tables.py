@@ -231,7 +231,7 @@ def _make_times(costs: Costs) -> Table:
             Head("First byte"),
             Head("Duration"),
             Head("95 %", "num hide-s"),
-            Head("By the proxy", "num hide-s"),
+            Head("Proxy", "num hide-s"),
             Head("Tokens/s", "num hide-s"),
             Head("Calls", is_sorted=True),
         ],

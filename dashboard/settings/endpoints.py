@@ -27,11 +27,15 @@ from runtime.settings import Streaming
 from store.control.budget_management import find_by_subject
 from store.control.endpoints import ProxyEndpoint, StreamingChange
 from store.control.sessions import Visitor
+from store.database import list_columns
 from store.pagination import MAX_LIMIT
 from store.traces.paths import trace_path
+from store.traces.sums.overview_query import SAID_COLUMNS
+from store.traces.sums.tag_sums import count_values
 from store.traces.sums.usage_report import Totals, read_groups
 
 FORM, CHANGE_FORM = "create-endpoint", "change"
+SHOWN_TAGS = 10
 DAYS = 7  # of which the list has calls and cost
 logger = logging.getLogger(__name__)
 
@@ -52,18 +56,26 @@ def _read_endpoints(reading: Reading) -> Mapping[str, Any]:
 
 
 def _read_totals(site: Site, visitor: Visitor) -> Mapping[str, Any]:
-    """Return the totals of the last days by endpoint; None where they cannot be read."""
+    """Return the totals of the last days by endpoint, and how many values tags had in them.
+
+    They are None where they cannot be read."""
     path, today = trace_path(site.settings.data_dir, visitor.organization_id), now().date()
     totals: dict[str | None, Totals] | None = {}
+    tags: dict[str, int] | None = {}
     if path.exists():
         try:
             with site.connections.lend(path) as db:
-                groups = read_groups(db, "endpoint", today - timedelta(days=DAYS - 1), today)
+                first = today - timedelta(days=DAYS - 1)
+                groups = read_groups(db, "endpoint", first, today)
+                tags = (
+                    count_values(db, first.isoformat()) if list_columns(db, "tags_hourly") else {}
+                )
             totals = {group.proxy_endpoint_id: group.totals for group in groups}
         except sqlite3.Error as error:
             logger.warning("The sums of endpoints could not be read: %s", error)
-            totals = None
-    return {"totals": totals, "days": DAYS}
+            totals = tags = None
+    others = [name for name in tags or {} if name not in SAID_COLUMNS]
+    return {"totals": totals, "tags": tags, "other_tags": others[:SHOWN_TAGS], "days": DAYS}
 
 
 PAGE = SettingsPage(

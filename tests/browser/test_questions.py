@@ -283,7 +283,7 @@ def _see_speed(walk: Walk) -> None:
     walk.follow("Time as the measure")
     rows = {each["Model"]: each for each in read_rows(walk.visitor, "Times by model, 14 days")}
     shown = rows[SONNET.removeprefix("claude-")]
-    assert re.fullmatch(r"\d+\.\d ms", shown["By the proxy"])
+    assert re.fullmatch(r"\d+\.\d ms", shown["Proxy"])
     speeds = walk.facts.rows(
         "select output_tokens_per_s as speed from usage where model = ? and output_tokens_per_s is not null"
         " and created_at >= date('now', '-13 days') order by 1",

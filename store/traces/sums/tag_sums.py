@@ -45,6 +45,18 @@ _UPSERT = write_upsert("tags_hourly", KEYS, tuple(SUMS))
 type _Pair = tuple[str, str]  # name and value
 
 
+def count_values(connection: sqlite3.Connection, first_hour: str) -> dict[str, int]:
+    """Return how many values each name had from an hour on, the most used name first.
+
+    A tag that has no value is a name with one. Raises sqlite3.Error."""
+    rows = connection.execute(
+        "select name, count(distinct value) from tags_hourly where hour >= ?"
+        " group by name order by sum(entries) desc, name",
+        (first_hour,),
+    )
+    return dict(rows.fetchall())
+
+
 def write_tags(
     connection: sqlite3.Connection, entries: Iterable[tuple[int, UsageLogEntry]]
 ) -> list[int]:

@@ -24,7 +24,7 @@ from store.control.retention import Rule
 from store.control.sign_in import Origin, SignIn
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from tests.dashboard.pages import Page
+from tests.dashboard.pages import Page, words_of
 from tests.dashboard.people import BASE_URL, COOKIE, HERE
 from tests.proxy_endpoints import create_endpoint
 from tests.store.traffic import make_entry
@@ -275,6 +275,26 @@ def test_deleting_twice_is_told_on_the_page(ann, control):
     assert answer.status_code == 404
     assert "no longer exists" in answer.text
     assert "`taximeter" not in answer.text
+
+
+def test_endpoints_lead_to_their_calls_and_tags_have_their_numbers(ann, control, settings):
+    create_endpoint(control, ann.organization_id, "Team A", "team-a")
+    with TraceDatabase(trace_path(settings.data_dir, ann.organization_id)) as traces:
+        at = clock.format_ms(clock.now())
+        with control.reading() as db:
+            (id_,) = db.execute("select id from proxy_endpoints where slug = 'team-a'").fetchone()
+        said = ({"project": "a", "tags": '["env:prod"]'}, {"project": "b", "tags": '["env:test"]'})
+        traces.insert(
+            [
+                make_entry(created_at=at, slug="team-a", proxy_endpoint_id=id_, **each)
+                for each in said
+            ]
+        )
+    page = ann.get("/settings/endpoints").text
+    assert '<a class="plain" href="/calls?period=7d&amp;endpoint=team-a">2</a>' in page
+    words = words_of(page)
+    assert "user x-taximeter-user 0 project x-taximeter-project 2 env x-taximeter-tags 2" in words
+    assert '<a href="/?by=project">' in page
 
 
 def test_a_long_list_has_pages(ann, control):
