@@ -1,4 +1,4 @@
-"""What the pages of a session say beside its calls: figures of its tabs, and what its tools cost."""
+"""The figures of the tabs of a session, and the costs of its tools."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class SessionFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCost:
-    """What a tool cost in a session, in US cents.
+    """The cost of a tool in a session, in US cents.
 
     These are its definition in each prompt, its results when they were new, and to carry them on. ``server``
     is empty for a tool of the client's own."""
