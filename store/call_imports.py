@@ -59,7 +59,10 @@ def store_lines(traces: TraceDatabase, lines: Iterable[bytes]) -> None:
     judged = [call.judgement for call in calls if call.judgement is not None]
     if calls:
         traces.insert([call.entry for call in calls], judged)
-        traces.annotate([(call.entry.entry_id, call.annotations) for call in calls])
+        traces.annotate(
+            [(call.entry.entry_id, call.annotations) for call in calls],
+            [(call.entry.entry_id, call.session_annotations) for call in calls],
+        )
     for each in objects:
         traces.write_upstream_objects(each.reading, [each.found])
 

@@ -113,6 +113,14 @@ def find_row(connection: sqlite3.Connection, subject: Subject) -> str | int | No
     return None if row is None else row[0]
 
 
+def find_session(connection: sqlite3.Connection, usage_id: int) -> str | None:
+    """Return the session that a stored call is in, None where it is in none. Raises sqlite3.Error."""
+    (session,) = connection.execute(
+        "select session from usage_log where id = ?", (usage_id,)
+    ).fetchone()
+    return None if session is None else str(session)
+
+
 def find_entry_id(connection: sqlite3.Connection, usage_id: int) -> str | None:
     """Return the id of the entry of a call, None where it is not there."""
     row = connection.execute("select entry_id from usage where id = ?", (usage_id,)).fetchone()
@@ -168,12 +176,26 @@ def remove_note(connection: sqlite3.Connection, subject: Subject, row: str | int
 def add_to_call(connection: sqlite3.Connection, entry_id: str, given: Annotations) -> None:
     """Give a call labels, and a note where it has none. The caller holds the write lock."""
     found = connection.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
-    if found is None:
-        return
-    (row,), subject = found, Subject("call", entry_id)
+    if found is not None:
+        _add(connection, Subject("call", entry_id), found[0], given)
+
+
+def add_to_session_of(connection: sqlite3.Connection, entry_id: str, given: Annotations) -> None:
+    """Give the session that a call is in labels, and a note where it has none.
+
+    The caller holds the write lock."""
+    found = connection.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
+    session = None if found is None else find_session(connection, found[0])
+    if session is not None:
+        _add(connection, Subject("session", session), session, given)
+
+
+def _add(
+    connection: sqlite3.Connection, subject: Subject, row: str | int, given: Annotations
+) -> None:
     for label in given.labels:
         write_label(connection, subject, row, label)
-    if given.note is not None and read_of_call(connection, row).note is None:
+    if given.note is not None and _read(connection, _COLUMNS[subject.kind], row).note is None:
         write_note(connection, subject, row, given.note)
 
 

@@ -201,13 +201,22 @@ class TraceDatabase:
             if entry.output_size is not None and entry.model is not None:
                 output_sizes.write_size(self.connection, entry.model, entry.output_size)
 
-    def annotate(self, given: Sequence[tuple[str, annotations.Annotations]]) -> None:
-        """Give stored calls, by entry id, labels and notes; one that has a note already keeps it."""
-        given = [each for each in given if each[1] != annotations.NOTHING]
-        if given:
+    def annotate(
+        self,
+        calls: Sequence[tuple[str, annotations.Annotations]],
+        sessions: Sequence[tuple[str, annotations.Annotations]] = (),
+    ) -> None:
+        """Give calls and sessions labels and notes; what has a note already keeps it.
+
+        Both are by the entry id of a stored call, the latter by any that is in the session."""
+        calls = [each for each in calls if each[1] != annotations.NOTHING]
+        sessions = [each for each in sessions if each[1] != annotations.NOTHING]
+        if calls or sessions:
             with database.immediate(self.connection):
-                for entry_id, found in given:
-                    annotations.add_to_call(self.connection, entry_id, found)
+                for entry_id, given in calls:
+                    annotations.add_to_call(self.connection, entry_id, given)
+                for entry_id, given in sessions:
+                    annotations.add_to_session_of(self.connection, entry_id, given)
 
     def insert_rejections(self, flush_id: str, rejections: Sequence[Rejection]) -> None:
         """Count what one flush of a proxy reports. The same flush again changes nothing."""

@@ -37,10 +37,12 @@ from store.traces.calls.line_fields import (
 from store.traces.calls.reader import BODIES, Row
 from store.traces.calls.tool_uses import StoredUse
 
-DETAILS = ("cost_items", "rate_limits", "predecessor", "cache_break", "tool_uses", "annotations")
+# What people have given the call itself, and the session that it is in.
+_GIVEN = ("annotations", "session_annotations")
+DETAILS = ("cost_items", "rate_limits", "predecessor", "cache_break", "tool_uses", *_GIVEN)
 # What 0.1.0 has not exported, and is read from the response.
 _OF_CONTENT = ("said_text", "tool_uses")
-_OPTIONAL = (*_OF_CONTENT, "annotations")
+_OPTIONAL = (*_OF_CONTENT, *_GIVEN)
 _ENTRY_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 _PREDECESSOR = (
     "select u.entry_id, p.failed_tools from predecessors as p join usage as u on u.id = p.previous_id"
@@ -56,12 +58,14 @@ _ADDED = {"product"}
 class ExportedCall:
     """A call that was read from a line. ``judgement`` is None for one that continues no call.
 
-    ``annotations`` are the labels and the note of the call itself."""
+    ``annotations`` are the labels and the note of the call itself, ``session_annotations`` those of the
+    session that it is in."""
 
     organization_id: str
     entry: UsageLogEntry
     judgement: Judgement | None
     annotations: Annotations
+    session_annotations: Annotations
 
 
 def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[bytes]:
@@ -69,6 +73,7 @@ def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[by
     limits = rate_limits.read_limits(connection, usage_id)
     row = connection.execute(_PREDECESSOR, (usage_id,)).fetchone()
     found = cache_breaks.find_break(connection, usage_id)
+    session = annotations.find_session(connection, usage_id)
     values = (
         [each._asdict() for each in costs.read_items(connection, usage_id)],
         None if limits is None else limits._asdict(),
@@ -76,6 +81,7 @@ def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[by
         None if found is None else asdict(found),
         [asdict(each) for each in tool_uses.read_uses(connection, usage_id)],
         asdict(annotations.read_of_call(connection, usage_id)),
+        asdict(NOTHING if session is None else annotations.read_of_session(connection, session)),
     )
     for name, value in zip(DETAILS, values, strict=True):
         yield b',"%s":%s' % (name.encode(), orjson.dumps(value, default=float))
@@ -95,7 +101,7 @@ def encode_entry(organization_id: str, entry: UsageLogEntry) -> bytes:
         "rate_limits": None if limits is None else limits._asdict(),
         "predecessor": None,
         "cache_break": None,
-        "annotations": asdict(NOTHING),
+        **dict.fromkeys(_GIVEN, asdict(NOTHING)),
     }
     return orjson.dumps(row, default=float)
 
@@ -126,7 +132,8 @@ def parse_row(row: Row) -> ExportedCall:
         organization_id=read_field("organization_id", row, str),
         entry=entry,
         judgement=_parse_judgement(entry.entry_id, row),
-        annotations=_parse_annotations(row),
+        annotations=_parse_annotations("annotations", row),
+        session_annotations=_parse_annotations("session_annotations", row),
     )
 
 
@@ -175,14 +182,14 @@ def _read_uses(row: Row, response: bytes | None) -> dict[str, Any]:
     return {"tool_uses": tuple(uses)}
 
 
-def _parse_annotations(row: Row) -> Annotations:
+def _parse_annotations(name: str, row: Row) -> Annotations:
     """Return labels and note of a line, as far as they are what people may give. Raises LineError."""
-    given = row.get("annotations")
+    given = row.get(name)
     if given is None:
         return NOTHING
-    found = _as_object("annotations", given)
+    found = _as_object(name, given)
     labels = [
-        Label(**read_fields(Label, _as_object("annotations", each)))
+        Label(**read_fields(Label, _as_object(name, each)))
         for each in read_field("labels", found, list)
     ]
     note = _parse_object("note", {"note": None} | found, Note)
@@ -192,7 +199,7 @@ def _parse_annotations(row: Row) -> Annotations:
             note=None if note is None else replace(note, text=check_note(note.text)),
         )
     except InvalidInputError as error:
-        raise LineError(f"its annotations are not what an export writes: {error}") from error
+        raise LineError(f"its {name} are not what an export writes: {error}") from error
 
 
 def _parse_judgement(entry_id: str, row: Row) -> Judgement | None:

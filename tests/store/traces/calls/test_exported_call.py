@@ -15,7 +15,15 @@ from metering.tool_results import ToolResult
 from metering.tool_uses import ToolUse
 from store.annotation_rules import Subject
 from store.call_imports import store_lines
-from store.traces.annotations import NOTHING, Annotations, Label, Note, read_of_call, write_note
+from store.traces.annotations import (
+    NOTHING,
+    Annotations,
+    Label,
+    Note,
+    read_of_call,
+    read_of_session,
+    write_note,
+)
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_list import read_calls
 from store.traces.calls.exported_call import DETAILS, encode_entry, parse_document, parse_row
@@ -242,6 +250,28 @@ def test_a_line_has_the_labels_and_the_note_of_its_call(traces, traces_path, tmp
         write_note(other.connection, Subject("call", "second"), 2, mine)
         store_lines(other, [orjson.dumps(row) for row in rows])
         assert read_of_call(other.connection, 2).note == mine
+
+
+def test_a_line_has_the_labels_and_the_note_of_its_session(traces, traces_path, tmp_path):
+    _, two, three, four = entries = [
+        make_entry(entry_id=f"entry-{number}", session_id="s" if number < 3 else None)
+        for number in range(1, 5)
+    ]
+    follows = Judgement(entry_id=four.entry_id, previous_entry_id=three.entry_id)
+    traces.insert(entries, [follows])
+    traces.annotate([], [(two.entry_id, LABELLED), (four.entry_id, LABELLED), ("gone", LABELLED)])
+    rows = read_lines(traces_path)
+    assert [parse(row).session_annotations for row in rows] == [LABELLED] * 4
+    with TraceDatabase(tmp_path / "other.db") as other:
+        other.insert([make_entry(entry_id="before")])  # so that unnamed sessions have other ids
+        for _ in range(2):
+            store_lines(other, [orjson.dumps(row) for row in rows])
+        assert read_of_session(other.connection, "s") == LABELLED
+        assert read_of_session(other.connection, "unnamed-4") == LABELLED
+        assert read_of_call(other.connection, 2) == NOTHING
+        assert parse(rows[0], session_annotations=None).session_annotations == NOTHING
+        with pytest.raises(LineError, match="its note is not"):
+            parse(rows[0], session_annotations={"labels": [], "note": "Look."})
 
 
 def test_a_line_of_before_there_were_labels_has_none(rows):
