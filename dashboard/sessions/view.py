@@ -102,9 +102,10 @@ class View:
 
     @property
     def unused_tools(self) -> list[ToolCost]:
-        """Return the tools that were defined and never used."""
+        """Return the tools that were defined and never used. Results of unknown tools have no name."""
         used = {(each.server, each.tool) for each in self.tools}
-        return [each for each in self.tool_costs if (each.server, each.tool) not in used]
+        named = (each for each in self.tool_costs if each.tool)
+        return [each for each in named if (each.server, each.tool) not in used]
 
     @cached_property
     def targets(self) -> list[TargetSum]:
