@@ -66,3 +66,15 @@ def test_the_labels_of_charts_are_whole_and_of_the_size_of_text(rosa):
             assert left >= 0, (width, text)
             assert right <= width, (width, text)
             assert 8 < height < 26, (width, text)
+
+
+def test_a_long_title_leaves_room_for_what_is_in_flight(rosa):
+    rosa.open("/")
+    tag, cell = rosa.run(
+        "const place = document.querySelector('.tagged');"
+        " place.firstElementChild.textContent = 'A long story that goes on. '.repeat(20);"
+        " const tag = Object.assign(document.createElement('span'), {className: 'tag', textContent: 'in flight'});"
+        " place.append(tag);"
+        " return [tag, tag.closest('td')].map((each) => each.getBoundingClientRect().right)"
+    )
+    assert tag <= cell

@@ -156,3 +156,6 @@ def test_the_home_page_counts_on(site, reader):
     before = int(reader.run(figure))
     ask(site)
     reader.wait_for(lambda: int(reader.run(figure)) == before + 1, "one more")
+    with held_call(site, "A long story"):
+        reader.see("1 in flight")
+    reader.wait_for(lambda: "in flight" not in reader.text, "its end")

@@ -309,7 +309,8 @@ def test_sessions_with_a_call_in_flight_say_so(ann, cid, record, settings):
         proxy.begin(ann.organization_id, b"{}", session_id="runs")
         proxy.begin(cid.organization_id, b"{}", session_id="rests")
         titles = re.findall(
-            r'<td class="grow title"><a href="/sessions/.*?</td>', ann.get("/").text
+            r'<td class="grow title"><div class="tagged"><a href="/sessions/.*?</td>',
+            ann.get("/").text,
         )
     assert sorted(map(words_of, titles)) == ["rests", "runs in flight"]
 
