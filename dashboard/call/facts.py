@@ -4,7 +4,7 @@ All text here is fit to be shown (see ``runtime.safe_text``) and still to be esc
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dashboard.call import fact
 from dashboard.call.fact import Group
@@ -195,9 +195,9 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 fact.linked("Request class", entry.request_class, "request_class"),
                 fact.linked("Prompt", entry.prompt_id, "prompt_id"),
                 *list_hints(entry.client_hints),
-                fact.linked("User", entry.attributed_user, "attributed_user"),
-                fact.linked("Project", entry.project, "project"),
-                fact.Fact(label="Tags", text=", ".join(parse_tags(entry.tags))),
+                _named_by_client(fact.linked("User", entry.attributed_user, "attributed_user")),
+                _named_by_client(fact.linked("Project", entry.project, "project")),
+                _named_by_client(fact.Fact(label="Tags", text=", ".join(parse_tags(entry.tags)))),
                 fact.count("Attributes left out", entry.attributes_left_out),
                 fact.linked("Run", entry.run_id, "run_id"),
                 fact.linked("Client", entry.client, "client"),
@@ -258,6 +258,11 @@ def _container(entry: UsageLogEntry) -> fact.Fact:
             label="Container", text=text, href=fact.calls_address("container_unnamed", 1)
         )
     return fact.linked("Container", entry.container_id, "container_id")
+
+
+def _named_by_client(named: fact.Fact) -> fact.Fact:
+    """Return a field whose value its client, or the run of that, has chosen."""
+    return named if named.text in ("", UNKNOWN) else replace(named, note="as the client says")
 
 
 def _billing(entry: UsageLogEntry) -> str:

@@ -12,6 +12,7 @@ from dashboard.home.reading import SHOWN_GROUPS, Costs
 from dashboard.overview.filters import calls_address
 from dashboard.overview.periods import Period
 from dashboard.overview.reading import Percentiles, find_percentiles
+from metering.attribution import PROJECT, USER
 from metering.formats import (
     UNKNOWN,
     format_change,
@@ -28,6 +29,7 @@ from metering.token_counts import CHART_CLASSES
 from store.traces.sums.timings import NOTHING
 from store.traces.sums.usage_report import Totals
 
+NAMED_BY_CLIENTS = "Clients name them, and nothing checks it."
 _SLOWEST_FAST = 9.95  # tokens a second from which on decimals say nothing
 
 
@@ -104,6 +106,7 @@ def _make_groups(costs: Costs) -> Table:
         [Head(GROUP_TITLES[by], ""), *_make_heads(costs, period)],
         rows,
         _make_foot(costs, compared) if len(rows) > 1 else None,
+        (NAMED_BY_CLIENTS,) if by in (USER, PROJECT) else (),
     )
 
 

@@ -105,3 +105,11 @@ def test_a_call_has_its_labels_its_note_and_the_name_of_its_credential(ann, cont
     assert all(words in head for words in ("laptop of Ada", "odd", "Look.", "bob@x"))
     assert "7d1c09aa" not in head
     assert "odd" not in ann.get("/calls/2").text.partition("<main")[2].partition("tabs")[0]
+
+
+def test_details_say_that_user_project_and_tags_are_named_by_the_client(ann):
+    ann.record({"attributed_user": "ann", "tags": '["env:prod"]'})
+    words = words_of(ann.get("/calls/1/details").text)
+    assert "User ann (as the client says)" in words
+    assert "Tags env:prod (as the client says)" in words
+    assert words.count("(as the client says)") == 2

@@ -453,6 +453,11 @@ def test_this_week_is_set_against_the_week_before_by_group(ann, weeks):
     ]
 
 
+@pytest.mark.parametrize(("by", "is_said"), [("user", True), ("project", True), ("client", False)])
+def test_users_and_projects_are_said_to_be_named_by_clients(ann, weeks, by, is_said):
+    assert ("Clients name them, and nothing checks it." in ann.get(f"/?by={by}").text) is is_said
+
+
 def test_a_day_leads_to_its_calls_and_has_its_values_for_the_tip(ann, weeks):
     page = Page(ann.get("/").text)
     columns = [a.attributes for a in page.find("a") if a.is_within("svg")]

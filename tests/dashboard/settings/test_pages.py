@@ -295,6 +295,7 @@ def test_endpoints_lead_to_their_calls_and_tags_have_their_numbers(ann, control,
     words = words_of(page)
     assert "user x-taximeter-user 0 project x-taximeter-project 2 env x-taximeter-tags 2" in words
     assert '<a href="/?by=project">' in page
+    assert "nothing checks it: no call is refused or allowed by them" in words
 
 
 def test_a_long_list_has_pages(ann, control):
