@@ -28,6 +28,12 @@ class SettingsFile:
     variables: Mapping[str, str]
 
 
+def find_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder in which Claude Code keeps its settings and transcripts."""
+    named = environ.get("CLAUDE_CONFIG_DIR")
+    return Path(named) if named else Path(environ.get("HOME", "~")).expanduser() / ".claude"
+
+
 def read_settings_files(
     environ: Mapping[str, str], folder: Path, managed_folder: Path = MANAGED_FOLDER
 ) -> Sequence[SettingsFile]:
@@ -66,7 +72,7 @@ def get_variables(settings: Mapping[str, object]) -> Mapping[str, str]:
 def _list_files(
     environ: Mapping[str, str], folder: Path, managed_folder: Path
 ) -> Iterator[tuple[Scope, Path]]:
-    config = Path(environ.get("CLAUDE_CONFIG_DIR") or Path(environ.get("HOME", "~")) / ".claude")
+    config = find_folder(environ)
     yield "managed", config / "remote-settings.json"  # as the vendor's service has sent them
     # Of several files the last one counts.
     dropped_in = sorted((managed_folder / "managed-settings.d").glob("*.json"), reverse=True)

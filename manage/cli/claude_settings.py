@@ -8,16 +8,9 @@ from typing import Any
 import click
 import orjson
 
+from manage.claude_code.settings_files import find_folder
 from runtime.files import replace_private
 from runtime.safe_text import terminal_line
-
-FOLDER_VARIABLE = "CLAUDE_CONFIG_DIR"
-
-
-def find_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder in which Claude Code keeps its settings and transcripts."""
-    named = environ.get(FOLDER_VARIABLE)
-    return Path(named) if named else Path("~/.claude").expanduser()
 
 
 def find_settings(environ: Mapping[str, str] = os.environ) -> Path:
