@@ -7,7 +7,7 @@ order and its duplicates.
 import hmac
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 from runtime.local_requests import parse_host
@@ -17,6 +17,7 @@ from runtime.local_requests import parse_host
 MOST_NAMES, DECIDING_BYTES = 2048, 256
 
 type Fields = tuple[tuple[bytes, bytes], ...]
+type Filter = Callable[[Fields], Fields]
 
 HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer"
@@ -39,6 +40,8 @@ REINTERPRETING = frozenset(
     b"x-http-method x-http-method-override x-method-override x-original-uri x-original-url"
     b" x-rewrite-url".split()
 )
+# Of a forward proxy: all headers of the request are meant for the upstream.
+WANTED, ALL = OURS + b"headers", b"all"
 FIELD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\x00-\x08\x0a-\x1f\x7f]*+"
 # The bytes that names and values are made of: what is left without them is found faster than by a pattern.
 _NAME_BYTES = b"!#$%&'*+.^_`|~-" + (string.digits + string.ascii_letters).encode()
@@ -75,6 +78,21 @@ class RequestFilter:
             and name not in REINTERPRETING
             and not name.startswith((b"cookie", b"x-forwarded-", OURS))
         )
+
+
+def keep_all(fields: Fields) -> Fields:
+    """Return the request headers of a client that a forward proxy carries to the upstream: all but those
+    between hops, those of ours, and those by which a request is another one than was recorded.
+
+    ``connection: keep-alive`` stays, as the HTTP core sends it on whatever the client said."""
+    dropped = HOP_BY_HOP - {b"transfer-encoding"} | REINTERPRETING
+    nominated = _nominated(fields)
+    return tuple(
+        (name, value)
+        for name, value in fields
+        if ((lower := name.lower()) not in dropped | nominated and not lower.startswith(OURS))
+        or (lower == b"connection" and value.strip().lower() == b"keep-alive")
+    )
 
 
 def find_fault(fields: Fields) -> str | None:

@@ -40,7 +40,8 @@ class MitmproxyChangedError(Exception):
     """A function that a patch replaces is not the one that the patch was written for."""
 
 
-CORE: tuple[Patch[ReadPolicy], ...] = (
+# Those by which responses are read right. The forward proxy of a run, which has one client, needs no others.
+RESPONSES: tuple[Patch[object], ...] = (
     Patch(
         owner=_http1.Http1Client,
         name="read_headers",
@@ -52,6 +53,19 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         replace=response_reading.skip_interim_responses,
     ),
     Patch(
+        owner=_http1,
+        name="make_body_reader",
+        reason="Each chunk is an event of its own, so small chunks take the event loop for seconds,"
+        " and trailers crash the flow.",
+        contract_test="test_response_reading.py::test_the_core_still_makes_a_piece_of_every_chunk",
+        digest="9b076acda459637b",
+        replace=response_reading.read_chunks_together,
+    ),
+)
+
+CORE: tuple[Patch[ReadPolicy], ...] = (
+    *RESPONSES,
+    Patch(
         owner=http1,
         name="read_response_head",
         reason="A head with control characters, folded lines or a status such as 20 is passed on,"
@@ -60,15 +74,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         "test_the_core_still_takes_a_head_that_is_not_valid",
         digest="7f1f014abc5eeac1",
         replace=response_reading.refuse_invalid_heads,
-    ),
-    Patch(
-        owner=_http1,
-        name="make_body_reader",
-        reason="Each chunk is an event of its own, so small chunks take the event loop for seconds,"
-        " and trailers crash the flow.",
-        contract_test="test_response_reading.py::test_the_core_still_makes_a_piece_of_every_chunk",
-        digest="9b076acda459637b",
-        replace=response_reading.read_chunks_together,
     ),
     Patch(
         owner=http1,
@@ -205,6 +210,14 @@ def patch_core(policy: ReadPolicy) -> None:
     Raises MitmproxyChangedError, and then applies none."""
     check(CORE)
     patches.apply(CORE, policy)
+
+
+def patch_responses() -> None:
+    """Apply those that mend how responses are read, and bound nothing: a forward proxy has one client.
+
+    Raises MitmproxyChangedError, and then applies none."""
+    check(RESPONSES)
+    patches.apply(RESPONSES, None)
 
 
 def run_hooks_inline(table: DispatchTable) -> None:

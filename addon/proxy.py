@@ -303,6 +303,11 @@ class UsageProxy:
 
     # -- hooks of an upstream connection ----------------------------------------------------------
 
+    def http_connect_upstream(self, flow: http.HTTPFlow) -> None:
+        proxy = self._settings.upstream_proxy
+        if proxy is not None and proxy.authorization is not None:
+            flow.request.headers["proxy-authorization"] = proxy.authorization.decode()
+
     def server_connect(self, data: ServerConnectionHookData) -> None:
         self._exchanges.enter(data.client.id, Phase.CONNECT)
 

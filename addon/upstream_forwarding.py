@@ -20,6 +20,7 @@ from addon.rate_limits import CallLimits, RateLimits
 from addon.responder import ORIGIN
 from addon.routing import Route
 from runtime.attempts import client_network
+from runtime.setting_values import is_loopback
 from runtime.settings import Settings
 from runtime.trouble_log import TroubleLog
 from store.control.database import ProxyEndpoint, SlugDirectory
@@ -48,6 +49,7 @@ class UpstreamForwarder:
             name: (url, url.authority.encode())
             for name, url in [(None, settings.upstream_url), *settings.upstreams.items()]
         }
+        self._proxy = settings.upstream_proxy
         self._streaming = settings.streaming
         self._trusted_proxies = settings.trusted_proxies
         self._exchanges = exchanges
@@ -142,6 +144,14 @@ class UpstreamForwarder:
             return endpoint
         return errors.unknown_slug(slug) if self.knows_slugs() else errors.directory_unavailable()
 
+    def _choose_filter(self, flow: http.HTTPFlow, route: Route) -> headers.Filter:
+        """Return the filter of a request. The forward proxy of a run hands over what its client sent to the
+        upstream itself: all of that passes. A page cannot ask for it, since its cookies may be ours."""
+        if route.run_id is None or flow.metadata.get(ORIGIN) is not None:
+            return self._filter
+        asked = headers.get(flow.request.headers.fields, headers.WANTED)
+        return headers.keep_all if asked == headers.ALL else self._filter
+
     def _judge(
         self,
         request: http.Request,
@@ -172,9 +182,13 @@ class UpstreamForwarder:
         request = flow.request
         upstream, host = self._upstreams[endpoint.upstream]
         connections.set_destination(request, upstream.scheme, upstream.host, upstream.port)
+        if self._proxy is not None and not is_loopback(upstream.host):
+            connections.set_proxy(flow, self._proxy)
         request.path = upstream.prefix + route.target
         client_fields = request.headers.fields
-        request.headers.fields = headers.with_host(self._filter(client_fields), host)
+        request.headers.fields = headers.with_host(
+            self._choose_filter(flow, route)(client_fields), host
+        )
         is_call = route.record in CALLS
         mode = endpoint.streaming or self._streaming
         exchange = Exchange(

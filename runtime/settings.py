@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from runtime import extensions, setting_values
 from runtime.data_location import find_default_data_dir
+from runtime.http_proxies import HttpProxy, parse_http_proxy
 from runtime.json_lines import LogFormat
 from runtime.node import Node
 from runtime.safe_text import hide_credentials
@@ -107,6 +108,15 @@ _GROUPS: Mapping[str, Sequence[Setting[Any]]] = {
             "",
             setting_values.parse_upstreams,
             "Other upstreams, of which an endpoint may have one: NAME=URL, separated by commas.",
+        ),
+        Setting(
+            "upstream_proxy",
+            "",
+            parse_http_proxy,
+            "The HTTP proxy through which upstreams are reached, except those on this machine, as in"
+            f" http://USER:PASSWORD@HOST:3128. {PREFER_VARIABLE}",
+            is_secret=True,
+            redact=hide_credentials,
         ),
         Setting(
             "vendor",
@@ -375,6 +385,7 @@ class Settings:
     base_url: str
     upstream_url: Upstream
     upstreams: Mapping[str, Upstream]
+    upstream_proxy: HttpProxy | None
     vendor: str
     data_dir: Path
     streaming: Streaming

@@ -6,16 +6,24 @@ import struct
 
 from mitmproxy import ctx, http
 from mitmproxy.addons.proxyserver import Proxyserver
-from mitmproxy.connection import ConnectionState
+from mitmproxy.connection import ConnectionState, Server
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from addon import own_responses
 from addon.core import request_reading
+from runtime.http_proxies import HttpProxy
 
 
 def set_destination(request: http.Request, scheme: str, host: str, port: int) -> None:
     """Set where a request goes. Unlike the setters of its fields this leaves its headers alone."""
     request.data.scheme, request.data.host, request.data.port = scheme.encode(), host, port
+
+
+def set_proxy(flow: http.HTTPFlow, proxy: HttpProxy) -> None:
+    """Reach the destination of a request through an HTTP proxy."""
+    server = Server(address=(flow.request.data.host, flow.request.data.port))
+    server.via = (proxy.scheme, (proxy.host, proxy.port))
+    flow.server_conn = server
 
 
 def get_proxyserver() -> Proxyserver:

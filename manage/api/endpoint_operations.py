@@ -1,8 +1,7 @@
 """The operations on proxy endpoints, and their models."""
 
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -79,12 +78,20 @@ class Endpoint(ResponseModel):
             " the service's."
         ),
     ] = None
+    upstream_url: Annotated[
+        str | None,
+        Field(
+            description="The address of that upstream; null: the operator does not name it any more."
+        ),
+    ] = None
 
     @classmethod
-    def make(cls, endpoint: ProxyEndpoint, endpoint_url: Callable[[str], str]) -> Self:
+    def make(cls, endpoint: ProxyEndpoint, context: Context[Any]) -> Self:
+        upstream = context.management.find_upstream(endpoint.upstream)
         return cls.of(
             endpoint,
-            url=endpoint_url(endpoint.slug),
+            url=context.endpoint_url(endpoint.slug),
+            upstream_url=None if upstream is None else str(upstream),
             created_at=clock.format_seconds(clock.parse_instant(endpoint.created_at)),
         )
 
@@ -102,7 +109,7 @@ class EndpointPage(ListResponse):
 def list_endpoints(context: Context[PageQuery]) -> EndpointPage:
     query = context.request
     page = context.management.list_endpoints(context.caller, query.cursor, query.limit)
-    return EndpointPage.of_page(page, lambda each: Endpoint.make(each, context.endpoint_url))
+    return EndpointPage.of_page(page, lambda each: Endpoint.make(each, context))
 
 
 @operation(
@@ -126,7 +133,7 @@ def create_endpoint(context: Context[NewEndpoint]) -> Endpoint:
         metadata_only=new.metadata_only if "metadata_only" in given else None,
         upstream=new.upstream or SERVICE_UPSTREAM if "upstream" in given else None,
     )
-    return Endpoint.make(endpoint, context.endpoint_url)
+    return Endpoint.make(endpoint, context)
 
 
 @operation(
@@ -138,7 +145,7 @@ def create_endpoint(context: Context[NewEndpoint]) -> Endpoint:
 )
 def get_endpoint(context: Context[NoFields]) -> Endpoint:
     endpoint = context.management.get_endpoint(context.caller, context.id)
-    return Endpoint.make(endpoint, context.endpoint_url)
+    return Endpoint.make(endpoint, context)
 
 
 @operation(
@@ -161,7 +168,7 @@ def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
         metadata_only=change.metadata_only if "metadata_only" in given else None,
         upstream=change.upstream or SERVICE_UPSTREAM if "upstream" in given else None,
     )
-    return Endpoint.make(endpoint, context.endpoint_url)
+    return Endpoint.make(endpoint, context)
 
 
 @operation(

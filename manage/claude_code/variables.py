@@ -113,10 +113,14 @@ def describe_others(sources: Sources, *, is_beaten: bool) -> list[str]:
             lines.append(f"{source.name} sets {BASE_URL}; this run does not use it.")
         else:
             lines.append(f"{source.name} sets {BASE_URL}: calls of Claude Code go there.")
-    lines += [
+    return lines + describe_providers(sources)
+
+
+def describe_providers(sources: Sources) -> list[str]:
+    """Return lines on what sends calls to another provider."""
+    return [
         f"{source.name} sets {name}: calls of Claude Code go to that provider, and not through this run."
         for name in PROVIDERS
         if sources.is_on(name)
         for source in sources.find_all(name)[:1]
     ]
-    return lines

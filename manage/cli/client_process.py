@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -36,10 +36,14 @@ def check_client(name: str) -> None:
     raise ClientError(f"{name}: command not found", NOT_FOUND_STATUS)
 
 
-def run_client(command: Sequence[str], environ: Mapping[str, str]) -> int:
+def run_client(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    on_start: Callable[[int], object] = lambda _pid: None,
+) -> int:
     """Run a client to its end. Returns its exit status, 128 + n where signal n ended it.
 
-    Raises ClientError."""
+    ``on_start`` is told the id of its process. Raises ClientError."""
     with _forwarding_signals() as forwarder:
         try:
             # Descriptors inherited from a shell, such as /dev/fd/63, are for the client; our own
@@ -47,6 +51,7 @@ def run_client(command: Sequence[str], environ: Mapping[str, str]) -> int:
             process = subprocess.Popen(command, env=environ, close_fds=False)  # noqa: S603
         except OSError as error:
             raise ClientError(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE_STATUS) from error
+        on_start(process.pid)
         forwarder.start(process)
         status = process.wait()
     return status if status >= 0 else 128 - status

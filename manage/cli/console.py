@@ -24,7 +24,7 @@ from store.control.database import ControlDatabase
 from store.copies import find_copies
 
 BASE_URL_VARIABLE = "TAXIMETER_BASE_URL"
-UPSTREAMS_VARIABLE = "TAXIMETER_UPSTREAMS"
+UPSTREAM_VARIABLES = frozenset({"TAXIMETER_UPSTREAM_URL", "TAXIMETER_UPSTREAMS"})
 API_KEY_VARIABLE = "TAXIMETER_API_KEY"
 
 type Command = Callable[..., Any]
@@ -104,21 +104,21 @@ def read_settings(**given: str | None) -> Settings:
     """Return the settings from the environment, overridden by the options given.
 
     Without a base URL, it is the one that the service on this data directory last had; without
-    upstreams of endpoints, they are those of the running one. Raises SettingsError."""
+    upstreams, they are those of the running one. Raises SettingsError."""
     environ = make_environ(**given)
     settings = Settings.from_env(environ)
     runs = is_running(settings.data_dir)
     # The announcement of a running service outranks TAXIMETER_LISTEN; that of an ended one does not.
     said_otherwise = {BASE_URL_VARIABLE} if runs else _ADDRESS_VARIABLES
     is_address_said = bool(said_otherwise & environ.keys())
-    if is_address_said and (not runs or UPSTREAMS_VARIABLE in environ):
+    left_open = UPSTREAM_VARIABLES - environ.keys() if runs else frozenset()
+    if is_address_said and not left_open:
         return settings
     announced = Announcement.read(settings.data_dir)
     if announced is None:
         return settings
     taken = {} if is_address_said else {BASE_URL_VARIABLE: announced.base_url}
-    if runs and UPSTREAMS_VARIABLE in announced.variables:
-        taken[UPSTREAMS_VARIABLE] = announced.variables[UPSTREAMS_VARIABLE]
+    taken |= {name: announced.variables[name] for name in left_open & announced.variables.keys()}
     return Settings.from_env({**taken, **environ})
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import click
 import httpx
 
-from manage.api import run_operations
+from manage.api import endpoint_operations, run_operations
 from manage.api.run_operations import Run
 from manage.api.usage_operations import UsageTotals
 from manage.claude_code.starting import starting
@@ -21,6 +21,7 @@ from manage.cli.backend_choice import find_remote, open_backend
 from manage.cli.client_process import ClientError, check_client, run_client
 from manage.cli.console import explained, read_settings, service_options
 from manage.cli.endpoint_slugs import list_slugs
+from manage.cli.forward_proxy import find_route, run_by_proxy
 from manage.cli.program import name_commands, without_name
 from manage.cli.remote import is_loopback
 from manage.cli.run_attributes import Wishes, attribute_options, begin_run, find_attributes
@@ -37,6 +38,7 @@ from store.control.endpoints import make_not_found
 RECORDING_S, POLL_S = 10.0, 0.2
 PROBE_S = 10.0
 DEFAULT_SLUG = "default"
+WITHOUT_BASE_URL = "The client may not use ANTHROPIC_BASE_URL, or have a setting of its own for it."
 
 
 class Place(Protocol):
@@ -79,6 +81,10 @@ class RemotePlace:
     "--json", "as_json", is_flag=True,
     help="Print the summary as one JSON document, the last line of standard error.",
 )  # fmt: skip
+@click.option(
+    "--forward-proxy", is_flag=True,
+    help="Let the client come through HTTPS_PROXY, for one whose base URL cannot or should not be set.",
+)  # fmt: skip
 @attribute_options
 @click.option(
     "--first-party/--no-first-party",
@@ -93,6 +99,7 @@ def run(
     command: tuple[str, ...],
     slug: str | None,
     as_json: bool,
+    forward_proxy: bool,
     base_url: str | None,
     data_dir: str | None,
     *,
@@ -120,6 +127,10 @@ def run(
     not use ANTHROPIC_BASE_URL are not seen, as with another API provider; nor are those that it
     makes after its end in the background.
 
+    With --forward-proxy COMMAND gets HTTPS_PROXY and a certificate authority of this run instead. Of
+    all hosts only that of the upstream is opened, and of it only message calls are recorded; see
+    docs/forward-proxy.md.
+
     The calls are recorded for the project that the origin of the git repository names, and for the
     user, project and tags given here, but where the client names others in headers. An endpoint that
     keeps metadata only keeps none of these options.
@@ -131,6 +142,7 @@ def run(
       taximeter run --endpoint team-blue -- claude -p "Explain this repository"
       taximeter run --json python agent.py 2>agent.log  ends with the summary
       taximeter run --base-url https://meter.example.org claude
+      taximeter run --forward-proxy claude
     """
     if not command:
         raise click.UsageError("name the client to run, as in: taximeter run claude")
@@ -150,15 +162,22 @@ def run(
             begun = begin_run(
                 backend, run_id, found, attributes, _print_line, is_stated=wanted.is_stated
             )
-            _warn_of_other_address(os.environ)
-            as_direct = first_party and begun is not None and begun.is_first_party
-            environ = without_name(os.environ)
-            with starting(
-                command, environ, Path.cwd(), url, _print_client_line, as_direct=as_direct
-            ) as start:
-                status = run_client(start.command, start.environ)
+            environ, why_none = without_name(os.environ), WITHOUT_BASE_URL
+            if forward_proxy:
+                upstream_url = backend.call(endpoint_operations.get_endpoint, found).upstream_url
+                route = find_route(upstream_url, url, found)
+                status, why_none = run_by_proxy(
+                    command, environ, Path.cwd(), route, _print_client_line
+                )
+            else:
+                _warn_of_other_address(os.environ)
+                as_direct = first_party and begun is not None and begun.is_first_party
+                with starting(
+                    command, environ, Path.cwd(), url, _print_client_line, as_direct=as_direct
+                ) as start:
+                    status = run_client(start.command, start.environ)
             place.close()
-            _print_summary(place, backend, run_id, as_json=as_json)
+            _print_summary(place, backend, run_id, why_none, as_json=as_json)
     except ClientError as error:
         _print_line(str(error))
         context.exit(error.status)
@@ -220,8 +239,11 @@ def _warn_of_other_address(environ: Mapping[str, str]) -> None:
         )
 
 
-def _print_summary(place: Place, backend: Backend, run_id: str, *, as_json: bool) -> None:
-    """Print what the run cost. The client has ended, so no failure may change the exit status."""
+def _print_summary(
+    place: Place, backend: Backend, run_id: str, why_none: str, *, as_json: bool
+) -> None:
+    """Print what the run cost, or why it may have had no calls. The client has ended, so no failure may
+    change the exit status."""
     try:
         with explained():
             totals = _wait_for_calls(backend, run_id)
@@ -231,7 +253,7 @@ def _print_summary(place: Place, backend: Backend, run_id: str, *, as_json: bool
     if as_json:
         click.echo(json.dumps(totals.model_dump(mode="json", by_alias=True)), err=True)
         return
-    for line in describe_run(totals, place.base_url, is_running=place.is_running):
+    for line in describe_run(totals, place.base_url, why_none, is_running=place.is_running):
         click.echo(line, err=True)
 
 
@@ -253,15 +275,14 @@ def _print_line(text: str) -> None:
     click.echo(f"taximeter: {text}", err=True)
 
 
-def describe_run(run: Run, base_url: str, *, is_running: bool) -> list[str]:
+def describe_run(
+    run: Run, base_url: str, why_none: str = WITHOUT_BASE_URL, *, is_running: bool
+) -> list[str]:
     """Return the lines for the totals of a run. ``is_running``: the pages can be opened now."""
     totals = run.totals
     lines = [""]
     if not totals.calls and not run.pending:
-        lines.append(
-            "taximeter: no calls were made in this run. The client may not use"
-            " ANTHROPIC_BASE_URL, or have a setting of its own for it."
-        )
+        lines.append(f"taximeter: no calls were made in this run. {why_none}")
         return lines
     lines.append(f"taximeter: {format_calls(totals.calls)}, {_format_total(totals)}")
     lines += describe_attributes(run)

@@ -22,8 +22,9 @@ from manage.http_client import (
     shorten,
 )
 from runtime import clock
+from runtime.http_proxies import HttpProxy
 from runtime.safe_text import terminal_line
-from runtime.settings import Settings
+from runtime.settings import Settings, is_loopback
 
 TIMEOUT_S = 30.0
 CLOCK_SLACK = timedelta(minutes=1)
@@ -75,7 +76,8 @@ def check_live(
     direct_url = f"{upstream}{_PATH}"
     service_url = f"http://{settings.listen.connectable}/proxy/{slug}{_PATH}"
     try:
-        direct = _request(direct_url, headers, trust)
+        proxy = None if is_loopback(upstream.host) else settings.upstream_proxy
+        direct = _request(direct_url, headers, trust, proxy)
     except httpx.HTTPError as error:
         message = f"{direct_url} does not respond: {shorten(str(error))}"
         yield Finding("live", "wrong", message, "check the network, and TAXIMETER_UPSTREAM_URL")
@@ -97,9 +99,22 @@ def _make_headers(environ: Mapping[str, str]) -> dict[str, str] | None:
     return None if credential is None else common | credential
 
 
-def _request(url: str, headers: Mapping[str, str], trust: ssl.SSLContext) -> _Response:
+def _request(
+    url: str, headers: Mapping[str, str], trust: ssl.SSLContext, proxy: HttpProxy | None = None
+) -> _Response:
+    by = None
+    if proxy is not None:
+        secret = proxy.authorization
+        fields = {} if secret is None else {"proxy-authorization": secret.decode()}
+        by = httpx.Proxy(f"{proxy}", headers=fields)
     response = httpx.post(
-        url, content=_BODY, headers=headers, timeout=TIMEOUT_S, verify=trust, trust_env=False
+        url,
+        content=_BODY,
+        headers=headers,
+        timeout=TIMEOUT_S,
+        verify=trust,
+        trust_env=False,
+        proxy=by,
     )
     names = frozenset(name.lower() for name in response.headers)
     return _Response(

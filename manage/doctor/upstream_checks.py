@@ -1,5 +1,6 @@
 """The checks of the upstreams: that of the service, and those that endpoints may have or have."""
 
+import re
 import socket
 import sqlite3
 import ssl
@@ -9,13 +10,16 @@ from contextlib import closing
 import httpx
 
 from manage.doctor.findings import Finding
+from runtime.http_proxies import HttpProxy
 from runtime.safe_text import terminal_line
-from runtime.settings import Settings, Upstream
+from runtime.settings import Settings, Upstream, is_loopback
 from store.control.endpoints import list_with_upstream
 from store.database import open_readonly
 
 CONNECT_TIMEOUT_S, BUSY_TIMEOUT_S = 10.0, 1.0
+MAX_HEAD_BYTES = 16 * 1024
 _NAME = "upstream"
+_CONNECTED = re.compile(rb"HTTP/1\.[01] 2")
 
 
 def check_upstreams(settings: Settings, trust_file: str | None) -> Iterator[Finding]:
@@ -26,18 +30,27 @@ def check_upstreams(settings: Settings, trust_file: str | None) -> Iterator[Find
     variables = ("TAXIMETER_UPSTREAM_URL", *["TAXIMETER_UPSTREAMS"] * len(settings.upstreams))
     for url, variable in zip(urls, variables, strict=True):
         timeout_s = min(settings.upstream_timeout.connect, CONNECT_TIMEOUT_S)
-        yield check_upstream(url, variable, timeout_s, trust_file)
+        proxy = None if is_loopback(url.host) else settings.upstream_proxy
+        yield check_upstream(url, variable, timeout_s, trust_file, proxy)
     yield from _check_endpoints(settings)
 
 
 def check_upstream(
-    upstream: Upstream, variable: str, timeout_s: float, trust_file: str | None
+    upstream: Upstream,
+    variable: str,
+    timeout_s: float,
+    trust_file: str | None,
+    proxy: HttpProxy | None = None,
 ) -> Finding:
-    """Open a connection, and TLS on it, as the proxy would. No request is sent.
+    """Open a connection, perhaps through an HTTP proxy, and TLS on it, as the proxy would. No request is
+    sent to the upstream.
 
     ``variable`` is the setting that names the upstream."""
+    if proxy is not None and proxy.scheme == "https":
+        message = f"{upstream} is reached through {proxy}, which is not tried here"
+        return Finding(_NAME, "note", message)
     try:
-        with socket.create_connection((upstream.host, upstream.port), timeout_s) as connection:
+        with _connect(upstream, proxy, timeout_s) as connection:
             if upstream.scheme == "https":
                 make_trust(trust_file).wrap_socket(
                     connection, server_hostname=upstream.host
@@ -57,6 +70,29 @@ def check_upstream(
         advice = f"check the network and its firewall, and {variable}"
         return Finding(_NAME, "wrong", message, advice)
     return Finding(_NAME, "ok", f"{upstream} can be reached")
+
+
+def _connect(upstream: Upstream, proxy: HttpProxy | None, timeout_s: float) -> socket.socket:
+    """Return a connection to the upstream. Raises OSError."""
+    if proxy is None:
+        return socket.create_connection((upstream.host, upstream.port), timeout_s)
+    connection = socket.create_connection((proxy.host, proxy.port), timeout_s)
+    try:
+        place = f"{upstream.host}:{upstream.port}".encode()
+        secret = proxy.authorization
+        lines = [b"CONNECT " + place + b" HTTP/1.1", b"host: " + place]
+        lines += [] if secret is None else [b"proxy-authorization: " + secret]
+        connection.sendall(b"\r\n".join([*lines, b"", b""]))
+        head = b""
+        while b"\r\n\r\n" not in head and len(head) < MAX_HEAD_BYTES:
+            head += connection.recv(1) or b"\r\n\r\n"
+        if not _CONNECTED.match(head):
+            first_line = head.partition(b"\r\n")[0].decode("latin-1") or "nothing"
+            raise OSError(f"{proxy} (TAXIMETER_UPSTREAM_PROXY) responds with {first_line[:100]!r}")  # noqa: TRY301
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _check_endpoints(settings: Settings) -> Iterator[Finding]:

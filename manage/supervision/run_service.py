@@ -23,6 +23,7 @@ from manage.supervision.announcement import find_running
 from manage.supervision.child_environ import without_credentials
 from manage.supervision.run_lock import RunLock
 from runtime.errors import StartError
+from runtime.http_proxies import UserProxies
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 
@@ -31,6 +32,7 @@ START_S, STOP_S = 60.0, 60.0
 POLL_S = 0.1
 LAST_LINES = 20
 ANY_PORT = "127.0.0.1:0"
+_UPSTREAM_PROXY = "TAXIMETER_UPSTREAM_PROXY"
 _LISTEN, _WORKERS = "TAXIMETER_LISTEN", "TAXIMETER_WORKERS"
 
 
@@ -57,7 +59,7 @@ class RunService:
                 print_line(
                     f"starting the service; it writes to {terminal_line(str(self.log_path))}"
                 )
-                self._start(choose_listen(settings, environ))
+                self._start(settings, choose_listen(settings, environ))
             running = self._wait()
         except StartError:
             self._lock.release()
@@ -100,9 +102,10 @@ class RunService:
                 process.kill()  # its children end with it
                 process.wait()
 
-    def _start(self, listen: str) -> None:
+    def _start(self, settings: Settings, listen: str) -> None:
         environ = {
             _WORKERS: "1",  # it is for one person, unless they say otherwise
+            **_take_proxy(settings, os.environ),
             **without_credentials(os.environ),
             "TAXIMETER_DATA_DIR": str(self._data_dir),
             _LISTEN: listen,
@@ -152,6 +155,16 @@ class RunService:
             lines = deque((terminal_line(line.rstrip("\n")) for line in log), LAST_LINES)
             return f". The last lines of {self.log_path}:\n" + "\n".join(f"  {x}" for x in lines)
         return f"; see {self.log_path}"
+
+
+def _take_proxy(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting by which a service uses the proxy that its person has for the upstream."""
+    upstream = settings.upstream_url
+    proxies = UserProxies.of(environ)
+    with suppress(ValueError):  # of another kind, such as SOCKS
+        if upstream.scheme == "https" and proxies.find(upstream.host, upstream.port) is not None:
+            return {_UPSTREAM_PROXY: proxies.text}
+    return {}
 
 
 def choose_listen(settings: Settings, environ: Mapping[str, str]) -> str:

@@ -81,6 +81,7 @@ class Management:
         self._now = now
         self._max_endpoints = max_endpoints
         self.prices = prices
+        self.find_upstream = find_upstream
         self._upstreams = upstreams
         self.annotations = AnnotationManagement(control, data_dir)
         self.alerts = AlertManagement(control, data_dir, now, webhook_rule)

@@ -225,3 +225,31 @@ def test_another_host_takes_the_place_of_the_first():
 def test_a_client_says_whether_it_goes_on(version, connection, closes):
     fields = () if connection is None else ((b"Connection", connection),)
     assert headers.requests_close(fields, version) is closes
+
+
+def test_what_a_forward_proxy_carries_passes_as_it_is():
+    fields = (
+        (b"Host", b"api.anthropic.com"),
+        (b"X-Odd", b"1"),
+        (b"x-odd", b"2"),
+        (b"Cookie", b"a=b"),
+        (b"X-Forwarded-For", b"192.0.2.7"),
+        (b"Connection", b"Keep-Alive"),
+        (b"Transfer-Encoding", b"chunked"),
+    )
+    assert headers.keep_all(fields) == fields
+
+
+def test_not_even_then_pass_what_is_between_hops_ours_or_makes_another_request():
+    dropped = (
+        (b"x-taximeter-headers", b"all"),
+        (b"X-Taximeter-User", b"ana"),
+        (b"connection", b"close, x-hop"),
+        (b"x-hop", b"1"),
+        (b"te", b"trailers"),
+        (b"proxy-authorization", b"Basic x"),
+        (b"upgrade", b"h2c"),
+        (b"X-HTTP-Method-Override", b"GET"),
+        (b"x-original-url", b"/v1/files"),
+    )
+    assert headers.keep_all(((b"accept", b"*/*"), *dropped)) == ((b"accept", b"*/*"),)

@@ -5,11 +5,13 @@ import pytest
 from addon.budgets import Budgets
 from addon.errors import Refusal
 from addon.rate_limits import MESSAGES_PER_MINUTE, RateLimits
+from addon.responder import ORIGIN
 from addon.routing import find_route
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES, UpstreamForwarder
 from addon.upstream_paths import list_billed
+from runtime.http_proxies import parse_http_proxy
 from runtime.node import Node
-from runtime.setting_values import parse_upstreams
+from runtime.setting_values import parse_upstream, parse_upstreams
 from runtime.settings import Settings
 from store.budget_file import BudgetFile, ReachedBudget
 from store.control.database import ControlDatabase
@@ -173,3 +175,57 @@ def test_without_control_db_slugs_are_unavailable_and_that_is_logged_once(
     for _ in range(2):
         assert get_code(forwarder, make_flow()) == "directory_unavailable"
     assert caplog.text.count("control.db cannot be read") == 1
+
+
+ODD = [("x-odd", "1"), ("cookie", "a=b"), ("x-taximeter-headers", "all")]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "passes"),
+    [
+        ("/proxy/default/run/abc/v1/messages", ODD, True),
+        ("/proxy/default/v1/messages", ODD, False),
+        ("/proxy/default/run/abc/v1/messages", ODD[:2], False),
+        ("/proxy/default/run/abc/v1/messages", [*ODD[:2], (ODD[2][0], "some")], False),
+    ],
+)
+def test_all_headers_pass_where_the_forward_proxy_of_a_run_asks_for_it(
+    forwarder, make_flow, path, headers, passes
+):
+    flow = make_flow(path=path, headers=headers)
+    assert forward(forwarder, flow) is None
+    assert ("x-odd" in flow.request.headers) is passes
+    assert ("cookie" in flow.request.headers) is passes
+    assert "x-taximeter-headers" not in flow.request.headers
+
+
+def test_a_page_cannot_ask_for_all_headers(forwarder, make_flow):
+    """Its cookies may be those of the dashboard."""
+    flow = make_flow(path="/proxy/default/run/abc/v1/messages", headers=ODD)
+    flow.metadata[ORIGIN] = b"https://app.example.org"
+    assert forward(forwarder, flow) is None
+    assert "cookie" not in flow.request.headers
+
+
+@pytest.mark.parametrize(
+    ("upstream_url", "via"),
+    [
+        ("https://upstream.example:8443", ("https", ("proxy.example", 3128))),
+        ("http://127.0.0.1:8000", None),
+    ],
+)
+def test_an_upstream_elsewhere_is_reached_through_the_proxy(
+    settings, control, exchanges, memory, windows, make_flow, upstream_url, via
+):
+    changed = replace(
+        settings,
+        upstream_url=parse_upstream(upstream_url),
+        upstream_proxy=parse_http_proxy("https://proxy.example:3128"),
+    )
+    limits = RateLimits(windows, lambda _endpoint, _destination: None)
+    budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
+    forwarder = UpstreamForwarder(changed, exchanges, memory, limits, budgets)
+    flow = make_flow()
+    assert forward(forwarder, flow) is None
+    assert flow.server_conn.via == via
+    forwarder.close()

@@ -284,6 +284,7 @@ def test_what_is_written_down_of_a_server_of_a_cluster_has_no_password_and_is_st
 SECRET_TEXTS = {
     "smtp_url": "smtp://ann:hunter2@mail.example",
     "cluster": "rediss://ann:hunter2@redis.example",
+    "upstream_proxy": "http://ann:hunter2@proxy.example:3128",
 }
 
 
@@ -300,7 +301,7 @@ def test_a_secret_is_in_no_representation_and_goes_to_the_web_process_alone(sett
     assert "hunter2" not in str(
         without_secrets({setting.variable: SECRET_TEXTS.get(setting.name, "hunter2")})
     )
-    if setting.name == "cluster":  # the proxy needs it too
+    if setting.name in ("cluster", "upstream_proxy"):  # the proxy needs them
         return
     assert setting.is_for_web
     assert without_web_settings({setting.variable: "hunter2", "PATH": "/bin"}) == {"PATH": "/bin"}
@@ -363,3 +364,10 @@ def test_upstreams_of_endpoints_have_names():
     assert settings.find_upstream(None) == settings.upstream_url
     assert settings.find_upstream("eu") == settings.upstreams["eu"]
     assert settings.find_upstream("gone") is None
+
+
+def test_a_proxy_that_cannot_be_used_is_named_without_its_password():
+    with pytest.raises(SettingsError, match="TAXIMETER_UPSTREAM_PROXY: write http") as error:
+        read(upstream_proxy="socks5://ana:hunter2@proxy.example")
+    assert "hunter2" not in str(error.value)
+    assert read().upstream_proxy is None

@@ -1,6 +1,7 @@
 """Clients that are programs of their own. `tests/live/node/install.sh` installs them."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,6 +17,19 @@ NODE_DIR = Path(__file__).parents[1] / "node"
 MODULES = NODE_DIR / "node_modules"
 CLAUDE = MODULES / ".bin" / "claude"
 
+
+def _node_uses_proxies() -> bool:
+    """Return whether node knows NODE_USE_ENV_PROXY."""
+    if shutil.which("node") is None:
+        return False
+    printed = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False)  # noqa: S607
+    found = re.match(r"v(\d+)\.(\d+)", printed.stdout)
+    if found is None:
+        return False
+    major, minor = map(int, found.groups())
+    return major >= 24 or (major == 22 and minor >= 21)
+
+
 needs_typescript_sdk = pytest.mark.skipif(
     shutil.which("node") is None or not (MODULES / "@anthropic-ai" / "sdk").exists(),
     reason="there is no node, or no TypeScript SDK; tests/live/node/install.sh installs it with npm",
@@ -23,6 +37,12 @@ needs_typescript_sdk = pytest.mark.skipif(
 needs_claude_code = pytest.mark.skipif(
     not CLAUDE.exists(),
     reason="there is no Claude Code; tests/live/node/install.sh installs it with npm",
+)
+
+needs_proxies_in_node = pytest.mark.skipif(
+    not _node_uses_proxies() or not (MODULES / "@anthropic-ai" / "sdk").exists(),
+    reason="there is no node that uses HTTPS_PROXY (24, or 22.21 and later of 22), or no TypeScript SDK:"
+    " install one, and run tests/live/node/install.sh",
 )
 
 NODE_S = 60.0

@@ -57,6 +57,7 @@ def test_an_endpoint_has_exactly_the_documented_fields(ann):
         "streaming",
         "metadata_only",
         "upstream",
+        "upstream_url",
     ]
     assert endpoint["name"] == "Café #1"
     assert endpoint["slug"] == "cafe-1"
@@ -370,7 +371,7 @@ def test_an_endpoint_has_an_upstream_that_the_operator_names(settings, keys):
     with TestClient(make_app(named), base_url=BASE_URL, headers=headers) as client:
         body = {"name": "Europe", "upstream": "eu"}
         created = client.post("/api/proxy-endpoints", json=body).json()
-        assert created["upstream"] == "eu"
+        assert (created["upstream"], created["upstream_url"]) == ("eu", "https://eu.example.org")
         here = f"/api/proxy-endpoints/{created['id']}"
         assert client.patch(here, json={"name": "EU"}).json()["upstream"] == "eu"
         refused = client.patch(here, json={"upstream": "https://evil.example"})

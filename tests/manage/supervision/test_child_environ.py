@@ -98,7 +98,7 @@ def test_a_service_that_is_started_for_a_run_gets_no_credential(settings, monkey
     )
     service = RunService.__new__(RunService)
     service._data_dir = settings.data_dir
-    service._start("127.0.0.1:0")
+    service._start(settings, "127.0.0.1:0")
     (environ,) = started
     assert SECRET not in environ.values()
     assert environ["PATH"] == os.environ["PATH"]

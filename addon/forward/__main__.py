@@ -1,0 +1,150 @@
+"""``python -m addon.forward``: the forward proxy of a run, in a process of its own.
+
+Standard input has a document that says what to do, on its first line, and after that the process of the
+client. Standard output has the port and the bundle of certificates once it listens, and what was done at the
+end: one line of JSON each. It ends with its input. If that ends without a word, the run was killed, and what
+it leaves is ended here: the client, which could reach nothing any more, and the files.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from mitmproxy import master, options
+from mitmproxy.addons import core, proxyserver
+
+from addon import mitmproxy_patches
+from addon.forward.certificates import issue_certificate
+from addon.forward.handing_over import parse_service
+from addon.forward.proxy import Counts, ForwardNextLayer, ForwardProxy, ForwardTls, Places
+from addon.forward.trust import TrustFiles
+from addon.mitmproxy_patches import MitmproxyChangedError
+from runtime import clock
+from runtime.http_proxies import UserProxies
+from runtime.setting_values import parse_upstream
+
+BYE = "end"
+READ_BYTES = 4096
+
+
+class Announcer:
+    """Tells the port that the kernel has chosen, once the proxy listens there."""
+
+    def __init__(
+        self, servers: proxyserver.Proxyserver, on_listening: Callable[[int], object]
+    ) -> None:
+        self._servers = servers
+        self._on_listening = on_listening
+
+    def running(self) -> None:
+        (address, *_) = self._servers.listen_addrs()
+        self._on_listening(int(address[1]))
+
+
+class RunWatch:
+    """Reads what the run says: the client's process, then its end."""
+
+    def __init__(self, on_end: Callable[[], object]) -> None:
+        self._on_end = on_end
+        self._buffer = b""
+        self._client: int | None = None  # a descriptor where there are some, else a process id
+        self._has_ended = False
+
+    def read(self) -> None:
+        """Take what has come."""
+        data = os.read(sys.stdin.fileno(), READ_BYTES)
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            word = line.decode()
+            if word == BYE:
+                self._has_ended = True
+            elif word.isdigit() and self._client is None:
+                self._client = _hold(int(word))
+        if not data or self._has_ended:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            if not self._has_ended and self._client is not None:
+                _end(self._client)
+            self._on_end()
+
+
+def _hold(pid: int) -> int:
+    """Return what ends the process later and no other that gets its number. Where there is nothing of the
+    kind, it is the number."""
+    if hasattr(os, "pidfd_open"):
+        with suppress(OSError):
+            return os.pidfd_open(pid)
+    return pid
+
+
+def _end(client: int) -> None:
+    with suppress(OSError):
+        if hasattr(signal, "pidfd_send_signal"):
+            signal.pidfd_send_signal(client, signal.SIGTERM)
+        else:
+            os.kill(client, signal.SIGTERM)
+
+
+async def serve(told: Mapping[str, Any]) -> None:
+    """Serve one run. Raises OSError, ValueError, MitmproxyChangedError."""
+    places = Places(
+        upstream=parse_upstream(told["upstream"]),
+        service=parse_service(told["service"]),
+        user_proxies=UserProxies.of(os.environ),
+    )
+    issued = issue_certificate(places.upstream.host, clock.now())
+    files = TrustFiles.write(os.environ, issued.authority_pem)
+    counts, loop = Counts(), asyncio.get_running_loop()
+
+    def begin(port: int) -> None:
+        os.set_blocking(sys.stdin.fileno(), False)
+        loop.add_reader(sys.stdin.fileno(), RunWatch(forward.shutdown).read)
+        _say({"port": port, "bundle": str(files.bundle)})
+
+    try:
+        mitmproxy_patches.patch_responses()
+        forward = master.Master(options.Options(confdir=str(files.folder)))
+        servers = proxyserver.Proxyserver()
+        forward.addons.add(
+            core.Core(),
+            servers,
+            ForwardProxy(places, counts, str(files.roots)),
+            ForwardNextLayer(places, counts),
+            ForwardTls(issued),
+            Announcer(servers, begin),
+        )
+        loop.add_signal_handler(signal.SIGTERM, forward.shutdown)
+        await forward.run()
+    finally:
+        files.remove()
+    _say(asdict(counts))
+
+
+def _say(document: Mapping[str, object]) -> None:
+    with suppress(OSError):  # the run was killed
+        print(json.dumps(document), flush=True)
+
+
+def _read_line() -> bytes:
+    """Return the first line of standard input, and leave what follows there."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(sys.stdin.fileno(), 1)):
+        line += byte
+    return line
+
+
+def main() -> None:
+    try:
+        asyncio.run(serve(json.loads(_read_line())))
+    except (OSError, ValueError, MitmproxyChangedError) as error:
+        _say({"error": str(error)})
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

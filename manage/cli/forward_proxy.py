@@ -1,0 +1,218 @@
+"""The forward proxy of a run: its process, and the environment of its client.
+
+The process is in a session of its own, so that the keys typed at the terminal reach the client alone. It
+ends with the pipe to its standard input, whatever becomes of this one.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+from urllib.parse import urlsplit
+
+from manage.claude_code.arguments import get_given_settings, is_claude_code, passing_variables
+from manage.claude_code.settings_files import get_variables, read_settings_files
+from manage.claude_code.starting import UNMERGED
+from manage.claude_code.variables import BASE_URL, Sources, describe_providers
+from manage.cli.client_process import run_client
+from manage.supervision.child_environ import without_credentials
+from metering.formats import format_number
+from runtime.errors import StartError
+from runtime.http_proxies import LOOPBACK, UserProxies, covers
+from runtime.safe_text import hide_credentials, terminal_line
+
+STOP_S = 10.0
+# For programs on OpenSSL and Node, and Python's requests. git is not among them: it never calls the upstream,
+# and all other hosts keep their own certificates.
+_BUNDLE_VARIABLES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """The way of calls through a forward proxy.
+
+    ``host`` and ``port`` are those of the upstream, which are opened. ``service_url`` is the base URL of the
+    run, which calls are handed over to."""
+
+    host: str
+    port: int
+    upstream_url: str
+    service_url: str
+
+
+def find_route(upstream_url: str | None, service_url: str, slug: str) -> Route:
+    """Return the way of the calls of an endpoint. Raises StartError."""
+    parts = urlsplit(upstream_url or "")
+    if upstream_url is None or not parts.hostname:
+        raise StartError(
+            f"the service does not say where {slug!r} sends calls: it is of an earlier version, or"
+            " TAXIMETER_UPSTREAMS does not name the upstream of the endpoint any more"
+        )
+    if parts.scheme != "https":
+        raise StartError(
+            f"{upstream_url} is not an https address, and a forward proxy is for https alone"
+        )
+    return Route(
+        host=parts.hostname,
+        port=parts.port or 443,
+        upstream_url=upstream_url,
+        service_url=service_url,
+    )
+
+
+def make_variables(
+    environ: Mapping[str, str], route: Route, port: int, bundle: str
+) -> dict[str, str]:
+    """Return the variables by which a client finds the forward proxy and trusts it.
+
+    What the user exempts from proxies stays exempt, but for the upstream itself, and so does this machine:
+    local servers of tools are not to be reached by a proxy."""
+    kept = [
+        each for each in UserProxies.of(environ).exempt if not covers(each, route.host, route.port)
+    ]
+    exempt = ",".join(dict.fromkeys((*kept, *LOOPBACK)))
+    address = f"http://127.0.0.1:{port}"
+    return {
+        "HTTPS_PROXY": address,
+        "https_proxy": address,  # where both are set, this one wins
+        "NO_PROXY": exempt,
+        "no_proxy": exempt,
+        "NODE_USE_ENV_PROXY": "1",
+        **dict.fromkeys(_BUNDLE_VARIABLES, bundle),
+    }
+
+
+def run_by_proxy(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    route: Route,
+    print_line: Callable[[str], None],
+) -> tuple[int, str]:
+    """Run a client through a forward proxy. Return its exit status, and why there were no calls if there
+    were none.
+
+    Raises StartError, ClientError."""
+    is_claude = is_claude_code(command)
+    files = read_settings_files(environ, folder) if is_claude else ()
+    given = get_variables(get_given_settings(command)) if is_claude else {}
+    for line in find_obstacles(Sources.make(environ, files, given), route):
+        print_line(line)
+    with ForwardProxy(environ, route) as proxy:
+        changed = {**environ, **proxy.variables}
+        if not is_claude:
+            status = run_client(command, changed, proxy.note_client)
+        else:
+            with passing_variables(command, proxy.variables) as passed:
+                if passed is None:
+                    print_line(UNMERGED)
+                status = run_client(passed or command, changed, proxy.note_client)
+        return status, proxy.explain(proxy.close())
+
+
+def find_obstacles(sources: Sources, route: Route) -> Iterator[str]:
+    """Yield what keeps calls of a client from the forward proxy."""
+    for source in sources.find_all(BASE_URL)[:1]:
+        text = source.variables[BASE_URL]
+        with suppress(ValueError):
+            if text and urlsplit(text).hostname != route.host:
+                yield (
+                    f"{source.name} sets {BASE_URL} to {hide_credentials(text)}: calls that go there are not"
+                    f" recorded, since only {route.host} is opened"
+                )
+    yield from describe_providers(sources)
+
+
+class ForwardProxy:
+    """The process of a forward proxy. ``variables`` are for its client."""
+
+    def __init__(self, environ: Mapping[str, str], route: Route) -> None:
+        """Start it, and wait until it listens. Raises StartError."""
+        self._host = route.host
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "addon.forward"],
+            env=without_credentials(environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # the terminal is the client's
+            start_new_session=True,
+        )
+        try:
+            told = {"upstream": route.upstream_url, "service": route.service_url}
+            self._tell(json.dumps(told))
+            said = self._await_port()
+        except BaseException:
+            self.close()
+            raise
+        self.variables = make_variables(environ, route, said["port"], said["bundle"])
+
+    def _await_port(self) -> dict[str, Any]:
+        said = self._read()
+        if "port" not in said:
+            reason = terminal_line(str(said.get("error", "it ended at once")))
+            raise StartError(f"the forward proxy could not start: {reason}")
+        return said
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def note_client(self, pid: int) -> None:
+        """Tell it which process is the client, to be ended if this one is killed."""
+        self._tell(str(pid))
+
+    def _tell(self, line: str) -> None:
+        with suppress(OSError):  # it has ended
+            pipe = _pipe(self._process.stdin)
+            pipe.write(f"{line}\n".encode())
+            pipe.flush()
+
+    def _read(self) -> dict[str, Any]:
+        """Return the next document that it prints, an empty one at its end."""
+        with suppress(ValueError):
+            document: dict[str, Any] = json.loads(_pipe(self._process.stdout).readline())
+            return document
+        return {}
+
+    def close(self) -> dict[str, Any]:
+        """End it; return what it has done, nothing where that is not known. May be called again."""
+        stdin, stdout = _pipe(self._process.stdin), _pipe(self._process.stdout)
+        if stdin.closed:
+            return {}
+        self._tell("end")
+        with suppress(OSError):
+            stdin.close()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        with stdout:
+            return self._read()
+
+    def explain(self, done: Mapping[str, Any]) -> str:
+        """Return why there may have been no calls, by what ``close`` has returned."""
+        if done.get("refused"):
+            failed = format_number(done["refused"], "connection")
+            return (
+                f"{failed} to {self._host} ended with its certificate: the client does not trust that of"
+                " the run. It may have a list of authorities of its own."
+            )
+        if done.get("calls") == done.get("others") == 0:
+            return (
+                f"Nothing was sent to {self._host} through the forward proxy. The client may not use"
+                " HTTPS_PROXY, or have a setting of its own for it."
+            )
+        return f"{self._host} got other requests alone."
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise ValueError("the process has no pipes")
+    return stream

@@ -1,0 +1,339 @@
+"""``taximeter run --forward-proxy``: what is opened, recorded, passed on and left."""
+
+import base64
+import json
+import signal
+import ssl
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import trustme
+
+from tests.connect_proxy import PASSWORD, USER, ConnectProxy
+from tests.live.clients.programs import CLAUDE, NODE_DIR, needs_claude_code, needs_proxies_in_node
+from tests.live.command import PATIENCE_S, call, environment, running
+from tests.live.messages import MODEL, Answer, text
+from tests.live.service import API_KEY, Row, Service, is_over
+from tests.upstream import Script, SeenRequest, Upstream, answer, message_json, wait_until
+
+HOST, OTHER = "api.anthropic.com", "files.example.com"
+AUTHORIZATION = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+TOLD = (
+    ("Host", HOST),
+    ("X-Api-Key", API_KEY),
+    ("anthropic-version", "2023-06-01"),
+    ("X-Odd-Header", "one"),
+    ("x-odd-header", "two"),
+    ("Cookie", "a=b"),
+    ("x-forwarded-for", "192.0.2.7"),
+    ("Connection", "keep-alive"),
+    ("Content-Type", "application/json"),
+)
+# A client of raw bytes: the proxy of its environment, then TLS with the authorities of its environment.
+CLIENT = """
+import json, os, socket, ssl, sys
+
+def connect(host):
+    address = os.environ["https_proxy"].removeprefix("http://").split(":")
+    connection = socket.create_connection((address[0], int(address[1])), 30)
+    connection.sendall(f"CONNECT {host}:443 HTTP/1.1\\r\\nHost: {host}:443\\r\\n\\r\\n".encode())
+    assert connection.recv(12) == b"HTTP/1.1 200"
+    while not connection.recv(1, socket.MSG_PEEK) == b"\\r" or connection.recv(4) != b"\\r\\n\\r\\n":
+        connection.recv(1)
+    trust = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
+    return trust.wrap_socket(connection, server_hostname=host)
+
+def exchange(connection, head, body):
+    connection.sendall(head.encode() + body)
+    stream, got = connection.makefile("rb"), b""
+    length = 0
+    while got[-4:] != b"\\r\\n\\r\\n":
+        line = stream.readline()
+        assert line, got
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+        got += line
+    return [got.decode(), stream.read(length).decode()]
+
+def issuer(connection):
+    return dict(pair for (pair,) in connection.getpeercert()["issuer"]).get("commonName")
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Office:
+    """A service whose upstream is reached through the proxy of a company, which knows two hosts."""
+
+    service: Service
+    upstream: Upstream
+    other: Upstream
+    proxy: ConnectProxy
+    environ: dict[str, str]
+
+    def reset(self) -> None:
+        for each in (self.upstream, self.other):
+            each.reset()
+            each.otherwise = answer(200, message_json())
+        self.proxy.asked.clear()
+        self.proxy.heads.clear()
+
+    def run(self, *command: str, **more: str) -> Any:
+        """Return what a client prints as JSON."""
+        done = call(("run", "--forward-proxy", "--", *command), self.environ | more)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def rows(self) -> list[Row]:
+        return self.service.settled_rows()
+
+
+def python(source: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", CLIENT + source)
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    folder = tmp_path_factory.mktemp("office")
+    authority = trustme.CA()
+    contexts = []
+    for host in (HOST, OTHER):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert(host).configure_cert(context)
+        contexts.append(context)
+    with (
+        Upstream(tls=contexts[0]) as upstream,
+        Upstream(tls=contexts[1]) as other,
+        authority.cert_pem.tempfile() as trusted,
+        ConnectProxy(
+            {HOST: ("127.0.0.1", upstream.port), OTHER: ("127.0.0.1", other.port)}, AUTHORIZATION
+        ) as proxy,
+    ):
+        address = proxy.url.replace("//", f"//{USER}:{PASSWORD.replace(':', '%3A')}@")
+        with Service(
+            folder,
+            f"https://{HOST}",
+            UPSTREAM_PROXY=address,
+            SSL_CERT_FILE=trusted,
+        ) as service:
+            environ = environment(service, HTTPS_PROXY=address, SSL_CERT_FILE=trusted)
+            yield Office(
+                service=service, upstream=upstream, other=other, proxy=proxy, environ=environ
+            )
+            assert PASSWORD not in service.output
+            assert PASSWORD not in (service.data_dir / "service.json").read_text()
+
+
+@pytest.fixture(autouse=True)
+def fresh(office: Office) -> None:
+    office.reset()
+
+
+def head_of(method: str, target: str, length: int = 2) -> str:
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in TOLD)]
+    return "\r\n".join([*lines, f"Content-Length: {length}", "", ""])
+
+
+def test_message_calls_are_recorded_and_all_is_sent_as_when_direct(office: Office) -> None:
+    before = len(office.rows())
+    heads = [head_of("POST", path) for path in ("/v1/messages?beta=true", "/api/settings?x=%2F")]
+    found = office.run(
+        *python(f"""
+with connect({HOST!r}) as connection:
+    print(json.dumps([exchange(connection, head, b"{{}}") for head in {heads!r}] + [issuer(connection)]))
+""")
+    )
+    call_response, other_response, issuer = found
+    assert issuer == "Taximeter run"
+    assert call_response[0].startswith("HTTP/1.1 200")
+    assert [each[1].encode() for each in (call_response, other_response)] == [message_json()] * 2
+    message, settings = sorted(office.upstream.requests, key=lambda each: each.target, reverse=True)
+    # Byte by byte as the client has sent them, names, order, cookies and all.
+    assert [message.head.decode(), settings.head.decode()] == heads
+    (row,) = office.rows()[before:]
+    assert row["run_id"]
+    assert row["path_query"] == "/v1/messages?beta=true"
+    assert (row["slug"], row["request_body"], row["status_code"]) == ("default", "{}", 200)
+
+
+def test_what_passes_is_stored_nowhere(office: Office) -> None:
+    secret = "a-secret-of-the-telemetry"
+    head = head_of("POST", "/api/event_logging/v2/batch", len(secret))
+    office.run(
+        *python(f"""
+with connect({HOST!r}) as connection:
+    print(json.dumps(exchange(connection, {head!r}, {secret.encode()!r})))
+""")
+    )
+    (seen,) = office.upstream.requests
+    assert bytes(seen.body) == secret.encode()
+    files = [path for path in office.service.data_dir.rglob("*") if path.is_file()]
+    assert [path for path in files if secret.encode() in path.read_bytes()] == []
+
+
+def test_other_hosts_keep_their_certificates_and_all_goes_through_the_proxy_of_the_user(
+    office: Office,
+) -> None:
+    head = head_of("GET", "/a", 0).replace(HOST, OTHER)
+    found = office.run(
+        *python(f"""
+with connect({OTHER!r}) as connection:
+    print(json.dumps([exchange(connection, {head!r}, b""), issuer(connection)]))
+""")
+    )
+    assert found[1] != "Taximeter run"
+    assert [each.head.decode() for each in office.other.requests] == [head]
+    assert office.proxy.asked == [f"{OTHER}:443"]
+    assert all(f"proxy-authorization: {AUTHORIZATION}" in each for each in office.proxy.heads)
+
+
+def test_an_upstream_with_an_unknown_certificate_gets_nothing(office: Office) -> None:
+    """Nobody but the service and the forward proxy could notice: the client sees our certificate."""
+    other = dict(office.environ)
+    del other["SSL_CERT_FILE"]
+    head = head_of("POST", "/api/settings")
+    found = call(
+        (
+            *("run", "--forward-proxy", "--"),
+            *python(f"""
+with connect({HOST!r}) as connection:
+    print(json.dumps(exchange(connection, {head!r}, b"{{}}")))
+"""),
+        ),
+        other,
+    )
+    assert json.loads(found.stdout)[0].startswith("HTTP/1.1 502"), found.stderr
+    assert office.upstream.requests == []
+
+
+def test_a_client_that_does_not_trust_the_certificate_is_told_of(office: Office) -> None:
+    done = call(
+        (
+            *("run", "--forward-proxy", "--", sys.executable, "-c"),
+            CLIENT.replace('cafile=os.environ["SSL_CERT_FILE"]', "")
+            + f"""
+os.environ.pop("SSL_CERT_FILE")
+try:
+    connect({HOST!r})
+except ssl.SSLCertVerificationError:
+    sys.exit(7)
+""",
+        ),
+        office.environ,
+    )
+    assert done.returncode == 7, done.stderr
+    assert f"1 connection to {HOST} ended with its certificate" in done.stderr
+
+
+def test_a_client_that_does_not_come_is_told_of(office: Office) -> None:
+    done = call(("run", "--forward-proxy", "--", "true"), office.environ)
+    assert done.returncode == 0
+    assert f"Nothing was sent to {HOST} through the forward proxy" in done.stderr
+    assert "ANTHROPIC_BASE_URL, or have" not in done.stderr
+
+
+WAITING = f"""
+import time
+with connect({HOST!r}) as connection:
+    print(os.environ["SSL_CERT_FILE"], flush=True)
+    time.sleep(600)
+"""
+
+
+def list_tree(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_when_the_run_ends(office: Office, number: signal.Signals) -> None:
+    command = ("run", "--forward-proxy", "--", *python(WAITING))
+    with running(command, office.environ) as (process, output, _errors):
+        wait_until(lambda: output.text.endswith("\n"), "the client", patience_s=PATIENCE_S)
+        bundle, tree = Path(output.text.strip()), list_tree(process.pid)
+        assert bundle.is_file()
+        commands = [each.cmdline() for each in tree]
+        assert any("addon.forward" in each for each in commands), commands
+        assert len(tree) == 2
+        for each in tree:
+            for connection in each.net_connections():
+                if connection.status == psutil.CONN_LISTEN:
+                    assert connection.laddr.ip == "127.0.0.1"
+        process.send_signal(number)
+        wait_until(lambda: all(map(is_over, tree)), "the end of all", patience_s=PATIENCE_S)
+        wait_until(lambda: not bundle.parent.exists(), "the end of its files")
+
+
+def test_nothing_of_a_key_is_on_disk(office: Office, tmp_path: Path) -> None:
+    source = """
+import pathlib
+folder = pathlib.Path(os.environ["SSL_CERT_FILE"]).parent
+print(json.dumps({path.name: path.read_text().count("PRIVATE KEY") for path in folder.rglob("*")}))
+"""
+    found = office.run(*python(source), TMPDIR=str(tmp_path))
+    assert found == {"roots.pem": 0, "bundle.pem": 0}
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- clients ---------------------------------------------------------------------------------------
+
+REPLY = Answer(content=[text("Hello from the upstream")])
+SDK = f"""
+import anthropic
+client = anthropic.Anthropic(api_key={API_KEY!r}, max_retries=0)
+message = client.messages.create(
+    model={MODEL!r}, max_tokens=10, messages=[{{"role": "user", "content": "hi"}}]
+)
+print(json.dumps(message.content[0].text))
+"""
+
+
+def respond(seen: SeenRequest) -> Script:
+    """Respond to message calls, and refuse the rest of what Claude Code asks for."""
+    if seen.target.partition("?")[0] == "/v1/messages":
+        return REPLY.script(streamed=b'"stream":true' in bytes(seen.body))
+    return answer(404, b"{}")
+
+
+def test_the_python_sdk_is_recorded(office: Office) -> None:
+    before = len(office.rows())
+    office.upstream.otherwise = Script((respond,))
+    assert office.run(*python(SDK)) == REPLY.text
+    (row,) = office.rows()[before:]
+    assert row["client"].startswith("Anthropic/Python")
+    assert row["run_id"]
+
+
+@needs_claude_code
+def test_claude_code_is_recorded_and_its_telemetry_is_not(office: Office, tmp_path: Path) -> None:
+    before = len(office.rows())
+    office.upstream.otherwise = Script((respond,))
+    command = (str(CLAUDE), "-p", "--model", MODEL, "--output-format", "json", "say hi")
+    result = office.run(
+        *command, HOME=str(tmp_path), ANTHROPIC_API_KEY=API_KEY, TMPDIR=str(tmp_path)
+    )
+    assert result["result"] == REPLY.text
+    (row,) = office.rows()[before:]
+    assert row["session_id"] == result["session_id"]
+    assert row["client"].startswith("claude-cli/")
+    targets = {each.target.partition("?")[0] for each in office.upstream.requests}
+    assert "/v1/messages" in targets
+    assert any(target.startswith("/api/") for target in targets), "what it asks only when direct"
+    (message,) = [each for each in office.upstream.requests if each.target.startswith("/v1/mess")]
+    names = {name.lower() for name, _ in message.headers}
+    # It sends these to its vendor alone.
+    assert {"x-client-request-id", "x-claude-code-prompt-id"} <= names
+    assert not any(name.startswith("x-taximeter") for name in names)
+
+
+@needs_proxies_in_node
+def test_the_typescript_sdk_is_recorded(office: Office) -> None:
+    before = len(office.rows())
+    office.upstream.otherwise = Script((respond,))
+    said = office.run("node", str(NODE_DIR / "message.mjs"), ANTHROPIC_API_KEY=API_KEY)
+    assert said == REPLY.text
+    (row,) = office.rows()[before:]
+    assert row["client"].startswith("Anthropic/JS")
