@@ -14,7 +14,7 @@ from tests.live.clients.checks import (
     assert_entry,
     rows_in_order,
 )
-from tests.live.clients.claude_code import run_claude_code
+from tests.live.clients.claude_code import claude_code, run_claude_code
 from tests.live.clients.programs import CLAUDE, needs_claude_code
 from tests.live.command import call, environment
 from tests.live.messages import MODEL, Answer, error, text, tool_use
@@ -104,3 +104,25 @@ def test_a_run_beats_a_settings_file_that_sets_another_base_url(
     assert done.stdout.strip() == REPLY.text
     assert f"{settings} sets ANTHROPIC_BASE_URL; this run does not use it." in done.stderr
     assert live.row()["run_id"]
+
+
+@needs_claude_code
+def test_lines_of_headers_say_for_whom_a_call_is_made(live: Endpoint, tmp_path: Path) -> None:
+    """Blank lines and those without a colon are skipped, and blanks around values."""
+    lines = (
+        "x-taximeter-user:  ann@example.com  ",
+        "",
+        "no colon",
+        "X-Taximeter-Project: acme/shop",
+        "x-taximeter-tags: Env:Dev, caf\xe9, nightly",
+    )
+    live.upstream.otherwise = REPLY.script(streamed=True)
+    variables = {"ANTHROPIC_CUSTOM_HEADERS": "\n".join(lines)}
+    with claude_code(live, tmp_path, "--", "hi", variables=variables) as program:
+        code, output, errors = program.finish()
+    assert code == 0, (output, errors)
+    row = live.row()
+    assert (row["attributed_user"], row["project"]) == ("ann@example.com", "acme/shop")
+    assert (row["tags"], row["attributes_left_out"]) == ('["env:dev","nightly"]', 1)
+    (seen,) = live.upstream.requests
+    assert not [name for name, _ in seen.headers if name.lower().startswith("x-taximeter-")]

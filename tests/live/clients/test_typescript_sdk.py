@@ -62,7 +62,9 @@ class TypeScript:
 @pytest.fixture(scope="module")
 def typescript(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TypeScript]:
     command = ["node", str(NODE_DIR / "sdk.mjs")]
-    with Program(command, tmp_path_factory.mktemp("node"), {}, has_input=True) as program:
+    variables = {"ANTHROPIC_CUSTOM_HEADERS": "x-taximeter-user: ann@example.com"}
+    folder = tmp_path_factory.mktemp("node")
+    with Program(command, folder, variables, has_input=True) as program:
         yield TypeScript(program)
         code, _, errors = program.finish()
     assert (code, errors) == (0, "")
@@ -78,6 +80,7 @@ def test_typescript_an_answer_is_what_the_upstream_said(
     assert_is(message, REPLY)
     row = endpoint.row()
     assert_entry(row, REPLY, streamed=streamed, client=JS_PRODUCT)
+    assert row["attributed_user"] == "ann@example.com", "as lines of headers in the environment say"
     assert_bodies([row], endpoint.upstream.requests)
 
 
