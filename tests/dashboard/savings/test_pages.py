@@ -12,6 +12,7 @@ from runtime import clock
 from store import database
 from store.traces.savings import savings
 from store.traces.savings.savings import FindingRow, Looked
+from tests.dashboard.pages import words_of
 
 TODAY = clock.now().date().isoformat()
 SAVED = (
@@ -176,6 +177,14 @@ def test_a_session_has_its_own_page(ann):
     assert 'href="/sessions/s1/savings"' in ann.get("/sessions/s1").text
 
 
+def test_a_session_leads_to_its_costs_with_another_model(ann):
+    store(ann, row("cache_break", 0.5), session="s/1")
+    page = ann.get("/sessions/s%2F1/savings").text
+    (address,) = re.findall(r'href="(/savings/models[?]session=[^"]*)"', page)
+    assert address == "/savings/models?session=s/1"
+    assert "The calls of session s/1" in words_of(ann.get(address).text)
+
+
 def test_the_home_page_says_what_the_week_could_have_saved(ann):
     store(
         ann,
@@ -200,7 +209,7 @@ def test_before_anybody_looked_the_pages_say_so(ann):
     assert "Nothing was found" in ann.get("/savings").text
     ann.record(session_id="s1")
     assert "1 session is still to be looked at" in ann.get("/savings").text
-    assert "Nobody has looked at this session yet" in ann.get("/sessions/s1/savings").text
+    assert "computed some seconds after its last call" in ann.get("/sessions/s1/savings").text
     assert ann.get("/sessions/gone/savings").status_code == 404
 
 
