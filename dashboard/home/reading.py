@@ -43,7 +43,6 @@ from store.traces.sums.overview_query import (
 )
 from store.traces.sums.overview_reader import OverviewReader
 from store.traces.sums.products import ProductTotals, read_products
-from store.traces.sums.rejections import count_by_budget
 from store.traces.sums.timings import Timing
 from store.traces.sums.usage_report import Totals, add_up
 
@@ -140,7 +139,7 @@ def read_home(
         week = parse_span(DEFAULT_SPAN, now).elapsed
         windows = read_states(db, now)
         return Home(
-            strip=_read_strip(db, reader, now),
+            strip=_read_strip(reader, now),
             alerts=list_alerts(db, active, now),
             costs=_read_costs(db, reader, choice, prices, now),
             week=_sum(reader, week),
@@ -159,7 +158,7 @@ def read_home(
 # -- the strip ------------------------------------------------------------------------------------------
 
 
-def _read_strip(db: sqlite3.Connection, reader: OverviewReader, now: datetime) -> Strip:
+def _read_strip(reader: OverviewReader, now: datetime) -> Strip:
     hour = floor_hour(now)
     midnight, month = hour.replace(hour=0), hour.replace(day=1, hour=0)
     today = _sum(reader, Interval(midnight, hour + HOUR))
@@ -172,7 +171,7 @@ def _read_strip(db: sqlite3.Connection, reader: OverviewReader, now: datetime) -
         last_month_cents=_cost(reader, (month - DAY).replace(day=1), month)
         if first < month
         else None,
-        refused_by_budget=count_by_budget(db, now.date()) if rejected else 0,
+        refused_by_budget=reader.count_refused_by_budgets(now.date()) if rejected else 0,
     )
 
 

@@ -9,10 +9,11 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 
 from runtime.intervals import HOUR
 from store.database import list_columns
+from store.spool.format import BUDGET_BUCKET
 from store.traces.sessions import agent_sums
 from store.traces.sessions.unnamed_sums import read_unnamed
 from store.traces.sums import histograms, rollup, tag_sums
@@ -108,6 +109,14 @@ class OverviewReader:
             [format_hour(query.start), format_hour(query.end), *parameters],
         )
         return dict(rows.fetchall())
+
+    def count_refused_by_budgets(self, day: date) -> int:
+        """Return how many requests budgets refused on a UTC day."""
+        (count,) = self._db.execute(
+            "select coalesce(sum(count), 0) from rejections_hourly where bucket = ? and hour like ?",
+            (BUDGET_BUCKET, f"{day}%"),
+        ).fetchone()
+        return int(count)
 
     def find_headroom(self, query: Query) -> dict[str, float]:
         """Return the lowest share of each limit of the upstream that remained, where it was stated."""
