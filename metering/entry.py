@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from metering.billing import Billing
 from metering.delivered import OutputSize
-from metering.rate_limits import RateLimits
+from metering.rate_limits import Limit, RateLimits
 from metering.token_counts import UNKNOWN, TokenCounts
 from metering.tool_uses import ToolUse
 from wire.block import CacheTtl
@@ -166,6 +166,7 @@ class UsageLogEntry:
     tags: str | None = None
     attributes_left_out: int | None = None
     upstream: str | None = None
+    limited_by: Limit | None = None
     rate_limits: RateLimits | None = None
     output_size: OutputSize | None = None
     tool_uses: tuple[ToolUse, ...] = ()

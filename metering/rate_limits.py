@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -30,6 +30,12 @@ _MINUS_ZERO = re.compile(r"-0(\.0{1,20})?")
 _EPOCH_S = re.compile(r"[0-9]{1,12}")
 _INSTANT_CHARS = len("2026-01-31T14:03:27Z")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+
+
+# What a call was refused for: a window of a subscription is used up, a limit of a minute is reached, or the
+# upstream states no limit at all, which is a short throttle.
+type Limit = Literal["window", "minute", "throttle"]
+REFUSED_STATUS = 429
 
 
 class RateLimits(NamedTuple):
@@ -122,6 +128,15 @@ def collect_limits(named: Mapping[bytes, str], prefix: bytes) -> dict[str, str]:
         for name, value in found.items()
         if len(value) <= MAX_VALUE_CHARS and (name in _COLUMNS or _NAME.fullmatch(name))
     }
+
+
+def find_limit(status_code: int | None, limits: RateLimits | None) -> Limit | None:
+    """Return what a call was refused for, None where it was not refused for a limit."""
+    if status_code != REFUSED_STATUS:
+        return None
+    if limits is not None and limits.is_unified:
+        return "window"
+    return "minute" if limits is not None and limits.is_per_minute else "throttle"
 
 
 def _is_unknown(name: str) -> bool:

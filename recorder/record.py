@@ -37,7 +37,7 @@ from metering.metadata_only import drop_text
 from metering.output_estimate import is_estimable, measure_output
 from metering.prices import PriceTable
 from metering.pricing import price_call
-from metering.rate_limits import parse_limits
+from metering.rate_limits import find_limit, parse_limits
 from metering.request_facts import RequestFacts, make_facts
 from metering.usage import Usage, read_usage
 from recorder.output_sizes import ConstantSizes, SizeSource
@@ -200,6 +200,7 @@ def make_recorded(
         tags=head.tags,
         attributes_left_out=head.attributes_left_out,
         upstream=head.upstream,
+        limited_by=find_limit(response.status_code, limits) if response else None,
         rate_limits=limits,
         output_size=output_size,
         **make_request_fields(facts),

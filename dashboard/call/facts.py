@@ -227,7 +227,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 fact.size("Response, decoded", call.response.length if call.response else None),
             ),
         ),
-        *list_limits(entry.rate_limits),
+        *list_limits(entry.rate_limits, entry.limited_by),
     )
 
 

@@ -41,6 +41,11 @@ _REMEDIES = {
     429: "A limit of the credential or of its organization is reached: wait, or call less often.",
     529: "The upstream is overloaded. The same request may succeed later.",
 }
+_LIMITS = {
+    "window": "A window of the subscription is used up: wait until it resets, or use another credential.",
+    "throttle": "It states no limit: this is a short throttle, and says nothing of what is left of a"
+    " subscription. Wait a little, and send fewer requests at once.",
+}
 _SERVER_FAULT = "The fault is the upstream's. The same request may succeed later."
 
 
@@ -111,6 +116,8 @@ def _find_remedy(entry: UsageLogEntry) -> str:
     if status < 400:
         is_overload = entry.error_type == "overloaded_error"
         return _REMEDIES[529] if is_overload else _SERVER_FAULT
+    if entry.limited_by in _LIMITS:
+        return _LIMITS[entry.limited_by]
     if status in _REMEDIES:
         return _REMEDIES[status]
     return _SERVER_FAULT if status >= 500 else _REMEDIES[400]

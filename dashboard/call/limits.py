@@ -1,12 +1,12 @@
 """The rate limits and the hints of the client, as the page of a call displays them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dashboard.call import fact
 from dashboard.call.fact import Fact, Group
 from metering.client_hints import TRACE_ID
 from metering.formats import UNKNOWN, format_count
-from metering.rate_limits import RateLimits
+from metering.rate_limits import Limit, RateLimits
 from runtime import clock
 from runtime.safe_text import reveal
 from wire.json_reading import as_text, parse_object
@@ -32,6 +32,13 @@ _CLAIMS = {
 }
 
 
+_REFUSED_FOR: Mapping[Limit, str] = {
+    "window": "a window of the subscription, which is used up",
+    "minute": "a limit of a minute",
+    "throttle": "a short throttle: no limit is stated",
+}
+
+
 def list_hints(hints: str | None) -> Iterator[Fact]:
     """Yield the hints that the request had, of those without a column of their own."""
     found = parse_object((hints or "").encode()) or {}
@@ -40,9 +47,12 @@ def list_hints(hints: str | None) -> Iterator[Fact]:
     )
 
 
-def list_limits(limits: RateLimits | None) -> Iterator[Group]:
+def list_limits(limits: RateLimits | None, limited_by: Limit | None) -> Iterator[Group]:
     """Yield one group of facts about rate limits, none where the response stated none."""
     facts = () if limits is None else tuple(_list_stated(limits))
+    if limited_by is not None:
+        href = fact.calls_address("limited_by", limited_by)
+        facts = (Fact(label="Refused for", text=_REFUSED_FOR[limited_by], href=href), *facts)
     if facts:
         yield Group(title="Rate limits", facts=facts)
 

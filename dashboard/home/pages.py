@@ -176,7 +176,7 @@ def _describe(
             f"{CALLS}?{PERIOD}={_TODAY}",
             failed_address(_TODAY),
         ),
-        "windows": make_windows(home, now),
+        "windows": make_windows(home, found.names, now),
         "budgets": make_budgets(found.budgets, now),
         "sessions": list_sessions(home.sessions, found.names, flights),
         "session_address": session_address,

@@ -103,7 +103,7 @@ class SavedKind:
 class Home:
     """The home page of an organisation that has recorded calls.
 
-    ``windows`` are those of the subscription that was used last, ``accounts`` the number of all
+    ``windows`` are those of all subscriptions, the one that was used last first.
     subscriptions. ``week`` are totals of today and the six days before, of which ``saved`` could be saved.
     ``last_id`` is that of the newest call that is in the figures."""
 
@@ -112,7 +112,6 @@ class Home:
     week: Totals
     alerts: Sequence[ShownAlert] = ()
     windows: Sequence[WindowState] = ()
-    accounts: int = 0
     sessions: Sequence[Session] = ()
     failures: Failures = field(default_factory=Failures)
     saved: Sequence[SavedKind] = ()
@@ -137,14 +136,12 @@ def read_home(
         if not reader.is_ready or reader.find_first_hour() is None:
             return None
         week = parse_span(DEFAULT_SPAN, now).elapsed
-        windows = read_states(db, now)
         return Home(
             strip=_read_strip(reader, now),
             alerts=list_alerts(db, active, now),
             costs=_read_costs(db, reader, choice, prices, now),
             week=_sum(reader, week),
-            windows=[each for each in windows if each.account == windows[0].account],
-            accounts=len({each.account for each in windows}),
+            windows=read_states(db, now),
             sessions=_read_sessions(db, choice, now),
             failures=count_failures(db, clock.format_ms(week.start)),
             saved=_read_saved(db, now),

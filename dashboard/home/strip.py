@@ -1,12 +1,14 @@
 """The strip of the home page in words: today, the month, and budgets as gauges."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dashboard.drawing import Gauge, make_gauge
 from dashboard.home.names import MONTHS, WEEKDAYS
 from dashboard.home.reading import Home, Strip
+from metering.credential_names import name_credential
 from metering.formats import (
     format_calls,
     format_change,
@@ -15,15 +17,18 @@ from metering.formats import (
     format_sum_cost,
 )
 from metering.limit_windows import WindowState
+from runtime.safe_text import reveal
 from store.control.budget_management import BudgetStatus
 from store.control.budgets import Budget
 
 MAX_BUDGETS = 3  # the others are in the settings
+MAX_ACCOUNTS = 3
+OLD_READING = timedelta(minutes=5)  # from here on its age is said
 _UP, _DOWN, _SAME = "up", "down", "0 %"
 _FLYING = "flying"
 _MANY_TIMES = 10  # from here on per cent say nothing
-_DAY = timedelta(days=1)
-_WINDOW_NAMES = {"5h": "5 hours", "7d": "Week", "overage": "Extra"}
+_DAY, _MILLISECOND = timedelta(days=1), timedelta(milliseconds=1)
+_WINDOW_NAMES = {"5h": "5 hours", "7d": "Week", "7d_oi": "7d_oi", "overage": "Extra"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,32 +121,50 @@ def _describe_month(strip: Strip, now: datetime) -> Sequence[str]:
     return words
 
 
-def make_windows(home: Home, now: datetime) -> Windows | None:
-    """Return the windows of the subscription that was used last, None where nothing is known of any."""
-    gauges = [_make_window(state, now) for state in home.windows if state.left is not None]
-    if not gauges:
-        return None
-    title = "Subscription"
-    if home.week.value_cents:
-        title += f", worth {format_sum_cost(home.week.value_cents)} in 7 days"
-    if home.accounts > 1:
-        title += f"; used last of {home.accounts}"
-    return Windows(title, gauges)
+def make_windows(home: Home, names: Mapping[str, str], now: datetime) -> Sequence[Windows]:
+    """Return the windows of the subscriptions that were used last, of which something is known.
+
+    ``names`` are those of credentials and subscriptions by fingerprint."""
+    accounts: dict[str, list[NamedGauge]] = {}
+    for state in home.windows:
+        if state.left is not None:
+            accounts.setdefault(state.account, []).append(_make_window(state, now))
+    shown = list(accounts.items())[:MAX_ACCOUNTS]
+    titles = [_name_account(account, names, len(accounts)) for account, _ in shown]
+    if titles and home.week.value_cents:
+        titles[0] += f", worth {format_sum_cost(home.week.value_cents)} in 7 days"
+        titles[0] += " with the others" if len(accounts) > 1 else ""
+    if len(accounts) > len(shown):
+        titles[-1] += f"; {len(accounts) - len(shown)} more in /limits.json"
+    return [Windows(title, gauges) for title, (_, gauges) in zip(titles, shown, strict=True)]
+
+
+def _name_account(account: str, names: Mapping[str, str], accounts: int) -> str:
+    """Return the title of a subscription, by its name where it has one or is not the only one."""
+    if accounts == 1 and account not in names:
+        return "Subscription"
+    return f"Subscription {reveal(name_credential(account, names))}"
 
 
 def _make_window(state: WindowState, now: datetime) -> NamedGauge:
-    warning, words = _warn(state, now), "used"
+    warning = _warn(state, now)
+    parts = [] if warning else [f"used, {_left(state)} left at most"]
     if state.resets_at is not None:
-        words = f"{'' if warning else 'used; '}resets {_when(state.resets_at, now)}"
-        left = state.resets_at - now
-        if left < _DAY:
-            words += f", in {format_lasted(left.total_seconds() * 1000)}"
+        until = state.resets_at - now
+        lasts = f", in {format_lasted(until / _MILLISECOND)}" if until < _DAY else ""
+        parts.append(f"resets {_when(state.resets_at, now)}{lasts}")
+    if now - state.read_at >= OLD_READING:
+        parts.append(f"read {format_lasted((now - state.read_at) / _MILLISECOND)} ago")
     return NamedGauge(
         _WINDOW_NAMES.get(state.window, state.window),
         make_gauge(state.used, state.elapsed),
-        words,
+        "; ".join(parts),
         warning,
     )
+
+
+def _left(state: WindowState) -> str:
+    return f"{100 - math.floor(100 * min(state.used, 1.0) + 1e-9)}%"
 
 
 def _warn(state: WindowState, now: datetime) -> str:

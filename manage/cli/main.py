@@ -29,6 +29,7 @@ COMMANDS = {
     "export": "manage.cli.entry_commands",
     "import": "manage.cli.import_commands",
     "keys": "manage.cli.key_commands",
+    "limits": "manage.cli.limits_commands",
     "prune": "manage.cli.maintenance_commands",
     "reprice": "manage.cli.maintenance_commands",
     "restore": "manage.cli.backup_commands",

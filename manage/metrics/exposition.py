@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from manage.metrics.figures import Figures, Spool
 from manage.metrics.processes import Process
+from metering.limit_windows import WindowState
 from metering.token_counts import TOKEN_CLASSES
 from store.traces.sums.counters import CALL_SUMS, TIMES, Counters
 
@@ -43,6 +44,7 @@ class _Scrape(Collector):
         yield from _make_attribution_counter(self._figures.counters, self._figures.copy)
         yield from _make_histograms(self._figures.counters, self._figures.copy)
         yield from _make_gauges(self._figures.spool)
+        yield from _make_window_gauges(self._figures.windows)
         yield from self._make_service_gauges()
         yield from _make_refusal_counters(self._figures.refused)
         yield from self._figures.of_extensions
@@ -162,6 +164,31 @@ def _make_gauges(spool: Spool) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "taximeter_spool_age_seconds", "How long the oldest of them has waited.", value=spool.age_s
     )
+
+
+def _make_window_gauges(windows: Iterable[WindowState]) -> Iterator[Metric]:
+    """Yield what is known of windows; of one that was reset since it was read, only when that was."""
+    labels = ("account", "window")
+    used, resets, ends, read = (
+        GaugeMetricFamily(f"taximeter_limit_{name}", help_text, labels=labels)
+        for name, help_text in (
+            ("used_ratio", "The share of a subscription's window that is used, 1 for all of it."),
+            ("reset_timestamp_seconds", "When the window is reset."),
+            ("used_up_timestamp_seconds", "When it is used up at the pace of late, if before."),
+            ("read_timestamp_seconds", "When the upstream stated the share last."),
+        )
+    )
+    for each in sorted(windows, key=lambda each: (each.account, each.window)):
+        key = (each.account, each.window)
+        read.add_metric(key, each.read_at.timestamp())
+        if each.left is None:
+            continue
+        used.add_metric(key, each.used)
+        if each.resets_at is not None:
+            resets.add_metric(key, each.resets_at.timestamp())
+        if each.used_up_at is not None:
+            ends.add_metric(key, each.used_up_at.timestamp())
+    yield from (used, resets, ends, read)
 
 
 def _make_refusal_counters(refused: Mapping[str, int]) -> Iterator[Metric]:

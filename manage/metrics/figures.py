@@ -11,7 +11,8 @@ from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from runtime import extensions
+from metering.limit_windows import WindowState
+from runtime import clock, extensions
 from runtime.heartbeat import Heartbeat
 from runtime.node import Node
 from runtime.trouble_log import TroubleLog
@@ -19,11 +20,13 @@ from runtime.worker_board import Shared, read_total
 from store.spool import reader
 from store.spool.format import REJECTIONS
 from store.spool.reader import Waiting
+from store.traces.calls.limit_readings import read_states_of
 from store.traces.paths import find_trace_files, trace_path
 from store.traces.sums.counters import CallKey, Counters, TimeKey, read_counters
 
 logger = logging.getLogger(__name__)
 
+MAX_ACCOUNTS = 20  # of an organisation
 MAX_AGES = 1000  # of the files that wait: the oldest arrivals
 REFUSALS = {
     "connections": Shared.CONNECTIONS_REFUSED,
@@ -53,6 +56,7 @@ class Figures:
     unreadable_databases: int | None = None
     refused: Mapping[str, int] = field(default_factory=dict)
     copy: str | None = None
+    windows: Sequence[WindowState] = ()
     of_extensions: Sequence[Metric] = ()
 
 
@@ -74,18 +78,24 @@ class FigureReader:
         """Return the figures of one organisation. Raises sqlite3.Error."""
         path = trace_path(self.data_dir, organization_id)
         counters = read_counters(path) if path.exists() else Counters({}, {})
-        spool = self._read_spool(organization_id)
-        return Figures(counters=counters, spool=spool, copy=self.node.copy)
+        return Figures(
+            counters=counters,
+            spool=self._read_spool(organization_id),
+            windows=_bound(read_states_of(path, clock.now())),
+            copy=self.node.copy,
+        )
 
     def read_all(self) -> Figures:
         """Return the figures of all organisations. A database that cannot be read is left out, with
         its counters: no other one has the same slugs, so no counter becomes smaller by that."""
         call_sums: dict[CallKey, tuple[float, ...]] = {}
         time_sums: dict[TimeKey, tuple[float, ...]] = {}
-        unreadable = 0
+        windows: list[WindowState] = []
+        unreadable, now = 0, clock.now()
         for path in find_trace_files(self.data_dir):
             try:
                 counters = read_counters(path)
+                windows += _bound(read_states_of(path, now))
             except sqlite3.Error as error:
                 self._trouble.report(f"{path.parent.name}: {error}")
                 unreadable += 1
@@ -102,6 +112,7 @@ class FigureReader:
             unreadable_databases=unreadable,
             refused=self._read_refused(),
             copy=self.node.copy,
+            windows=windows,
             of_extensions=list(self._read_extensions()),
         )
 
@@ -122,6 +133,12 @@ class FigureReader:
         in_flight = _of(organization_id, reader.find_in_flight(self.proxy_spool_path))
         waiting = _of(organization_id, reader.find_waiting(self.spool_path))
         return Spool(in_flight=len(in_flight), files=len(waiting), age_s=_find_age_s(waiting))
+
+
+def _bound(windows: Sequence[WindowState]) -> list[WindowState]:
+    """Return the windows of the accounts that were used last, whose number is bounded."""
+    accounts = list(dict.fromkeys(each.account for each in windows))[:MAX_ACCOUNTS]
+    return [each for each in windows if each.account in accounts]
 
 
 def _of(organization_id: str | None, files: Iterable[Waiting]) -> list[Waiting]:

@@ -858,3 +858,24 @@ def m011_upstreams(db: Database) -> None:
     """Tell the calls of endpoints that have an upstream of their own: its prices may be others."""
     add_to_usage(db, {"upstream": "text"})
     db.execute("alter table upstream_objects add column upstream text")
+
+
+@migrations()
+def m012_limits_that_calls_were_refused_for(db: Database) -> None:
+    """Tell refusals for a used-up window or a limit of a minute from short throttles.
+
+    Calls of before are told by what their responses stated."""
+    add_to_usage(db, {"limited_by": "text"})
+    unified = (
+        "coalesce(r.unified_status, r.unified_claim, r.unified_5h_utilization,"
+        " r.unified_7d_utilization, r.unified_7d_oi_utilization) is not null"
+    )
+    per_minute = (
+        "coalesce(r.requests_limit, r.tokens_limit, r.input_tokens_limit, r.output_tokens_limit)"
+        " is not null"
+    )
+    db.execute(
+        f"update usage set limited_by = coalesce((select iif({unified}, 'window',"  # noqa: S608
+        f" iif({per_minute}, 'minute', null)) from rate_limits as r where r.usage_id = usage.id),"
+        " 'throttle') where status_code = 429"
+    )

@@ -9,6 +9,7 @@ from metering.rate_limits import (
     MAX_VALUE_CHARS,
     RateLimits,
     collect_limits,
+    find_limit,
     parse_limits,
 )
 
@@ -229,3 +230,20 @@ def test_a_date_says_nothing_where_the_time_of_the_response_is_unknown():
 def test_any_text_is_read(headers):
     limits = read(headers, received_s=RECEIVED_S)
     assert limits is None or isinstance(limits, RateLimits)
+
+
+@pytest.mark.parametrize(
+    ("status", "limits", "found"),
+    [
+        (429, RateLimits(unified_status="rejected", unified_claim="five_hour"), "window"),
+        (429, RateLimits(unified_7d_oi_utilization=1.0), "window"),
+        (429, RateLimits(requests_limit=50, requests_remaining=0), "minute"),
+        (429, RateLimits(retry_after_s=2.0), "throttle"),
+        (429, None, "throttle"),
+        (200, RateLimits(unified_status="allowed"), None),
+        (529, None, None),
+        (None, None, None),
+    ],
+)
+def test_a_refusal_for_a_window_is_told_from_a_short_throttle(status, limits, found):
+    assert find_limit(status, limits) == found

@@ -308,6 +308,7 @@ def test_an_entry_of_which_nothing_more_is_known_has_no_more_fields():
         "container_id",
         "container_unnamed",
         "changed_by_upstream",
+        "limited_by",
     ):
         assert getattr(entry, name) is None, name
     assert entry.cache_write_1h_tokens == 0
@@ -504,6 +505,7 @@ def test_a_pause_until_a_date_begins_when_the_response_does():
     limits = {"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT"}
     entry = make(b"", replace(DOCUMENT, status_code=429, rate_limits=limits))
     assert entry.rate_limits == RateLimits(retry_after_s=29.778)
+    assert entry.limited_by == "throttle"
 
 
 def test_a_subscription_is_known_by_its_limits():

@@ -103,3 +103,18 @@ def test_an_error_within_a_stream_stands_once_above_what_was_delivered(ann):
     assert "overloaded_error: Too many. The upstream is overloaded." in head
     assert "Too many." not in rest
     assert "Hm" in rest
+
+
+@pytest.mark.parametrize(
+    ("limited_by", "words", "fact"),
+    [
+        ("throttle", "a short throttle, and says nothing of what is left", "a short throttle"),
+        ("window", "A window of the subscription is used up", "a window of the subscription"),
+        ("minute", "A limit of the credential or of its organization", "a limit of a minute"),
+    ],
+)
+def test_a_short_throttle_is_told_from_a_window_that_is_used_up(ann, limited_by, words, fact):
+    head, _ = read(ann, status_code=429, limited_by=limited_by)
+    assert words in head
+    details = words_of(ann.get("/calls/1/details").text)
+    assert f"Refused for {fact}" in details

@@ -60,7 +60,7 @@ def make_window(**changes: Any) -> WindowState:
 @pytest.mark.parametrize(
     ("changes", "warning", "words"),
     [
-        ({}, "", "used; resets 10:50, in 1 h 20 min"),
+        ({}, "", "used, 37% left at most; resets 10:50, in 1 h 20 min"),
         (
             {"used_up_at": NOW - timedelta(minutes=5)},
             "used up by now, if it went on like this",
@@ -76,20 +76,28 @@ def make_window(**changes: Any) -> WindowState:
             "used up",
             "resets Tue 09:30",
         ),
-        ({"resets_at": NOW + timedelta(days=8)}, "", "used; resets 2026-03-22"),
-        ({"resets_at": None}, "", "used"),
+        (
+            {"resets_at": NOW + timedelta(days=8)},
+            "",
+            "used, 37% left at most; resets 2026-03-22",
+        ),
+        (
+            {"resets_at": None, "read_at": NOW - timedelta(minutes=12)},
+            "",
+            "used, 37% left at most; read 12 min ago",
+        ),
+        ({"used": 1.07, "resets_at": None}, "", "used, 0% left at most"),
     ],
 )
 def test_a_window_says_when_it_resets_and_whether_it_lasts(changes, warning, words):
-    windows = make_windows(make_home(make_window(**changes)), NOW)
-    assert windows is not None
+    (windows,) = make_windows(make_home(make_window(**changes)), {}, NOW)
     (gauge,) = windows.gauges
     assert (gauge.name, gauge.warning, gauge.words) == ("5 hours", warning, words)
 
 
 def test_a_gauge_is_high_from_nine_tenths_on_and_has_the_time_that_is_gone():
-    windows = make_windows(make_home(make_window(used=0.9), make_window(window="7d")), NOW)
-    assert windows is not None
+    home = make_home(make_window(used=0.9), make_window(window="7d"))
+    (windows,) = make_windows(home, {}, NOW)
     high, other = windows.gauges
     assert (high.gauge.is_high, high.gauge.per_cent, high.gauge.pace) == (True, 90, "73%")
     assert not other.gauge.is_high
@@ -97,15 +105,22 @@ def test_a_gauge_is_high_from_nine_tenths_on_and_has_the_time_that_is_gone():
 
 
 def test_of_a_window_that_was_reset_nothing_is_said():
-    assert make_windows(make_home(make_window(left=None)), NOW) is None
-    assert make_windows(make_home(), NOW) is None
+    assert make_windows(make_home(make_window(left=None)), {}, NOW) == []
+    assert make_windows(make_home(), {}, NOW) == []
 
 
-def test_the_title_says_what_the_subscription_was_worth_and_whether_there_are_others():
-    home = make_home(make_window(), week=Totals(value_cents=6_120.0), accounts=2)
-    windows = make_windows(home, NOW)
-    assert windows is not None
-    assert windows.title == "Subscription, worth $61.20 in 7 days; used last of 2"
+def test_each_account_has_gauges_under_its_name_and_the_first_says_what_they_were_worth():
+    worth = Totals(value_cents=6_120.0)
+    (only,) = make_windows(make_home(make_window(), week=worth), {}, NOW)
+    assert only.title == "Subscription, worth $61.20 in 7 days"
+    windows = [make_window(account=each * 32) for each in "abcde"]
+    home = make_home(*windows, make_window(account="a" * 32, window="7d"), week=worth)
+    found = make_windows(home, {"b" * 32: "laptop of Ana"}, NOW)
+    assert [(each.title, len(each.gauges)) for each in found] == [
+        ("Subscription aaaaaaaa, worth $61.20 in 7 days with the others", 2),
+        ("Subscription laptop of Ana", 1),
+        ("Subscription cccccccc; 2 more in /limits.json", 1),
+    ]
 
 
 def make_budget(spent_usd, *, name="nightly", action="refuse", period="day"):

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -11,7 +12,8 @@ from extensions.otel.positions import open_positions
 from manage.metrics import figures
 from manage.metrics.exposition import render
 from manage.metrics.processes import Process
-from runtime import worker_board
+from metering.rate_limits import RateLimits
+from runtime import clock, worker_board
 from runtime.health import Gauge, Health
 from runtime.heartbeat import Heartbeat
 from runtime.hooks import hookimpl
@@ -325,3 +327,36 @@ def test_figures_of_extensions_are_for_the_operator_alone(scrape, site):
     with registered(WithGauge()):
         assert find(scrape(), "taximeter_backlog_files") == 3
         assert "backlog" not in str(scrape(authorization=f"Bearer {site.our_key}"))
+
+
+def test_windows_of_subscriptions_are_gauges_of_so_many_accounts_at_most(scrape, site, monkeypatch):
+    monkeypatch.setattr(figures, "MAX_ACCOUNTS", 2)
+    now = clock.now()
+    with TraceDatabase(trace_path(site.data_dir, site.ours.organization_id)) as traces:
+        for number in range(3):
+            reset = now + timedelta(hours=3) if number else now - timedelta(minutes=1)
+            limits = RateLimits(
+                unified_status="allowed",
+                unified_5h_utilization=0.9,
+                unified_5h_reset_at=clock.format_seconds(reset),
+                account=f"{2 - number}" * 32,
+            )
+            at = now - timedelta(minutes=30 - number if number else 5)
+            call = make_entry(created_at=clock.format_ms(at), ttfb_ms=0.0, rate_limits=limits)
+            traces.insert([call])
+    samples = scrape()
+    of = {name for name, _ in samples if name.startswith("taximeter_limit_")}
+    assert of == {
+        f"taximeter_limit_{name}"
+        for name in (
+            "used_ratio",
+            "reset_timestamp_seconds",
+            "used_up_timestamp_seconds",
+            "read_timestamp_seconds",
+        )
+    }
+    read = [dict(key) for name, key in samples if name == "taximeter_limit_read_timestamp_seconds"]
+    assert {each["account"][0] for each in read} == {"2", "0"}
+    used = {key: value for (name, key), value in samples.items() if name.endswith("used_ratio")}
+    ((key, value),) = used.items()  # the other one was reset since
+    assert (dict(key), value) == ({"account": "0" * 32, "window": "5h"}, 0.9)
