@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from recorder.alert_occasions import Watched, find_alerts
-from recorder.watched_files import WatchedControl, WatchedTraces
+from recorder.watched_files import PacedLooks, WatchedControl, WatchedTraces
 from runtime import clock
 from runtime.trouble_log import TroubleLog
 from store.control import alerts, budgets, credential_names
@@ -52,30 +52,18 @@ class AlertWatch:
         now: Callable[[], datetime] = clock.now,
     ) -> None:
         self._data_dir = data_dir
-        self._clock_s = clock_s
         self._now = now
         self._control = WatchedControl(control_path)
         self._organizations: dict[str, _Organization] = {}
         self._traces: dict[str, WatchedTraces] = {}
         self._versions: dict[str, tuple[int, int] | None] = {}
         self._made: set[_Occasion] = set()
-        self._not_before_s = 0.0
-        self._trouble = TroubleLog(logger, "Alerts cannot be looked for (%s)")
+        trouble = TroubleLog(logger, "Alerts cannot be looked for (%s)")
+        self._looks = PacedLooks(clock_s, LOOK_S, PAUSE_FACTOR, trouble)
 
     def look(self) -> None:
-        """Make the alerts that there are occasions for, if it is time. Never raises: what fails is tried
-        again."""
-        began_s = self._clock_s()
-        if began_s < self._not_before_s:
-            return
-        try:
-            self._look()
-        except Exception as error:  # calls are recorded whatever is wrong here
-            self._trouble.report(str(error))
-        else:
-            self._trouble.clear()
-        ended_s = self._clock_s()
-        self._not_before_s = ended_s + max(LOOK_S, PAUSE_FACTOR * (ended_s - began_s))
+        """Make the alerts that there are occasions for, if it is time. Never raises."""
+        self._looks.run(self._look)
 
     def close(self) -> None:
         """Close all databases."""

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from metering.budget_periods import Span, find_span
 from metering.budget_shares import find_percent
 from recorder.calls_in_flight import CallsInFlight
-from recorder.watched_files import WatchedControl, WatchedTraces
+from recorder.watched_files import PacedLooks, WatchedControl, WatchedTraces
 from runtime import clock
 from runtime.trouble_log import TroubleLog
 from store.budget_file import NAME, BudgetFile, ReachedBudget
@@ -108,7 +108,6 @@ class BudgetWatch:
     ) -> None:
         self._in_flight = in_flight
         self._data_dir = data_dir
-        self._clock_s = clock_s
         self._now = now
         self._file = BudgetFile(data_dir, file_name)
         self._written: Sequence[ReachedBudget] | None = None
@@ -116,23 +115,14 @@ class BudgetWatch:
         self._budgets: dict[str, list[Budget]] = {}
         self._traces: dict[str, TraceFile] = {}
         self._reported: set[ReportKey] = set()
-        self._not_before_s = 0.0
-        self._trouble = TroubleLog(logger, "Budgets cannot be looked after (%s)")
+        trouble = TroubleLog(logger, "Budgets cannot be looked after (%s)")
+        self._looks = PacedLooks(clock_s, LOOK_S, PAUSE_FACTOR, trouble)
 
     def look(self) -> None:
-        """Bring all figures up to date, if it is time. Never raises: what fails is tried again."""
-        began_s = self._clock_s()
-        if began_s < self._not_before_s:
-            return
-        try:
-            self._look()
-        except Exception as error:
-            # Calls are recorded whatever is wrong here, and proxies go on with what the file says.
-            self._trouble.report(str(error))
-        else:
-            self._trouble.clear()
-        ended_s = self._clock_s()
-        self._not_before_s = ended_s + max(LOOK_S, PAUSE_FACTOR * (ended_s - began_s))
+        """Bring all figures up to date, if it is time. Never raises.
+
+        What fails is tried again; until then proxies go on with what the file says."""
+        self._looks.run(self._look)
 
     def close(self) -> None:
         """Close all databases."""

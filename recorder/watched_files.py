@@ -1,4 +1,4 @@
-"""Databases that the recorder looks at for what has changed.
+"""Databases that the recorder looks at for what has changed, and when it does.
 
 Nothing is read from them while ``pragma data_version`` says that nothing was written.
 """
@@ -7,9 +7,41 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+from runtime.trouble_log import TroubleLog
 from store.control.database import ControlDatabase
 from store.database import BUSY_TIMEOUT_MS, open_readonly
 from store.traces.paths import FileId, identify_file
+
+
+class PacedLooks:
+    """Looks at databases that take a small part of the recorder's time."""
+
+    def __init__(
+        self, clock_s: Callable[[], float], pause_s: float, pause_factor: float, trouble: TroubleLog
+    ) -> None:
+        """Pause after each look for ``pause_s``, or ``pause_factor`` times as long as it took.
+
+        The longer pause counts. ``clock_s`` is a monotonic clock."""
+        self._clock_s = clock_s
+        self._pause_s = pause_s
+        self._pause_factor = pause_factor
+        self._trouble = trouble
+        self._not_before_s = 0.0
+
+    def run(self, look: Callable[[], None]) -> None:
+        """Look, if it is time. Never raises: what fails is reported once, and tried again."""
+        began_s = self._clock_s()
+        if began_s < self._not_before_s:
+            return
+        try:
+            look()
+        except Exception as error:  # calls are recorded whatever is wrong here
+            self._trouble.report(str(error))
+        else:
+            self._trouble.clear()
+        ended_s = self._clock_s()
+        pause_s = max(self._pause_s, self._pause_factor * (ended_s - began_s))
+        self._not_before_s = ended_s + pause_s
 
 
 class WatchedControl:
