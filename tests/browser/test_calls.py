@@ -1,5 +1,6 @@
 """The list of calls in a browser: how much of it is on a screen, and what of it can be read."""
 
+import re
 from itertools import pairwise
 
 HEIGHT, ROW, ROWS = 900, 28, 22
@@ -37,3 +38,25 @@ def test_the_type_of_an_error_is_whole_on_a_phone(rosa):
         rosa.open(address)
         assert rosa.run("return document.querySelectorAll('tr.failed').length") >= 4
         assert rosa.run(_CUT_OFF) == [], address
+
+
+def test_two_calls_are_ticked_and_compared_by_keyboard(rosa, example):
+    rosa.resize(1280, HEIGHT)
+    rosa.open("/calls?period=30d")
+    for key in "jxjjx":
+        rosa.press(key)
+    ids = rosa.run(
+        "return [...document.querySelectorAll('.tick:checked')].map((each) => each.value)"
+    )
+    rows = rosa.run(
+        "return [...document.querySelectorAll('tr[data-key]')].map((row) => row.dataset.key)"
+    )
+    assert ids == [rows[0], rows[2]]
+    with rosa.page_change():
+        rosa.press("c")
+    assert sorted(map(int, re.findall(r"\d+", rosa.path))) == sorted(map(int, ids))
+    rosa.back()
+    rosa.press("j")
+    with rosa.page_change():
+        rosa.press("\ue007")
+    assert rosa.path.startswith("/calls/")

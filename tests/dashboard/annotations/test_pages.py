@@ -114,15 +114,18 @@ def test_labels_and_a_note_are_shown_with_their_forms():
 
 
 def test_without_a_note_there_is_a_form_for_one():
-    assert 'action="/notes"' in MARKUP.label_items("call", 7, NOTHING)
+    assert 'action="/notes"' in MARKUP.label_items("call", 7, NOTHING, "/calls?label=")
     assert MARKUP.note("call", 7, NOTHING).strip() == ""
-    assert 'name="id" value="7"' in MARKUP.label_items("call", 7, NOTHING)
+    assert 'name="id" value="7"' in MARKUP.label_items("call", 7, NOTHING, "/calls?label=")
 
 
 def test_who_is_not_signed_in_gets_no_forms():
-    markup = MARKUP.label_items("call", 7, FOUND, with_forms=False) + MARKUP.note(
+    markup = MARKUP.label_items("call", 7, FOUND, "/calls?label=", with_forms=False) + MARKUP.note(
         "call", 7, FOUND, with_forms=False
     )
     assert "slow &amp; odd" in markup
     assert "<form" not in markup
-    assert re.sub(r"\s", "", MARKUP.label_items("call", 7, NOTHING, with_forms=False)) == ""
+    assert (
+        re.sub(r"\s", "", MARKUP.label_items("call", 7, NOTHING, "/calls?label=", with_forms=False))
+        == ""
+    )
