@@ -104,18 +104,15 @@ class _Found(NamedTuple):
 
     def add(self, messages: Sequence[object], _text: bytes) -> "_Found":
         added = list_message_units(read_messages(messages), self.messages)
-        return self._replace(
-            messages=self.messages + len(messages),
-            units=[*self.units, *added],
-            run=self.run.add(added),
-        )
+        count = self.messages + len(messages)
+        return self._with(count, [*self.units, *added], self.run.add(added))
 
     def cut(self, mark: _Mark) -> "_Found":
-        return self._replace(
-            messages=mark.messages,
-            units=self.units[: mark.sums.units],
-            run=self.run.cut(mark.sums),
-        )
+        return self._with(mark.messages, self.units[: mark.sums.units], self.run.cut(mark.sums))
+
+    def _with(self, messages: int, units: Sequence[Unit], run: UnitRun) -> "_Found":
+        # In order of its fields: `_replace` takes four times as long, several times a request.
+        return _Found(self.settings, self.front, self.front_names, self.late, messages, units, run)
 
     def finish(self, tail: Mapping[str, object]) -> Prompt:
         front = self.front

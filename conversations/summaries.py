@@ -208,7 +208,12 @@ def summarize_prompt(prompt: Prompt) -> PromptSummary:
         parameters=prompt.parameters,
         is_continuation=prompt.is_continuation,
         continued=next(
-            (u.digest for u in prompt.units[prompt.front :][:1] if u.kind == CONTINUED), None
+            (
+                u.digest
+                for u in prompt.units[prompt.front : prompt.front + 1]
+                if u.kind == CONTINUED
+            ),
+            None,
         ),
         reminder=_find_reminder(units),
         last_user_message=next((u.message for u in reversed(units) if u.role == "user"), -1),

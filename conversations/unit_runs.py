@@ -47,7 +47,8 @@ class UnitRun:
     def add(self, units: Sequence[Unit]) -> "UnitRun":
         """Return the run with more units at its end."""
         count, _, size, images, cites = self.sums
-        digests, orders, markers = [self.digests], [self.orders], list[CachedTo]()
+        digests, orders = [self.digests], [self.orders]
+        markers: list[CachedTo] = []
         for place, unit in enumerate(units, count):
             digests.append(unit.digest)
             orders.append(unit.order)
