@@ -95,6 +95,46 @@ def test_what_never_was_called_is_found_in_the_bodies(recording, finder):
     assert unused["tokens"] == pytest.approx(6 * size, rel=0.25)  # by more bytes a token than text
 
 
+def converse(recording, *, has_threads):
+    """Send a conversation, whole each time or as a message thread of which each call sends what is new."""
+    bodies = turns(6, tools=TOOLS)
+    answers = [*(body["messages"][-2] for body in bodies[1:]), assistant(text("Done."))]
+    for number, (body, said) in enumerate(zip(bodies, answers, strict=True)):
+        answer = recording.answer(body, recording.at_s + 10)
+        answer |= {"id": f"msg_{number}", "content": said["content"]}
+        sent = body
+        if has_threads and number:
+            step = {"type": "continue", "previous_message_id": f"msg_{number - 1}"}
+            own = {name: body[name] for name in ("model", "max_tokens")}
+            sent = own | {"messages": body["messages"][-1:], "thread": step}
+        elif has_threads:
+            sent = body | {"thread": {"type": "create"}}
+        recording.send(sent, answer=answer)
+
+
+def test_a_message_thread_could_have_saved_what_the_same_requests_could(
+    recording, finder, tmp_path
+):
+    converse(recording, has_threads=True)
+    look(finder)
+    of_thread = found(recording)
+    whole = Recording(tmp_path / "whole")
+    databases = OpenDatabases(whole.data_dir, RequestPreparer())
+    clock = Clock()
+    converse(whole, has_threads=False)
+    look((SavingsFinder(databases, lambda: PRICES, clock), clock))
+    databases.close_all()
+    of_requests = found(whole)
+    whole.close()
+    assert ("s1", "unused_tools", "tracker") in of_thread
+    assert of_thread.keys() == of_requests.keys()
+    for key, row in of_thread.items():
+        other = of_requests[key]
+        assert row["calls"] == other["calls"]
+        assert row["tokens"] == pytest.approx(other["tokens"], rel=0.02)
+        assert row["cents"] == pytest.approx(other["cents"], rel=0.02)
+
+
 def test_a_session_that_changes_is_looked_at_again_and_counts_nothing_twice(recording, finder):
     bodies = turns(6, tools=TOOLS)
     for body in bodies[:5]:
