@@ -4,13 +4,13 @@ They are no part of its prompt. Changing one of them loses the cache of a level 
 setting that is stated with its default is the same as one that is left out.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 import orjson
 
-from wire.json_reading import as_object
+from wire.request import NOTHING_STATED, Request, StatedSettings
 
 MAX_CHARS = 40
 
@@ -53,19 +53,21 @@ _SETTINGS: tuple[tuple[str, Literal["system", "messages"], str], ...] = (
 BY_MODEL = ("thinking", "effort")
 
 
-def read_parameters(request: Mapping[str, object], *, images: int, cites: bool) -> Parameters:
+def read_parameters(request: Request, *, images: int, cites: bool) -> Parameters:
     """Return the settings of a request. ``images`` is how many its prompt has, ``cites`` whether it has
     citations."""
-    choice = as_object(request.get("tool_choice"))
-    output = as_object(request.get("output_config"))
+    citations = "on" if cites else "off"
+    stated = request.stated_settings
+    if stated is NOTHING_STATED:
+        return Parameters(citations=citations, images=images)
     return Parameters(
-        speed=_as_word(request.get("speed"), "standard"),
-        citations="on" if cites else "off",
-        output_format=_digest(output.get("format") or request.get("output_format")),
-        tool_choice=_format_choice(choice),
-        parallel_tools="off" if choice.get("disable_parallel_tool_use") is True else "allowed",
-        thinking=_format_thinking(as_object(request.get("thinking"))),
-        effort=_as_word(output.get("effort"), "high"),
+        speed=_as_word(stated.speed, "standard"),
+        citations=citations,
+        output_format=_digest(stated.output_format),
+        tool_choice=_format_choice(stated),
+        parallel_tools="off" if stated.forbids_parallel_tools else "allowed",
+        thinking=_format_thinking(stated),
+        effort=_as_word(stated.effort, "high"),
         images=images,
     )
 
@@ -82,20 +84,18 @@ def list_changes(before: Parameters, after: Parameters) -> Iterator[Change]:
             )
 
 
-def _as_word(value: object, default: str) -> str:
-    return value[:MAX_CHARS] if isinstance(value, str) and value else default
+def _as_word(value: str, default: str) -> str:
+    return value[:MAX_CHARS] or default
 
 
-def _format_choice(choice: Mapping[str, object]) -> str:
-    kind = _as_word(choice.get("type"), "auto")
-    name = choice.get("name")
-    return f"{kind} {name}"[:MAX_CHARS] if isinstance(name, str) else kind
+def _format_choice(stated: StatedSettings) -> str:
+    kind, name = _as_word(stated.tool_choice, "auto"), stated.chosen_tool
+    return kind if name is None else f"{kind} {name}"[:MAX_CHARS]
 
 
-def _format_thinking(thinking: Mapping[str, object]) -> str:
-    kind = _as_word(thinking.get("type"), "disabled")
-    budget = thinking.get("budget_tokens")
-    return f"{kind} ({budget:,} tokens)" if kind == "enabled" and type(budget) is int else kind
+def _format_thinking(stated: StatedSettings) -> str:
+    kind, budget = _as_word(stated.thinking, "disabled"), stated.thinking_budget
+    return f"{kind} ({budget:,} tokens)" if kind == "enabled" and budget is not None else kind
 
 
 def _digest(value: object) -> str:

@@ -155,7 +155,7 @@ def make_prompt(
         units=units,
         run=run,
         front=front,
-        parameters=read_parameters(settings, images=run.sums.images, cites=run.sums.cites),
+        parameters=read_parameters(request, images=run.sums.images, cites=run.sums.cites),
         automatic=request.ttl,
         previous_message_id=request.diagnosed_message_id,
     )
@@ -218,9 +218,10 @@ def list_front_units(given: Request) -> list[Unit]:
             tools.append(_make_unit("tools", block, TOOL, tool.value))
     for block, server in enumerate(given.mcp_servers):
         tools.append(_make_unit("tools", block, MCP_SERVER, server.value))
-    if len(tools) + len(searches) + len(given.system) > MAX_PROMPT_UNITS:
+    system = as_blocks(given.system_content)
+    if len(tools) + len(searches) + len(system) > MAX_PROMPT_UNITS:
         raise TooManyUnitsError
-    return [*tools, *searches, *_list_system_units(given)]
+    return [*tools, *searches, *_list_system_units(system, has_attribution=given.has_attribution)]
 
 
 def list_message_units(messages: Iterable[Message], first: int) -> list[Unit]:
@@ -251,13 +252,10 @@ def digest_compaction(block: object) -> bytes:
     return _digest(_begin_digest("", COMPACTION), _write(summary))
 
 
-def _list_system_units(request: Request) -> Iterator[Unit]:
-    has_attribution = request.has_attribution
-    for place, block in enumerate(request.system):
-        kind = _kind_of(block.value)
-        if place == 0 and has_attribution:
-            kind = ATTRIBUTION_BLOCK
-        yield _make_unit("system", place, kind, block.value)
+def _list_system_units(blocks: Sequence[object], *, has_attribution: bool) -> Iterator[Unit]:
+    for place, block in enumerate(blocks):
+        kind = ATTRIBUTION_BLOCK if has_attribution and place == 0 else _kind_of(block)
+        yield _make_unit("system", place, kind, block)
 
 
 def _make_message_unit(number: int, place: int, role: str, block: object) -> Unit:
@@ -281,10 +279,13 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
         size = len(as_text(as_object(block).get(THINKING)))
     order = _digest_order(bare, content, digest) if is_call(kind) else digest[:ORDER_BYTES]
     tool, tool_use_id, result = "", "", None
-    if kind == CALL:
-        tool, tool_use_id = Block(block).name, Block(block).call_id
-    elif kind == RESULT:
-        tool_use_id, result = Block(block).call_id, read_result(Block(block))
+    if kind in _RUNS:
+        value = Block(block)
+        tool_use_id = value.call_id
+        if kind == CALL:
+            tool = value.name
+        else:
+            result = read_result(value)
     return Unit(
         "messages",
         number,
@@ -361,8 +362,8 @@ def _strip(block: object, *, is_part: bool = False) -> _Stripped:
     bare, marker = without_marker(block), find_ttl(block)
     kind = block.get("type")
     if kind == "image":
-        data = as_text(as_object(block.get("source")).get("data"))
-        return _Stripped(bare, marker, 1, max(len(data) - IMAGE_BYTES, 0), False)
+        surplus = max(len(Block(block).data) - IMAGE_BYTES, 0)
+        return _Stripped(bare, marker, 1, surplus, False)
     if kind in _CITED and isinstance(block.get("citations"), dict):
         cites = as_object(block["citations"]).get("enabled") is True
         bare = {name: value for name, value in bare.items() if name != "citations"}
@@ -393,7 +394,8 @@ def _list_parts(content: object) -> list[object]:
 
 
 def _kind_of(block: object) -> str:
-    return as_text(as_object(block).get("type"))[:40] or OTHER
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind[:40] if isinstance(kind, str) and kind else OTHER
 
 
 def _write(value: object) -> bytes:

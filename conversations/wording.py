@@ -11,7 +11,7 @@ from conversations.unit import SETTINGS, Unit
 from conversations.units import ATTRIBUTION_BLOCK, TOOL, WEB_SEARCH, Prompt
 from wire.block import CALL, Block, without_marker
 from wire.conversation_memory import shared_length
-from wire.json_reading import as_object, as_text, clean_text
+from wire.json_reading import as_object, clean_text
 from wire.request import Request
 
 MAX_QUOTE_CHARS, MAX_DETAIL_CHARS = 40, 240
@@ -117,7 +117,7 @@ def _list_tools(prompt: Prompt, request: Request) -> dict[str, tuple[Unit, Block
         if unit.level != "tools":
             break
         tool = find_block(request, unit) or Block(None)
-        name = tool.name or as_text(tool.fields.get("mcp_server_name"))
+        name = tool.name or tool.mcp_server_name
         found[name or tool.kind or "(without a name)"] = unit, tool
     return found
 

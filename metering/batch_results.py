@@ -1,6 +1,4 @@
-"""The results of message batches: lines of JSON, each of which becomes an entry of its own.
-
-    {"custom_id": "…", "result": {"type": "succeeded", "message": {…}}}
+"""The results of message batches, each of which becomes an entry of its own.
 
 A batch runs at half of all prices, whatever service tier the message names. What errored is not billed, and
 what was canceled or expired has never run, so that it is no call. The results of a batch come in any order,
@@ -9,11 +7,7 @@ and as often as they are requested: an entry is known by the batch and the ``cus
 
 import hashlib
 import re
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
-
-import orjson
 
 from metering.billed_passes import make_call
 from metering.body_fields import make_response_fields
@@ -21,44 +15,9 @@ from metering.entry import UsageLogEntry
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.usage import read_usage
-from wire.json_reading import as_object, as_text, clean_text, parse_object
+from wire.batch_results import BatchResult
 
-type ResultType = Literal["succeeded", "errored", "canceled", "expired"]
-
-_TYPES: dict[str, ResultType] = {
-    name: name for name in ("succeeded", "errored", "canceled", "expired")
-}
-_BODIES: dict[ResultType, str] = {"succeeded": "message", "errored": "error"}
 _ENTRY_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchResult:
-    """A line of results. ``body`` is the JSON of the message or error, empty where the request never ran."""
-
-    custom_id: str
-    type: ResultType
-    body: bytes
-
-    @property
-    def has_run(self) -> bool:
-        """Return whether the upstream has tried the request, which makes it a call."""
-        return bool(self.body)
-
-
-def parse_result(line: bytes) -> BatchResult | None:
-    """Return the result in a line, None for any other line."""
-    document = parse_object(line) or {}
-    custom_id, result = document.get("custom_id"), as_object(document.get("result"))
-    kind = _TYPES.get(as_text(result.get("type")))
-    if not isinstance(custom_id, str) or kind is None:
-        return None
-    if kind not in _BODIES:
-        return BatchResult(custom_id=custom_id, type=kind, body=b"")
-    body = result.get(_BODIES[kind])
-    if not isinstance(body, dict):
-        return None
-    return BatchResult(custom_id=custom_id, type=kind, body=orjson.dumps(body))
 
 
 def make_entry_id(batch_id: str, custom_id: str) -> str:
@@ -115,6 +74,6 @@ def make_result_entry(
         speed=usage.speed,
         inference_geo=usage.inference_geo,
         error_type=usage.error_type,
-        upstream_request_id=clean_text((parse_object(result.body) or {}).get("request_id")),
+        upstream_request_id=result.request_id,
         **make_response_fields(usage, result.body),
     )

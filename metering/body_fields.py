@@ -35,13 +35,14 @@ def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
 
 def make_response_fields(usage: Usage, body: bytes) -> dict[str, Any]:
     """Return the fields of an entry that the response states, by name. ``body`` is its decoded body."""
+    said = usage.envelope
     return {
-        **_make_content_fields(list_content(usage.envelope, body)),
-        "message_id": usage.envelope.id,
+        **_make_content_fields(list_content(said, body)),
+        "message_id": said.id,
         "stop_reason": usage.stop_reason,
         "container_id": usage.container_id,
         "container_unnamed": usage.container_unnamed,
-        "changed_by_upstream": ",".join(list_changes(usage.envelope)) or None,
+        "changed_by_upstream": ",".join(list_changes(said)) or None,
         "refusal_category": usage.refusal_category,
         "thinking_tokens": usage.thinking_tokens,
         "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage.tokens.are_known else None,

@@ -16,7 +16,6 @@ import orjson
 from wire.block import INPUT, TEXT, THINKING, Block
 from wire.content import read_content
 from wire.envelope import is_document
-from wire.json_reading import as_list
 from wire.sse import sample_events
 
 # Found by comparing recorded responses with their counts; see bench/estimates.py.
@@ -78,8 +77,7 @@ def measure_sample(blocks: Iterable[Block], scale: float = 1) -> Delivered:
         if block.is_call:
             text += TOOL_CHARACTERS + _measure_input(block)
         elif kind == "text":
-            citations = len(as_list(block.fields.get("citations"))) + len(block.citations or ())
-            text += measure_text(block.text(TEXT)) + CITATION_CHARACTERS * citations
+            text += measure_text(block.text(TEXT)) + CITATION_CHARACTERS * block.citation_count
         elif kind == "thinking":
             thinking_blocks += 1
             thinking += measure_text(block.text(THINKING))

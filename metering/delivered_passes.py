@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from metering.delivered import Delivered, measure_sample, measure_text, read_sample
-from wire.block import SUMMARY, Block
+from wire.block import SUMMARY, TEXT, Block
 from wire.content import find_fallbacks
 from wire.json_reading import as_object
 from wire.sse import normalize_lines
@@ -54,12 +54,10 @@ def _measure_part(part: bytes) -> Part:
         advice=[_measure_advice(block) for block in own if block.kind == ADVICE],
         begins_with_compaction=bool(own) and own[0].kind == COMPACTION,
         has_tool_results=any(block.kind.endswith(TOOL_RESULT) for block in own),
-        searches=sum(
-            block.kind == SEARCH and isinstance(block.fields.get("content"), list) for block in own
-        ),
+        searches=sum(block.kind == SEARCH and isinstance(block.content, list) for block in own),
     )
 
 
 def _measure_advice(block: Block) -> int | None:
-    text = as_object(block.fields.get("content")).get("text")
+    text = as_object(block.content).get(TEXT)
     return measure_text(text) if isinstance(text, str) else None

@@ -15,7 +15,7 @@ from metering.tool_results import NO_RESULTS, LastResults, find_last_results, wi
 from wire.block import CacheTtl
 from wire.json_reading import as_object, parse_object
 from wire.json_weight import is_light
-from wire.request import Request, ThreadStep, read_thread
+from wire.request import NO_THREAD, Request, ThreadStep, read_thread
 from wire.request_fields import CACHE_TTL, FREE_CONTAINERS, TITLE, find_longest_ttl, read_fields
 
 MAX_VALUES = 100_000  # parsing so many takes some 30 ms
@@ -122,8 +122,8 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
     message_count = _as_number(fields.get("messages"))
     tool_count = _as_number(fields.get("tools"))
     has_no_tools = message_count is not None and "tools" not in fields
-    thread = read_thread(fields.get("thread"))
-    user = _read_user(fields.get("metadata"))
+    thread = read_thread(fields["thread"]) if "thread" in fields else NO_THREAD
+    user = _read_user(fields["metadata"]) if "metadata" in fields else {}
     return RequestFacts(
         model=_as_name(fields.get("model")),
         session_id=_as_name(user.get("session_id")),

@@ -12,7 +12,7 @@ import orjson
 
 from metering.tool_names import read_name
 from wire.block import RESULT, TEXT, Block
-from wire.json_reading import as_object, as_text, clean_text
+from wire.json_reading import clean_text
 from wire.request import Message
 
 MAX_PROBLEM_CHARS = 80
@@ -122,11 +122,10 @@ def _estimate(part: Block) -> float:
     """Return about how many tokens a part of a result takes."""
     if part.kind == TEXT:
         return (len(_write(part.text())) - 2) / BYTES_PER_TOKEN
-    source = as_object(part.fields.get("source"))
     if part.kind == "image":
         return IMAGE_TOKENS
-    if part.kind == "document" and (data := as_text(source.get("data"))):
-        is_text = source.get("type") == TEXT
+    if part.kind == "document" and (data := part.data):
+        is_text = part.is_plain_document
         return len(data) / (BYTES_PER_TOKEN if is_text else DOCUMENT_CHARS_PER_TOKEN)
     return len(_write(part.value)) / BYTES_PER_TOKEN
 
@@ -140,11 +139,10 @@ def _write(value: object) -> bytes:
 
 def _find_problem(block: Block, parts: Sequence[Block]) -> str | None:
     for part in parts:
-        code = part.fields.get("return_code")  # of a program that upstream has run
-        if type(code) is int and code:
-            return f"exit {code}"[:MAX_PROBLEM_CHARS]
+        if part.return_code:
+            return f"exit {part.return_code}"[:MAX_PROBLEM_CHARS]
         if block.kind != RESULT and part.kind.endswith("_error"):
-            return describe_error(as_text(part.fields.get("error_code")))
+            return describe_error(part.error_code)
     if not block.is_error:
         return None
     words = (part.text() for part in parts if part.kind == TEXT)

@@ -7,11 +7,9 @@ it runs besides its tokens. ``object_reading`` reads them, ``object_pricing`` pr
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
 
 from metering.token_counts import TokenCounts
-
-type ObjectKind = Literal["session", "dream"]
+from wire.managed_objects import ObjectKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,13 +17,12 @@ from wire.envelope import (
     NO_ENVELOPE,
     REFUSAL,
     Envelope,
+    Fallback,
     is_document,
     read_envelope,
-    read_model,
 )
-from wire.json_reading import as_object, clean_text
 from wire.sse import looks_like_sse
-from wire.usage_object import Fields, UsageObject
+from wire.usage_object import UsageObject
 
 MAX_PASSES = 1_000
 LARGE_PROMPT_TOKENS = 100_000  # no price changes with the size of a smaller prompt
@@ -128,11 +127,11 @@ def read_usage(
         tokens=tokens,
         cache_write_1h_tokens=cache_write_1h_tokens,
         web_search_requests=usage.web_searches,
-        thinking_tokens=usage.count("output_tokens_details", "thinking_tokens"),
+        thinking_tokens=usage.count_part("output_tokens_details", "thinking_tokens"),
         passes=passes,
         passes_are_stale=bool(passes) and usage.passes_are_stale,
         is_sum=not passes and _is_sum(tokens, usage, body),
-        hops=tuple(map(_read_hop, said.fallbacks, outputs)),
+        hops=tuple(map(_make_hop, said.fallbacks, outputs)),
         is_empty=bool(outputs) and not outputs[-1],
         refusal_category=said.refusal_category,
         service_tier=usage.text("service_tier"),
@@ -174,11 +173,11 @@ def _find_outputs(said: Envelope, body: bytes, *, is_failed: bool) -> list[bool]
     return output.find_outputs(read_content(body), len(said.fallbacks) + 1)
 
 
-def _read_hop(block: Fields, has_output: bool) -> Hop:
+def _make_hop(said: Fallback, has_output: bool) -> Hop:
     return Hop(
-        from_model=read_model(block.get("from")),
-        to_model=read_model(block.get("to")),
-        category=clean_text(as_object(block.get("trigger")).get("category")),
+        from_model=said.from_model,
+        to_model=said.to_model,
+        category=said.category,
         has_output=has_output,
     )
 
@@ -195,8 +194,7 @@ def read_tokens(raw: UsageObject, cache_ttl: str | None = None) -> tuple[TokenCo
     The total of the cache writes rules its split, which upstream may send earlier than the total.
     """
     counts = {name: raw.count(name) for name in token_counts.NAMES}
-    write_5m = raw.count("cache_creation", "ephemeral_5m_input_tokens")
-    write_1h = raw.count("cache_creation", "ephemeral_1h_input_tokens")
+    write_5m, write_1h = raw.split_writes
     total = counts["cache_creation_input_tokens"]
     if total is None and (write_5m is not None or write_1h is not None):
         total = (write_5m or 0) + (write_1h or 0)
@@ -225,7 +223,7 @@ def _read_pass(
 ) -> Pass:
     tokens, cache_write_1h_tokens = read_tokens(item, cache_ttl)
     writes, top_writes = tokens.cache_creation_input_tokens, top.cache_creation_input_tokens
-    if writes and top_writes and not item.fields.get("cache_creation"):
+    if writes and top_writes and not item.has_split_writes:
         # The pass does not tell; the call as a whole does, and all passes are of one request.
         cache_write_1h_tokens = (2 * writes * top_1h_tokens + top_writes) // (2 * top_writes)
     return Pass(

@@ -13,12 +13,12 @@ from itertools import batched
 from pathlib import Path
 from typing import Any
 
-from metering.batch_results import make_result_entry, parse_result
+from metering.batch_results import make_result_entry
 from metering.billing import find_billing
 from metering.entry import UsageLogEntry
 from metering.metadata_only import drop_response_text
 from metering.object_pricing import price_object
-from metering.object_reading import make_session, read_objects, read_session_usage, set_counts
+from metering.object_reading import make_session, read_objects, set_counts
 from metering.prices import PriceTable
 from metering.rate_limits import parse_limits
 from metering.upstream_objects import UpstreamObject
@@ -30,8 +30,10 @@ from store.spool import reader
 from store.spool.format import RequestHead, ResponseHead, SpooledExchange, SpoolError
 from store.spool.reader import Waiting
 from store.traces.calls.upstream_objects import Reading
+from wire.batch_results import parse_result
 from wire.decode import decode_body
 from wire.json_reading import clean_text
+from wire.managed_objects import find_session_usage
 
 logger = logging.getLogger(__name__)
 
@@ -104,13 +106,13 @@ class ReportStore:
 
     def _store_session_usage(self, organization_id: str, head: RequestHead, text: bytes) -> None:
         """Store the latest counts among the events of a session, which say nothing else of it."""
-        found, path = read_session_usage(text), _SESSION.match(head.path_query or "")
+        found, path = find_session_usage(text), _SESSION.match(head.path_query or "")
         if found is None or path is None:
             return
-        read_at, counts = found
+        read_at, usage = found
         session_id = clean_text(path[1]) or ""
         known = self._databases.open(organization_id).read_upstream_object(session_id)
-        session = set_counts(known or make_session(session_id), counts)
+        session = set_counts(known or make_session(session_id), usage)
         self._write(organization_id, head, read_at, [session])
 
     def _write(

@@ -272,12 +272,16 @@ def test_what_is_on_the_server_of_a_cluster_is_read_where_it_is_checked():
 FIELDS_OF_REQUESTS = {
     *("messages", "tools", "system", "mcp_servers", "cache_control", "thread"),
     *("tool_use_id", "is_error", "content_block", "previous_message_id"),
+    *("tool_choice", "output_format", "output_config"),
 }
 # Names that nothing of ours has: who writes one wants to look for it, in whatever way.
 NAMES_OF_UPSTREAM = {
     *("mcp_servers", "cache_control", "tool_use_id", "is_error", "content_block"),
-    *("previous_message_id", "applied_edits", "input_transformations", "partial_json"),
+    *("previous_message_id", "input_transformations", "partial_json"),
     *("message_start", "message_delta", "content_block_delta", "server_tool_use", "mcp_tool_use"),
+    *("disable_parallel_tool_use", "stop_details", "cache_creation", "cache_miss_reason"),
+    *("finish_reason", "tool_calls", "completion_tokens", "custom_id", "processed_at", "list_cost"),
+    *("return_code", "applied_edits", "clear_at", "defer_loading"),
 }
 KINDS_OF_BLOCKS = {"tool_use", "tool_result", "_tool_use", "_tool_result", "content_block_start"}
 # Those that write requests, or are a client and an upstream of their own.

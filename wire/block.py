@@ -91,6 +91,11 @@ class Block:
         return as_text(self.fields.get("server_name"))
 
     @property
+    def mcp_server_name(self) -> str:
+        """Return the MCP server whose tools an entry among the tools stands for, empty for others."""
+        return as_text(self.fields.get("mcp_server_name"))
+
+    @property
     def is_error(self) -> bool:
         """Return whether it is the result of a call that failed."""
         return self.fields.get("is_error") is True
@@ -105,6 +110,32 @@ class Block:
         """Return the lifetime as the cache marker states it, empty where it does not, None without one."""
         marker = self.fields.get(MARKER)
         return as_text(marker.get("ttl")) if isinstance(marker, dict) else None
+
+    @property
+    def citation_count(self) -> int:
+        """Return how many citations a text has."""
+        return len(as_list(self.fields.get("citations"))) + len(self.citations or ())
+
+    @property
+    def return_code(self) -> int:
+        """Return the status with which a program ended that upstream has run, 0 where it says none."""
+        code = self.fields.get("return_code")
+        return code if type(code) is int else 0
+
+    @property
+    def error_code(self) -> str:
+        """Return the code of an error that a tool of upstream ended with, empty for other blocks."""
+        return as_text(self.fields.get("error_code"))
+
+    @property
+    def data(self) -> str:
+        """Return the base64 or the text of an image or a document, empty where it is elsewhere."""
+        return as_text(as_object(self.fields.get("source")).get("data"))
+
+    @property
+    def is_plain_document(self) -> bool:
+        """Return whether the data of a document is text."""
+        return as_object(self.fields.get("source")).get("type") == TEXT
 
     @property
     def content(self) -> object:

@@ -106,7 +106,7 @@ def read_content(body: bytes, max_events: int = MAX_EVENTS) -> Content:
 
     Never raises."""
     if (chat := read_chat(body, max_events)) is not None:
-        return Content([Block(each) for each in as_list(chat["content"])])
+        return Content([Block(each) for each in chat.blocks])
     if is_document(body):
         document = parse_object(body) or {}
         return Content([Block(each) for each in as_list(document.get("content"))])

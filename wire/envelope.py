@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from wire.block import FALLBACK
 from wire.json_reading import (
@@ -24,13 +24,21 @@ MARKERS: Final = (b"message_", b"error", b"fallback")
 _DOCUMENT = re.compile(b"(?:%s)?[ \t\r\n]*+\\{" % BYTE_ORDER_MARK)
 
 
+class Fallback(NamedTuple):
+    """A hand-over: the model that declined, the one that took over, and the kind of what triggered it."""
+
+    from_model: str | None
+    to_model: str | None
+    category: str | None
+
+
 @dataclass(slots=True, kw_only=True)
 class Envelope:
     """A response without its content, as far as it has come.
 
     ``message`` is the document, or the message that a stream begins with; ``ending`` has what later events
-    put in the place of its fields. ``model`` is the one named last, ``fallbacks`` are the blocks by which
-    another one takes over, in order, and ``edits`` say what upstream took out of the request.
+    put in the place of its fields. ``model`` is the one named last, ``fallbacks`` say in order where
+    another one takes over, and ``edits`` say what upstream took out of the request.
     ``has_start``, ``has_end``: the event has come. ``error`` is the object of an error, empty where it is
     none; ``is_error`` says that the response is one, or ended with one."""
 
@@ -41,7 +49,7 @@ class Envelope:
     stop_reason: str | None = None
     container_id: str | None = None
     refusal_category: str | None = None
-    fallbacks: list[Fields] = field(default_factory=list)
+    fallbacks: list[Fallback] = field(default_factory=list)
     has_start: bool = False
     has_end: bool = False
     is_error: bool = False
@@ -74,8 +82,8 @@ class Envelope:
     def dropped_thinking(self) -> int:
         """Return how many blocks of earlier thinking upstream has taken out of the request."""
         name = "input_transformations"
-        changes = as_objects(self.ending.get(name, self.message.get(name)))
-        return sum(change.get("type") == "thinking_dropped" for change in changes)
+        changes = self.ending.get(name, self.message.get(name))
+        return sum(each.get("type") == "thinking_dropped" for each in as_objects(changes))
 
     @property
     def error_type(self) -> str | None:
@@ -135,7 +143,10 @@ class Envelope:
 
     def _add_fallback(self, block: Fields) -> None:
         if len(self.fallbacks) < MAX_FALLBACKS:
-            self.fallbacks.append(block)
+            category = clean_text(as_object(block.get("trigger")).get("category"))
+            self.fallbacks.append(
+                Fallback(read_model(block.get("from")), read_model(block.get("to")), category)
+            )
 
 
 NO_ENVELOPE: Final = Envelope()
@@ -182,4 +193,6 @@ def read_model(info: object) -> str | None:
 
 def _list_edits(document: Fields) -> list[dict[str, object]]:
     """Return how upstream has shortened the history, as a message or an event says."""
-    return as_objects(as_object(document.get("context_management")).get("applied_edits"))
+    if "context_management" not in document:
+        return []
+    return as_objects(as_object(document["context_management"]).get("applied_edits"))

@@ -15,7 +15,14 @@ from wire.block import (
     read_ttl,
     without_marker,
 )
-from wire.json_reading import as_list, as_object, as_text, clean_text, parse_object
+from wire.json_reading import (
+    as_list,
+    as_object,
+    as_objects,
+    as_text,
+    clean_text,
+    parse_object,
+)
 
 # What tells of the client, at the beginning of the system prompt, and what a compaction leaves as the first
 # text of the messages.
@@ -37,6 +44,29 @@ class Thread(NamedTuple):
 
     step: ThreadStep | None = None
     previous_id: str | None = None
+
+
+NO_THREAD = Thread()
+
+
+class StatedSettings(NamedTuple):
+    """The settings that a request states and that decide what of the cache it may read.
+
+    Texts are empty, and other values None, where it does not. ``output_format`` is the schema of the
+    response, ``chosen_tool`` the one that the model has to use."""
+
+    speed: str = ""
+    effort: str = ""
+    output_format: object = None
+    tool_choice: str = ""
+    chosen_tool: str | None = None
+    forbids_parallel_tools: bool = False
+    thinking: str = ""
+    thinking_budget: int | None = None
+
+
+NOTHING_STATED = StatedSettings()
+_STATED = frozenset(("speed", "output_config", "output_format", "tool_choice", "thinking"))
 
 
 class Message(NamedTuple):
@@ -104,15 +134,36 @@ class Request:
         """Return the fields that are not the prompt."""
         return {name: self.fields[name] for name in self.fields if name not in PROMPT_FIELDS}
 
-    @cached_property
+    @property
+    def stated_settings(self) -> StatedSettings:
+        """Return the settings that decide what of the cache it may read."""
+        fields = self.fields
+        if _STATED.isdisjoint(fields):  # as those of programs that are simple
+            return NOTHING_STATED
+        output, choice, thinking = (
+            as_object(fields.get(name)) for name in ("output_config", "tool_choice", "thinking")
+        )
+        name, budget = choice.get("name"), thinking.get("budget_tokens")
+        return StatedSettings(
+            as_text(fields.get("speed")),
+            as_text(output.get("effort")),
+            output.get("format") or fields.get("output_format"),
+            as_text(choice.get("type")),
+            name if isinstance(name, str) else None,
+            choice.get("disable_parallel_tool_use") is True,
+            as_text(thinking.get("type")),
+            budget if type(budget) is int else None,
+        )
+
+    @property
     def tools(self) -> list[Tool]:
         """Return the definitions of tools."""
         return [Tool(each) for each in as_list(self.fields.get("tools"))]
 
-    @cached_property
+    @property
     def mcp_servers(self) -> list[Block]:
         """Return what the prompt has of MCP servers: their names and which of their tools there are."""
-        servers = map(as_object, as_list(self.fields.get("mcp_servers")))
+        servers = as_objects(self.fields.get("mcp_servers"))
         return [
             Block({name: each[name] for name in _OF_SERVER if name in each}) for each in servers
         ]
@@ -185,7 +236,7 @@ def read_thread(thread: object) -> Thread:
             return Thread("create")
         case "continue":
             return Thread("continue", as_text(fields.get("previous_message_id")) or None)
-    return Thread()
+    return NO_THREAD
 
 
 def _normalize(content: object) -> list[object]:

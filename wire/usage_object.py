@@ -18,7 +18,7 @@ from wire.json_reading import as_count, as_list, as_object, clean_text
 
 MAX_FIELDS, MAX_MERGED_FIELDS = 64, 512  # upstream has some dozen
 PASSES = "iterations"
-_SERVER_TOOLS = "server_tool_use"
+_SERVER_TOOLS, _CACHE_WRITES = "server_tool_use", "cache_creation"
 
 type Fields = Mapping[str, object]
 NOTHING: Fields = MappingProxyType({})
@@ -58,21 +58,37 @@ class UsageObject:
             for name, value in later.fields.items()
         )
 
-    def count(self, *path: str) -> int | None:
-        """Return the count at a path of names, None where there is none."""
-        value: object = self.fields
-        for name in path:
-            value = as_object(value).get(name)
-        return as_count(value)
+    def count(self, name: str) -> int | None:
+        """Return a count, None where there is none."""
+        return as_count(self.fields.get(name))
+
+    def count_part(self, name: str, part: str) -> int | None:
+        """Return a count that is a part of another one, None where there is none."""
+        parts = self.fields.get(name)
+        return as_count(parts.get(part)) if isinstance(parts, dict) else None
 
     def text(self, name: str) -> str | None:
         """Return a text, None where there is none."""
         return clean_text(self.fields.get(name))
 
     @property
+    def has_split_writes(self) -> bool:
+        """Return whether it says how long what was written to the cache is kept."""
+        return bool(self.fields.get(_CACHE_WRITES))
+
+    @property
+    def split_writes(self) -> tuple[int | None, int | None]:
+        """Return the tokens that are kept for five minutes, and for an hour."""
+        split = as_object(self.fields.get(_CACHE_WRITES))
+        return (
+            as_count(split.get("ephemeral_5m_input_tokens")),
+            as_count(split.get("ephemeral_1h_input_tokens")),
+        )
+
+    @property
     def web_searches(self) -> int | None:
         """Return how many searches upstream has made, None where it does not say."""
-        return self.count(_SERVER_TOOLS, "web_search_requests")
+        return self.count_part(_SERVER_TOOLS, "web_search_requests")
 
     @property
     def has_server_runs(self) -> bool:

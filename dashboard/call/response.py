@@ -56,9 +56,12 @@ def parse_response(
     ``address`` is that of the body, ``is_plain`` that of ``Room``. Never raises."""
     room = Room(allowance=Allowance(max_chars), address=address, is_plain=is_plain)
     if (chat := read_chat(body[:MAX_STREAM_BYTES], max_events)) is not None:
-        said = Envelope()
-        said.read_document(chat)
-        return replace(_make(said, as_list(chat["content"]), room), is_cut=not said.stop_reason)
+        said = chat.said
+        return replace(
+            _make(said, list(chat.blocks), room),
+            error=_read_error(said, Allowance(MAX_JSON_CHARS)) if said.is_error else None,
+            is_cut=not (said.stop_reason or said.is_error),
+        )
     said = read_envelope(body)
     if said.is_document:
         if said.is_error or said.error:

@@ -32,7 +32,7 @@ from manage.cli.importing import (
 )
 from manage.cli.periods import Day
 from manage.cli.remote import is_exposed, is_loopback
-from metering.batch_results import make_result_entry, parse_result
+from metering.batch_results import make_result_entry
 from metering.billing import BILL_TO_CUSTOMER, Billing, find_billing
 from metering.entry import UsageLogEntry
 from metering.metadata_only import drop_response_text
@@ -43,6 +43,7 @@ from runtime.settings import Settings
 from store.control.endpoints import ProxyEndpoint
 from store.price_file import load_prices
 from store.traces.calls.exported_call import encode_entry
+from wire.batch_results import parse_result
 
 CHUNK_BYTES = 64 << 10
 MAX_LINE_BYTES = 64 << 20  # upstream's messages have less than half of it

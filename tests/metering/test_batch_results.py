@@ -3,8 +3,9 @@ from decimal import Decimal
 
 import pytest
 
-from metering.batch_results import BatchResult, make_entry_id, make_result_entry, parse_result
+from metering.batch_results import make_entry_id, make_result_entry
 from metering.prices import PriceTable
+from wire.batch_results import BatchResult, parse_result
 
 PRICES = PriceTable()
 MESSAGE = {

@@ -14,14 +14,16 @@ from typing import Any
 
 import pytest
 
-from metering.batch_results import make_result_entry, parse_result
+from metering.batch_results import make_result_entry
 from metering.object_pricing import price_object
-from metering.object_reading import read_objects, read_session_usage, set_counts
+from metering.object_reading import read_objects, set_counts
 from metering.prices import PriceTable
 from recorder.record import make_entry
 from recorder.requests import RequestReader
 from tests.metering.responses import event
 from tests.recorder.test_record import DOCUMENT, STREAM, exchange
+from wire.batch_results import parse_result
+from wire.managed_objects import find_session_usage
 
 MODEL = "claude-opus-5"
 PRICES = PriceTable()
@@ -222,7 +224,7 @@ def test_a_managed_session_with_the_time_in_which_it_ran():
             }
         ]
     }
-    found = read_session_usage(json.dumps(events).encode())
+    found = find_session_usage(json.dumps(events).encode())
     assert found is not None
     # Counts are cumulative: 400 x 25 = 10,000 more for the output, 1 cent; and 1 cent for the time.
     assert price_object(set_counts(session, found[1]), PRICES, AT) == Decimal("9.625")

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from metering.object_pricing import price_object
-from metering.object_reading import make_session, read_objects, read_session_usage, set_counts
+from metering.object_reading import make_session, read_objects, set_counts
 from metering.prices import PriceTable
 from metering.token_counts import TokenCounts
+from wire.managed_objects import find_session_usage
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 PRICES = PriceTable()
@@ -166,7 +167,7 @@ EVENTS: list[Any] = [
 def test_of_the_events_of_a_session_the_latest_counts_are_read(is_streamed):
     texts = [json.dumps(each).encode() for each in EVENTS]
     stream = b"".join(b"event: message\ndata: %b\n\n" % text for text in texts) + b'data: {"ty'
-    found = read_session_usage(
+    found = find_session_usage(
         stream if is_streamed else json.dumps({"data": EVENTS, "next_page": None}).encode()
     )
     assert found is not None
@@ -182,4 +183,4 @@ def test_of_the_events_of_a_session_the_latest_counts_are_read(is_streamed):
     "body", [b"", b"[]", b"{}", b'{"data":[{"type":"session.usage"}]}', b"\xff"]
 )
 def test_what_has_no_counts_of_a_session_is_none(body):
-    assert read_session_usage(body) is None
+    assert find_session_usage(body) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.metering.test_chat_completions import DOCUMENT, END, LAST, PARTS, write_part
-from wire.chat_completions import read_chat
+from wire.chat_completions import read_chat, read_chat_envelope
 from wire.content import read_content
 
 COUNTS = DOCUMENT["usage"]
@@ -29,15 +29,30 @@ def read_blocks(body):
     [(json.dumps(DOCUMENT).encode(), "Hi"), (b"".join((*PARTS, LAST, END)), "Hey")],
 )
 def test_a_completion_is_a_message(body, text):
-    assert read_chat(body) == {
+    found = read_chat(body)
+    assert found is not None
+    assert found.said.fields == {
         "type": "message",
         "id": "msg_1",
         "model": "claude-opus-5",
         "stop_reason": "stop",
-        "content": [{"type": "text", "text": text}],
-        "usage": COUNTS,
     }
-    assert read_blocks(body) == [{"type": "text", "text": text}]
+    assert found.said.usage.fields == COUNTS
+    assert found.blocks == [{"type": "text", "text": text}]
+    assert read_blocks(body) == found.blocks
+
+
+def test_its_envelope_is_the_same_where_its_words_are_left_out():
+    for body in (json.dumps(DOCUMENT).encode(), b"".join((*PARTS, LAST, END))):
+        found = read_chat(body)
+        assert found is not None
+        assert read_chat_envelope(body) == found.said
+
+
+def test_an_error_ends_it():
+    found = read_chat(PARTS[0] + b'event: error\ndata: {"error":{"type":"overloaded_error"}}\n\n')
+    assert found is not None
+    assert (found.said.is_error, found.said.error_type) == (True, "overloaded_error")
 
 
 def test_tool_calls_are_blocks_also_where_their_input_comes_in_parts():
@@ -103,5 +118,6 @@ VALUES = st.recursive(
 def test_nothing_that_choices_may_be_raises(choices):
     for kind in ("chat.completion", "chat.completion.chunk"):
         document = json.dumps({"object": kind, "choices": choices}).encode()
-        read_chat(document)
-        read_chat(b"data: %b\n\n" % document)
+        for body in (document, b"data: %b\n\n" % document):
+            read_chat(body)
+            read_chat_envelope(body)

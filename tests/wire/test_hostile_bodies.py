@@ -17,13 +17,15 @@ import pytest
 
 import wire
 from tests import ROOT
-from wire.chat_completions import read_chat
+from wire.batch_results import parse_result
+from wire.chat_completions import read_chat, read_chat_envelope
 from wire.content import find_fallbacks, list_content, read_content
 from wire.conversation_memory import ConversationMemory, shared_length
 from wire.decode import GrowingBody, decode_body
 from wire.envelope import is_document, parse_event, read_envelope
 from wire.json_reading import decode_string, parse_json, parse_object
 from wire.json_weight import is_light
+from wire.managed_objects import find_session_usage, list_objects
 from wire.repeated_requests import RepeatedRequests
 from wire.request import Request
 from wire.request_fields import FieldsAnalysis
@@ -42,6 +44,10 @@ MOST_MEMORY, MOST_CPU_S = 800 * 1024 * 1024, 100
 
 _DELTA = b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}'
 _START = b'data: {"type":"content_block_start","index":%d,"content_block":{"type":"tool_use"}}\n\n'
+_CHAT = (
+    b'data: {"object":"chat.completion.chunk","choices":[{"delta":{"role":"","content":"a"}}]}\n\n'
+)
+_SESSION = b'{"type":"session","id":"a","usage":{}}'
 _IN_MESSAGE = b'{"model":"m","messages":[{"role":"user","content":'
 
 # What a body begins with, what it repeats, and what it ends with.
@@ -76,6 +82,13 @@ BODIES = {
     "an event without an end": (_DELTA[:-2], b"a", b""),
     "comments": (b"data: {}\n\n", b":\n\n", b""),
     "names of events": (b"", b"event: message_start\n\n", b""),
+    "parts of a chat": (b"", _CHAT, b""),
+    "objects of a list": (b'{"data":[', _SESSION + b",", b"{}]}"),
+    "counts of a session": (
+        b"",
+        b'data: {"type":"session.usage","usage":{},"processed_at":"2026-11-20T10:00:00Z"}\n\n',
+        b"",
+    ),
     "unlike keys": (b'{"messages":[{', b"%keys", b'"z":1}]}'),
 }
 
@@ -139,7 +152,9 @@ def _keep(body: bytes) -> None:
 
 
 READERS: dict[str, Callable[[bytes], object]] = {
+    "batch_results.parse_result": parse_result,
     "chat_completions.read_chat": read_chat,
+    "chat_completions.read_chat_envelope": read_chat_envelope,
     "content.read_content": _read_answer,
     "content.list_content": lambda body: list_content(read_envelope(body), body),
     "content.find_fallbacks": lambda body: find_fallbacks(body, 9),
@@ -153,6 +168,8 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "json_reading.parse_object": parse_object,
     "json_reading.decode_string": decode_string,
     "json_weight.is_light": lambda body: is_light(body, 1000),
+    "managed_objects.find_session_usage": find_session_usage,
+    "managed_objects.list_objects": lambda body: list_objects("session", body),
     "repeated_requests.RepeatedRequests.read": _read_repeated,
     "request.Request.parse": _read_request,
     "request_parts.find_last_starts": lambda body: find_last_starts(body, b',{"role":', 0),
@@ -168,6 +185,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
 }
 # What takes bytes that one of the readers has found, or has parsed already, and may raise for others.
 WITHIN_OTHERS = {
+    "batch_results.BatchResult.__init__",
     "conversation_memory.ConversationMemory.shared_length",
     "conversation_memory.Findings.guess_key",
     "conversation_memory.Findings.keep",
