@@ -40,7 +40,8 @@ class MitmproxyChangedError(Exception):
     """A function that a patch replaces is not the one that the patch was written for."""
 
 
-# Those by which responses are read right. The forward proxy of a run, which has one client, needs no others.
+# Those by which responses are read right, and made where there is none. The forward proxy of a run, which
+# has one client, needs no others.
 RESPONSES: tuple[Patch[object], ...] = (
     Patch(
         owner=_http1.Http1Client,
@@ -60,6 +61,14 @@ RESPONSES: tuple[Patch[object], ...] = (
         contract_test="test_response_reading.py::test_the_core_still_makes_a_piece_of_every_chunk",
         digest="9b076acda459637b",
         replace=response_reading.read_chunks_together,
+    ),
+    Patch(
+        owner=_http1,
+        name="make_error_response",
+        reason="mitmproxy refuses requests with a page of HTML that quotes them.",
+        contract_test="test_request_reading.py::test_the_core_still_responds_to_faults_with_a_page",
+        digest="03ce75ab62e8e78b",
+        replace=request_reading.respond_in_json,
     ),
 )
 
@@ -113,14 +122,6 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         "test_the_core_still_closes_without_a_word_on_a_bad_chunk",
         digest="d821888c1e1512b3",
         replace=body_reading.read_in_turn,
-    ),
-    Patch(
-        owner=_http1,
-        name="make_error_response",
-        reason="mitmproxy refuses requests with a page of HTML that quotes them.",
-        contract_test="test_request_reading.py::test_the_core_still_responds_to_faults_with_a_page",
-        digest="03ce75ab62e8e78b",
-        replace=request_reading.respond_in_json,
     ),
     Patch(
         owner=server.ConnectionHandler,
@@ -213,7 +214,7 @@ def patch_core(policy: ReadPolicy) -> None:
 
 
 def patch_responses() -> None:
-    """Apply those that mend how responses are read, and bound nothing: a forward proxy has one client.
+    """Apply those that are about responses, and bound nothing: a forward proxy has one client.
 
     Raises MitmproxyChangedError, and then applies none."""
     check(RESPONSES)

@@ -312,8 +312,18 @@ class UsageProxy:
         self._exchanges.enter(data.client.id, Phase.CONNECT)
 
     def server_connected(self, data: ServerConnectionHookData) -> None:
-        if not data.server.tls:
+        if not data.server.tls and not self._is_on_the_way(data):
             self._exchanges.enter(data.client.id, Phase.FIRST_BYTE)
+
+    def _is_on_the_way(self, data: ServerConnectionHookData) -> bool:
+        """Return whether this is a connection to an HTTP proxy that is to carry TLS to the upstream."""
+        proxy, exchange = self._settings.upstream_proxy, self._exchanges.find(data.client.id)
+        if proxy is None or data.server.address != (proxy.host, proxy.port):
+            return False
+        if exchange is None or exchange.endpoint is None:
+            return False
+        upstream = self._settings.find_upstream(exchange.endpoint.upstream)
+        return upstream is not None and upstream.scheme == "https"
 
     def tls_established_server(self, data: TlsData) -> None:
         self._exchanges.enter(data.context.client.id, Phase.FIRST_BYTE)

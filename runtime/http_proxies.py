@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 from urllib.parse import unquote, urlsplit
 
+PROXY_VARIABLES = ("https_proxy", "http_proxy", "all_proxy")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 type Scheme = Literal["http", "https"]
@@ -82,6 +83,16 @@ class UserProxies:
         if any(covers(entry, host, port) for entry in (*self.exempt, *LOOPBACK)):
             return None
         return parse_http_proxy(self.text)
+
+
+def exempt_loopback(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which this machine is reached without a proxy, where one is used at all.
+
+    What is exempt already stays so."""
+    if not any(_read(environ, name) for name in PROXY_VARIABLES):
+        return {}
+    exempt = ",".join(dict.fromkeys((*UserProxies.of(environ).exempt, *LOOPBACK)))
+    return dict.fromkeys(("NO_PROXY", "no_proxy"), exempt)
 
 
 def _read(environ: Mapping[str, str], name: str) -> str:

@@ -13,13 +13,15 @@ from typing import Self
 
 from tests.upstream import PATIENCE_S
 
+SILENT = "silent.example.com"
 USER, PASSWORD = "ana", "pass:w0rd"
 REFUSED = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n"
 UNAUTHORISED = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"
 
 
 class ConnectProxy:
-    """Serves until its block ends. ``asked`` are the targets of requests, ``heads`` their heads."""
+    """Serves until its block ends. ``asked`` are the targets of requests, ``heads`` their heads. For the host
+    ``SILENT`` it never says anything."""
 
     def __init__(self, hosts: Mapping[str, tuple[str, int]], authorization: str = "") -> None:
         self.asked: list[str] = []
@@ -73,6 +75,9 @@ class ConnectProxy:
                 client.close()
                 return
             host = target.rpartition(":")[0]
+            if host == SILENT:
+                client.recv(1)  # until the other side leaves
+                return
             if not text.startswith("CONNECT ") or host not in self._hosts:
                 client.sendall(REFUSED)
                 client.close()

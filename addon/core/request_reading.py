@@ -171,7 +171,7 @@ def refuse_ambiguous_heads(original: HeadReader, _policy: ReadPolicy) -> HeadRea
 type ErrorResponseMaker = Callable[[int, str], bytes]
 
 
-def respond_in_json(_original: ErrorResponseMaker, _policy: ReadPolicy) -> ErrorResponseMaker:
+def respond_in_json(_original: ErrorResponseMaker, _given: object) -> ErrorResponseMaker:
     """Return a ``make_error_response`` that responds in JSON and quotes nothing."""
     return make_error_response
 

@@ -9,8 +9,11 @@ prompt cache.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
+from urllib.parse import urlsplit
 
 from manage.claude_code.settings_files import SettingsFile
+from runtime.http_proxies import PROXY_VARIABLES, exempt_loopback
+from runtime.setting_values import is_loopback
 
 BASE_URL = "ANTHROPIC_BASE_URL"
 HINTS = "CLAUDE_CODE_GATEWAY_HINT_HEADERS"
@@ -88,6 +91,10 @@ def choose_variables(sources: Sources, url: str, *, as_direct: bool) -> dict[str
     ``as_direct``: the upstream is the vendor's own, and the client is to make its calls as without us. Of
     the two variables for that, one that somebody has set keeps the other from being set."""
     chosen = {BASE_URL: url}
+    if is_loopback(urlsplit(url).hostname or ""):
+        # Clients with a proxy ask it for this machine too, which it cannot reach.
+        names = [each for name in (*PROXY_VARIABLES, "no_proxy") for each in (name, name.upper())]
+        chosen |= exempt_loopback({name: sources.find(name) or "" for name in names})
     if not sources.find_all(HINTS):
         chosen[HINTS] = "1"
     if as_direct and not any(map(sources.find_all, FIRST_PARTY)):

@@ -4,6 +4,7 @@ import base64
 import json
 import signal
 import ssl
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,12 +15,28 @@ import psutil
 import pytest
 import trustme
 
-from tests.connect_proxy import PASSWORD, USER, ConnectProxy
+from manage.cli.forward_proxy import ForwardProxy, find_route
+from store.control.database import ControlDatabase
+from store.control.management import Management
+from tests.connect_proxy import PASSWORD, SILENT, USER, ConnectProxy
 from tests.live.clients.programs import CLAUDE, NODE_DIR, needs_claude_code, needs_proxies_in_node
 from tests.live.command import PATIENCE_S, call, environment, running
 from tests.live.messages import MODEL, Answer, text
-from tests.live.service import API_KEY, Row, Service, is_over
-from tests.upstream import Script, SeenRequest, Upstream, answer, message_json, wait_until
+from tests.live.service import API_KEY, REQUEST_HEADERS, Row, Service, is_over
+from tests.rawclient import request
+from tests.upstream import (
+    STALL,
+    Gate,
+    Script,
+    SeenRequest,
+    Upstream,
+    answer,
+    event,
+    message_json,
+    refusing_address,
+    sse,
+    wait_until,
+)
 
 HOST, OTHER = "api.anthropic.com", "files.example.com"
 AUTHORIZATION = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
@@ -118,6 +135,8 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
             folder,
             f"https://{HOST}",
             UPSTREAM_PROXY=address,
+            UPSTREAMS=f"silent=https://{SILENT},refused=https://refused.example.com",
+            UPSTREAM_TIMEOUT="connect=2,first_byte=40,idle=40",
             SSL_CERT_FILE=trusted,
         ) as service:
             environ = environment(service, HTTPS_PROXY=address, SSL_CERT_FILE=trusted)
@@ -276,6 +295,122 @@ print(json.dumps({path.name: path.read_text().count("PRIVATE KEY") for path in f
     found = office.run(*python(source), TMPDIR=str(tmp_path))
     assert found == {"roots.pem": 0, "bundle.pem": 0}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stream_and_its_head_come_as_they_are(office: Office) -> None:
+    """Each event comes before the upstream goes on, through the forward proxy and the service."""
+    gate = Gate()
+    odd = [("set-cookie", "a=1"), ("Set-Cookie", "b=2"), ("X-Odd", "yes"), ("content-length", "2")]
+    head = b"HTTP/1.1 200 OK\r\n" + b"".join(f"{n}: {v}\r\n".encode() for n, v in odd) + b"\r\n"
+    office.upstream.enqueue(
+        Script((head + b"{}",)), sse([event("ping"), gate, event("message_stop")])
+    )
+    heads = [head_of("GET", "/api/settings", 0), head_of("POST", "/v1/messages")]
+    source = f"""
+with connect({HOST!r}) as connection:
+    connection.sendall({heads[0].encode()!r})
+    passed = b""
+    while not passed.endswith(b"{{}}"):
+        passed += connection.recv(1)
+    connection.sendall({heads[1].encode()!r} + b"{{}}")
+    stream = b""
+    while b"event: ping" not in stream:
+        stream += connection.recv(1)
+    print("ping", flush=True)
+    while b"message_stop" not in stream:
+        stream += connection.recv(1)
+    print(json.dumps(passed.decode()))
+"""
+    command = ("run", "--forward-proxy", "--", *python(source))
+    with running(command, office.environ) as (process, output, errors):
+        wait_until(lambda: "ping" in output.text, "the first event", patience_s=PATIENCE_S)
+        gate.open()
+        assert process.wait(PATIENCE_S) == 0, errors.text
+        wait_until(lambda: output.text.count("\n") == 2, "the rest")
+    assert json.loads(output.text.splitlines()[1]) == (head + b"{}").decode()
+
+
+def test_websockets_pass(office: Office) -> None:
+    accepted = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    key = b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+    office.upstream.enqueue(Script((accepted + key + b"\x81\x05hello", STALL)))
+    asked = (
+        f"GET /v1/code/sessions/x HTTP/1.1\r\nHost: {HOST}\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    source = f"""
+with connect({HOST!r}) as connection:
+    connection.sendall({asked.encode()!r})
+    got = b""
+    while b"hello" not in got:
+        got += connection.recv(1)
+    print(json.dumps(got[-7:].hex()))
+"""
+    assert office.run(*python(source)) == b"\x81\x05hello".hex()
+    assert [each.target for each in office.upstream.requests] == ["/v1/code/sessions/x"]
+
+
+def test_without_its_service_a_client_hears_why(office: Office) -> None:
+    """The address of nobody stands for a service that has ended."""
+    head = head_of("POST", "/v1/messages")
+    source = f"""
+with connect({HOST!r}) as connection:
+    print(json.dumps(exchange(connection, {head!r}, b"{{}}")))
+"""
+    with refusing_address() as closed:
+        route = find_route(f"https://{HOST}", f"{closed}/proxy/x/run/y", "x")
+        with ForwardProxy(office.environ, route) as proxy:
+            done = subprocess.run(  # noqa: S603 - our own client
+                python(source),
+                env={**office.environ, **proxy.variables},
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+                check=True,
+            )
+    response, body = json.loads(done.stdout)
+    assert response.startswith("HTTP/1.1 502")
+    assert json.loads(body)["type"] == "error"
+    assert office.upstream.requests == []
+
+
+# -- the service behind the proxy of a company -----------------------------------------------------
+
+
+def create(office: Office, slug: str, upstream: str) -> None:
+    with ControlDatabase(office.service.data_dir / "control.db") as control:
+        management = Management(control, office.service.data_dir, upstreams=(upstream,))
+        management.create_endpoint(management.local_caller(), slug, slug, upstream=upstream)
+
+
+def test_calls_of_a_service_behind_a_proxy_and_its_own_pages_share_a_connection(
+    office: Office,
+) -> None:
+    message = request("POST", "/proxy/default/v1/messages", REQUEST_HEADERS, b"{}")
+    page = request("GET", "/sign-in", [("Host", office.service.host)])
+    with office.service.connect() as client:
+        for each in (page, message, page, message):
+            assert client.exchange(each).status == 200
+    assert len(office.upstream.requests) == 2
+    assert office.proxy.asked == [f"{HOST}:443"], "one connection for both"
+
+
+@pytest.mark.parametrize(
+    ("upstream", "status", "outcome"),
+    [("silent", 504, "upstream_timeout"), ("refused", 502, "upstream_unreachable")],
+)
+def test_a_proxy_that_opens_no_connection_is_an_upstream_that_is_away(
+    office: Office, upstream: str, status: int, outcome: str
+) -> None:
+    create(office, f"to-{upstream}", upstream)
+    response = office.service.send(
+        request("POST", f"/proxy/to-{upstream}/v1/messages", REQUEST_HEADERS, b"{}")
+    )
+    assert response.status == status
+    assert response.header("x-taximeter-error") == outcome
+    (row,) = office.service.settled_rows(f"to-{upstream}")
+    assert (row["outcome"], row["status_code"]) == (outcome, None)
 
 
 # -- clients ---------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tests.live.command import (
     running,
 )
 from tests.live.service import Endpoint, Service
-from tests.upstream import Upstream, answer, message_json, wait_until
+from tests.upstream import Upstream, answer, message_json, refusing_address, wait_until
 
 CALLING = """
 import sys, urllib.request, os
@@ -89,6 +89,18 @@ def test_without_a_service_one_runs_as_long_as_the_client(
     assert not is_running(tmp_path / "data")
     assert find_holder(tmp_path / "data" / "recorder.lock") is None
     assert "Stopped." in (tmp_path / "data" / "run.log").read_text()
+
+
+def test_a_client_with_a_proxy_reaches_the_service_without_it(
+    live: Endpoint, shared_service: Service
+) -> None:
+    live.upstream.otherwise = answer(200, message_json())
+    environ = environment(shared_service)
+    with refusing_address() as nobody:
+        environ |= {"http_proxy": nobody, "HTTPS_PROXY": nobody}
+        done = call(("run", "--endpoint", live.slug, "--", *calling(1)), environ)
+    assert done.returncode == 0, done.stderr
+    assert len(live.upstream.requests) == 1
 
 
 def test_a_started_service_ends_after_the_last_run_that_uses_it(

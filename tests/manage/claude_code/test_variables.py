@@ -93,3 +93,16 @@ def test_another_provider_is_named(value, is_named):
 def test_a_provider_that_a_stronger_file_turns_off_is_not_named():
     off = [file("user", CLAUDE_CODE_USE_VERTEX="0")]
     assert describe_others(Sources.make({"CLAUDE_CODE_USE_VERTEX": "1"}, off), is_beaten=True) == []
+
+
+def test_a_client_with_a_proxy_does_not_ask_it_for_this_machine():
+    exempt = "intern.example,localhost,127.0.0.1,::1"
+    environ = {"HTTPS_PROXY": "http://p:3128", "NO_PROXY": "intern.example"}
+    chosen = choose(environ)
+    assert (chosen["NO_PROXY"], chosen["no_proxy"]) == (exempt, exempt)
+    chosen = choose(files=[file("user", http_proxy="http://p:3128", NO_PROXY="intern.example")])
+    assert chosen["no_proxy"] == exempt
+    assert "NO_PROXY" not in choose({"NO_PROXY": "intern.example"}), "there is no proxy"
+    sources = Sources.make(environ, [])
+    elsewhere = "https://meter.example.org/proxy/default/run/1"
+    assert "NO_PROXY" not in choose_variables(sources, elsewhere, as_direct=False)

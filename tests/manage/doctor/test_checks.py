@@ -28,6 +28,7 @@ from store.control.management import Management
 from store.spool.format import RequestHead
 from store.spool.writer import SpoolRun
 from store.traces.database import PAGE_BYTES
+from tests.connect_proxy import ConnectProxy
 from tests.manage.conftest import PRICES
 from tests.store.traffic import make_entry
 from tests.upstream import PATIENCE_S, Upstream, answer, refusing_address
@@ -149,6 +150,21 @@ def test_each_upstream_is_tried_and_an_endpoint_without_one_named(look, data_dir
     wrong = look("upstream")["wrong"]
     assert wrong.startswith("calls through team get 503: there is no upstream old; ")
     assert "`taximeter endpoints update team --upstream service`" in wrong
+
+
+def test_an_upstream_elsewhere_is_tried_through_the_proxy(look, listener):
+    place = ("127.0.0.1", listener.getsockname()[1])
+    with ConnectProxy({"api.example.com": place}) as proxy:
+        settings = {"UPSTREAM_URL": "http://api.example.com", "UPSTREAM_PROXY": proxy.url}
+        assert "can be reached" in look("upstream", **settings)["ok"]
+        assert proxy.asked == ["api.example.com:80"]
+        settings["UPSTREAM_URL"] = "http://nowhere.example.com"
+        wrong = look("upstream", **settings)["wrong"]
+        assert f"{proxy.url} (TAXIMETER_UPSTREAM_PROXY) responds with 'HTTP/1.1 502" in wrong
+    assert (
+        "not tried"
+        in look("upstream", UPSTREAM_URL="http://x.example", UPSTREAM_PROXY="https://p")["note"]
+    )
 
 
 def test_an_upstream_without_prices_is_said(look, tmp_path, upstream_url):
