@@ -45,7 +45,7 @@ class Body:
 
 
 def describe_body(call: Call, side: Side) -> Body:
-    """Return what is known of a body."""
+    """Return the state of a body with its size and type, as pages show it."""
     size = size_of(call, side)
     return Body(
         side=side,

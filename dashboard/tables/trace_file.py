@@ -119,8 +119,9 @@ class TraceFile(RememberedSchema):
             self._using.release()
 
     async def primary_keys(self, table: str) -> list[str]:
-        """Return the primary keys of a table, and those of the view too. Datasette links every BLOB
-        by its row's key, and fails without."""
+        """Return the primary keys of a table, and for the view those of ``usage``.
+
+        Datasette links every BLOB by its row's key, and fails without one."""
         if table == "usage_log":
             return ["id"]
         keys: list[str] = await super().primary_keys(table)

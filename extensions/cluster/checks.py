@@ -73,7 +73,7 @@ address = _match(_ADDRESS, "HOST:PORT")
 
 
 def identifier(value: object) -> str:
-    """Return a UUID in its usual form."""
+    """Check a UUID, and return it in its usual form."""
     try:
         if isinstance(value, str) and str(uuid.UUID(value)) == value:
             return value

@@ -1,6 +1,6 @@
 """``taximeter alerts list|create|delete|test``, here or on a remote service."""
 
-import time
+from time import monotonic, sleep
 from typing import get_args
 
 import click
@@ -173,9 +173,9 @@ def test_alert(
 
 def _wait(backend: Backend, sent: AlertRule) -> AlertRule:
     """Return the alert once its test has a result, or when that takes too long."""
-    ends_s, found = time.monotonic() + TEST_WAIT_S, sent
-    while not (found.last_delivered_at or found.last_error) and time.monotonic() < ends_s:
-        time.sleep(TEST_LOOK_S)
+    ends_s, found = monotonic() + TEST_WAIT_S, sent
+    while not (found.last_delivered_at or found.last_error) and monotonic() < ends_s:
+        sleep(TEST_LOOK_S)
         found = backend.call(operations.get_alert, sent.id)
     return found
 

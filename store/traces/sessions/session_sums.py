@@ -117,10 +117,10 @@ def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -
 
 
 def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> list[int]:
-    """Put a call without a session into that of the call that it continues.
+    """Put a call without a session into the session of the call that it continues.
 
-    Returns the ids of the calls that were put into one, which are in its sums not yet. The caller holds the
-    write lock."""
+    Returns the ids of the calls that the session gains, which its sums do not have yet. The caller holds
+    the write lock."""
     joined, left = unnamed_sessions.join(connection, usage_id, previous_id)
     if left is not None:
         connection.execute("delete from sessions where session_id = ?", (left,))

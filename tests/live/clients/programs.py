@@ -41,7 +41,7 @@ needs_claude_code = pytest.mark.skipif(
 
 needs_proxies_in_node = pytest.mark.skipif(
     not _node_uses_proxies() or not (MODULES / "@anthropic-ai" / "sdk").exists(),
-    reason="there is no node that uses HTTPS_PROXY (24, or 22.21 and later of 22), or no TypeScript SDK:"
+    reason="there is no node that uses HTTPS_PROXY (24, or 22.21 and later of 22), or no TypeScript SDK;"
     " install one, and run tests/live/node/install.sh",
 )
 

@@ -1,10 +1,10 @@
 """``taximeter alerts``."""
 
 import json
-import time
 
 import pytest
 
+from manage.cli import alert_commands
 from runtime import clock
 from store.control import deliveries
 from store.control.database import ControlDatabase
@@ -37,7 +37,7 @@ def test_a_test_waits_for_its_result(run, data_dir, monkeypatch):
             (due,) = deliveries.list_due(db, clock.now(), 10)
             deliveries.note_failed(db, due, "it responded with 404", clock.now())
 
-    monkeypatch.setattr(time, "sleep", deliver)
+    monkeypatch.setattr(alert_commands, "sleep", deliver)
     tried = run("alerts", "test", rule["id"])
     assert tried.stdout == f"The test to {URL}: it responded with 404.\n"
     assert tried.exit_code == 1
