@@ -378,6 +378,7 @@ def test_tools_of_a_session_have_their_cost(ann):
         ("", "Read", 0.2, 1.0, 3.0),
         ("", "Edit", 0.4, 0.0, 0.0),
         ("maps", "get", 0.5, 0.0, 0.0),
+        ("", "", 0.0, 0.7, 0.0),
     ]
     with closing(sqlite3.connect(ann.path)) as db, db:
         db.executemany(
