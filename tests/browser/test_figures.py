@@ -217,7 +217,11 @@ def test_savings(rosa, facts):
     total = sum(counted) + found["smaller"]["cost_cents"]
     assert found["total_cents"] == pytest.approx(total)
     lede = rosa.run("return squeeze(document.querySelector('.lede').textContent)")
-    assert lede.startswith(f"{format_sum_cost(found['total_cents'])} could have been saved")
+    spent = facts.value(
+        "select sum(cost_cents) from usage where created_at >= ?", found["first_day"]
+    )
+    both = f"{format_sum_cost(found['total_cents'])} of {format_sum_cost(spent)}"
+    assert lede.startswith(f"{both} could have been saved")
     shown = {
         each["What could be saved"]: (each["Calls"], each["Cost ↓"])
         for each in read_rows(rosa, "What could have been saved, by kind")

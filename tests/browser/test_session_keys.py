@@ -44,6 +44,20 @@ def test_o_unfolds_a_turn_where_it_stands(rosa, example):
     assert rosa.run("return document.querySelectorAll('.turn-body').length") == 0
 
 
+def test_unfolded_turn_looks_like_the_page_of_its_call(rosa, example):
+    rosa.open(f"/sessions/{SESSION}")
+    while not rosa.run(
+        "return document.querySelector('.here')?.matches('.line[data-call]:not(.text)')"
+    ):
+        rosa.press("j")
+    rosa.press("o")
+    rosa.see("Open call")
+    style = "return getComputedStyle(document.querySelector('.turn-body .kind')).fontWeight"
+    assert rosa.run(style) == "600"
+    rosa.run("document.querySelector('.turn-body details.json').open = true")
+    rosa.see('"type": "tool_use"')
+
+
 def test_unfold_all_opens_every_fold_and_subagent(rosa, example):
     rosa.open(f"/sessions/{SESSION}")
     rosa.click("Unfold all", "button")
