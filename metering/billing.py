@@ -13,7 +13,7 @@ from typing import Literal
 from metering.rate_limits import RateLimits
 
 type CredentialKind = Literal["api_key", "token", "other"]
-type Billing = Literal["api_key", "subscription", "customer"]
+type Billing = Literal["api_key", "subscription", "customer", "imported"]
 
 BILL_TO_CUSTOMER = "user_profile"
 

@@ -26,7 +26,7 @@ type Outcome = Literal[
 ]
 # `estimated`: the response was cut, and its output was counted by what was delivered. `partial`: the
 # same, where a part of that is lost, or a stop reason has come: the output is what upstream had counted.
-type UsageSource = Literal["final", "estimated", "partial", "none"]
+type UsageSource = Literal["final", "estimated", "partial", "none", "imported"]
 # The interface of the upstream that a call was made by, which decides its prices.
 type Product = Literal["messages", "batch", "chat_completions"]
 # Why upstream does not bill a line: a refusal before any output, the same of a model that handed over

@@ -61,7 +61,8 @@ def read_latest(
     found: list[RecordedCall] = []
     size = 0
     ids = connection.execute(
-        f"select id from usage {where} order by created_at desc, id desc limit ?",  # noqa: S608 - our own text
+        f"select id from usage {where} and usage_source <> 'imported'"  # noqa: S608 - our own text
+        " order by created_at desc, id desc limit ?",
         (*values, count),
     ).fetchall()
     for (usage_id,) in ids:
@@ -99,7 +100,7 @@ def _make(connection: sqlite3.Connection, values: Sequence[object]) -> RecordedC
             entry.status_code,
             "text/event-stream" if entry.streamed else "application/json",
             stored.response,
-            is_complete=entry.usage_source == "final",
+            is_complete=entry.usage_source in ("final", "imported"),
             cache_ttl=entry.cache_ttl,
         )
         bill = make_call(

@@ -54,6 +54,13 @@ def open_database(
     return connection
 
 
+def open_temporary() -> sqlite3.Connection:
+    """Open an empty database of this process alone, which goes when it is closed.
+
+    It is on the disk as soon as it is large. Transactions are explicit. Raises sqlite3.Error."""
+    return sqlite3.connect("", isolation_level=None)
+
+
 def read_page_bytes(connection: sqlite3.Connection) -> int:
     """Return the size of the pages of a database."""
     (size,) = connection.execute("PRAGMA page_size").fetchone()

@@ -33,8 +33,10 @@ _SOURCES = {
     "estimated": "estimated: the response was cut, its output is estimated by what was delivered",
     "partial": "partial: the response was cut, the upstream may bill more",
     "none": "none: the response had no usage",
+    "imported": "imported from a transcript of the client",
 }
 _BILLING = {
+    "imported": "not known: the call is imported",
     "api_key": "by token (API key)",
     "subscription": "subscription, which covers the call",
     "customer": "a customer, whose organization is linked to the user profile",

@@ -44,7 +44,7 @@ class UsageTotals(_CallsAndTokens):  # type: ignore[misc, valid-type]  # made fr
     value_cents: Annotated[
         float,
         Field(
-            description="The part of the cost that a subscription or a customer covers: list price, and no bill."
+            description="The part of the cost that a subscription or a customer covers, or of imported calls: list price, and no bill."
         ),
     ] = 0.0
     spend_cents: Annotated[float, Field(description="The rest of the cost.")] = 0.0
@@ -104,7 +104,7 @@ class UsageGroup(UsageTotals):
     billing: Annotated[
         str | None,
         Field(
-            description="By billing: `api_key`, `subscription`, `customer` (linked billing), or `overage` for calls of a subscription that paid extra usage covers."
+            description="By billing: `api_key`, `subscription`, `customer` (linked billing), `overage` for calls of a subscription that paid extra usage covers, or `imported`."
         ),
     ] = None
 

@@ -41,7 +41,7 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name) or self._find_others().get(cmd_name)
-        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name.replace("-", "_")
         command: click.Command = getattr(import_module(self._modules[cmd_name]), name)
         return command
 

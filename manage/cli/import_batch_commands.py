@@ -90,7 +90,7 @@ def batch(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Import the results of a message batch, each as a call at half price.
+    """Import the results of a message batch at half price.
 
     FILE has the results as JSON lines, as upstream gives them; - is standard input. Those of a BATCH_ID
     are fetched from the upstream of the endpoint, with the key in ANTHROPIC_API_KEY or

@@ -32,6 +32,7 @@ class _ImportGroup(CommandGroup):
     cls=_ImportGroup,
     modules={
         "batch": "manage.cli.import_batch_commands",
+        "claude-code": "manage.cli.import_claude_code_commands",
         "file": "manage.cli.import_file_commands",
     },
 )
@@ -45,4 +46,5 @@ def import_() -> None:
     Examples:
       taximeter import calls.jsonl
       taximeter import batch msgbatch_013Zva2CMHLNnXjNJJKqJ2EF
+      taximeter import claude-code
     """

@@ -16,8 +16,10 @@ from manage.data_dir import prepare_data_dir
 from manage.supervision import run_lock
 from manage.supervision.announcement import Announcement
 from manage.supervision.supervisor import Supervisor, check_trust_store
+from manage.transcripts.files import find_projects, has_transcripts
 from runtime.json_lines import format_json_line
 from runtime.logs import FORMAT_VARIABLE
+from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store import migration_status
 from store.control.database import ControlDatabase
@@ -107,6 +109,8 @@ def _introduce(
         )
     else:
         _greet(settings, endpoint_url, link)
+        if is_first:
+            _offer_history()
     if not settings.listen.is_loopback:
         _warn(
             settings,
@@ -119,6 +123,18 @@ def _introduce(
             " as docs/sign-in.md says.",
         )
     sys.stdout.flush()
+
+
+def _offer_history() -> None:
+    """Say how transcripts of Claude Code are imported, where there are any. Nothing is, by itself."""
+    folder = find_projects()
+    if has_transcripts(folder):
+        click.echo(
+            name_commands(
+                f"There are sessions of Claude Code in {terminal_line(str(folder))}:"
+                " `taximeter import claude-code` imports what they cost.\n"
+            )
+        )
 
 
 def _greet_node(settings: Settings) -> None:

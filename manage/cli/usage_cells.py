@@ -31,7 +31,8 @@ def make_cells(
     """Return the headings of a table, and the cells of each row.
 
     Input is all that the model read. There are columns for estimates and for the value of calls that
-    a subscription or a customer covers, where there are any, and cells in the rows that have some."""
+    a subscription or a customer covers or that are imported, where there are any, and cells in the rows
+    that have some."""
     parts = [name for name in _PARTS if any(getattr(each, name) for each in totals)]
     headings = (*_HEADINGS, *(_PARTS[name] for name in parts))
     rows = [
@@ -72,7 +73,7 @@ def describe_open_costs(totals: UsageTotals) -> Iterator[str]:
     if totals.value_cents:
         yield (
             f"{format_amount(totals.value_cents)} of the cost is the value of calls that a subscription"
-            f" or a customer covers; {format_amount(totals.spend_cents)} is spend."
+            f" or a customer covers, or that are imported; {format_amount(totals.spend_cents)} is spend."
         )
     if totals.unpriced:
         yield f"{format_calls(totals.unpriced)} without a known price, not in the cost."

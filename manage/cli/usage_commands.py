@@ -75,7 +75,8 @@ def usage(
     A client is the product of the user-agent, a credential the fingerprint of the key or token that
     was sent upstream. Billing says who pays: api_key by the token, subscription nothing more and
     customer another organisation (the cost is then a value, and no spend), overage the paid extra
-    usage of a subscription. Users, projects and tags are what clients say in headers. A call may have
+    usage of a subscription. Calls that are imported from transcripts have the billing imported, and
+    are no spend either. Users, projects and tags are what clients say in headers. A call may have
     several tags, so rows by tag may be more than the total, and calls without a tag are in none. Of
     them, and of sessions and agents, the 1,000 most expensive have rows of their own.
 

@@ -92,7 +92,10 @@ def make_lede(session: Session, story: Story) -> list[Run]:
     if carried or others:
         told = [carried, *others] if carried else [f"Of it, {others[0]}", *others[1:]]
         runs.append(Run(f" {join_words(told)}."))
-    if session.value_cents:
+    if imported := sum(step.turn.usage_source == "imported" for step in story.steps):
+        calls = f"{format_number(imported, 'call')} of it {'is' if imported == 1 else 'are'}"
+        runs.append(Run(f" {calls} imported from transcripts, which do not say who paid."))
+    elif session.value_cents:
         runs.append(Run(f" {_tell_value(session)} not billed to you."))
     if failed := tell_failures(story.steps):
         runs.append(Run(f" {failed[0].upper()}{failed[1:]} failed."))

@@ -73,7 +73,8 @@ LINE_FORMATS: Mapping[LogFormat, Callable[[UsageLogEntry], str]] = {
 
 
 def _mark(entry: UsageLogEntry) -> str:
-    return " (estimated)" if entry.usage_source == "estimated" else ""
+    is_marked = entry.usage_source in ("estimated", "imported")
+    return f" ({entry.usage_source})" if is_marked else ""
 
 
 def _tokens_in(tokens: TokenCounts) -> str:

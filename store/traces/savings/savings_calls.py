@@ -54,7 +54,7 @@ class SessionCall:
 _COLUMNS = ", ".join(f"u.{name}" for name in CallColumns._fields)
 _CALLS = (
     f"select {_COLUMNS}, p.previous_id from usage as u left join predecessors as p on p.usage_id = u.id"  # noqa: S608 - our own text
-    f" where u.id in ({unnamed_sessions.CALLS}) order by u.created_at desc, u.id desc limit :limit"
+    f" where u.id in ({unnamed_sessions.CALLS}) and u.usage_source <> 'imported' order by u.created_at desc, u.id desc limit :limit"
 )
 # Calls of others that may have read a prefix of this size.
 _READ_ELSEWHERE = (

@@ -35,7 +35,8 @@ UNKNOWN, OTHER = "", "(other)"
 # A call of a subscription has a value and no bill, unless paid extra usage covers it. So has one that a
 # customer pays.
 SUBSCRIPTION, OVERAGE, CUSTOMER = "subscription", "overage", "customer"
-PAID_BY_OTHERS = (SUBSCRIPTION, CUSTOMER)
+IMPORTED = "imported"  # from transcripts, which do not say who paid
+PAID_BY_OTHERS = (SUBSCRIPTION, CUSTOMER, IMPORTED)
 _VERSION = re.compile(r"[/ ]v?[0-9].*", re.ASCII | re.DOTALL)
 
 

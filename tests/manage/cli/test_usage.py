@@ -148,7 +148,7 @@ def test_value_and_spend_are_said_where_a_subscription_covers_calls(run, traces)
             make_entry(cost_cents=Decimal(50), billing="api_key"),
         ]
     )
-    line = "$1.00 of the cost is the value of calls that a subscription or a customer covers; $0.5000 is spend."
+    line = "$1.00 of the cost is the value of calls that a subscription or a customer covers, or that are imported; $0.5000 is spend."
     assert line in run("usage").stdout
     totals = json.loads(run("usage", "--json").stdout)["totals"]
     assert (totals["cost_cents"], totals["value_cents"], totals["spend_cents"]) == (150, 100, 50)

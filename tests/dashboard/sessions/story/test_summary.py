@@ -68,6 +68,15 @@ def test_lede_tells_what_is_no_spend(value: float, words: str) -> None:
     assert "".join(run.text for run in told) == f"$1.00 for 1 prompt in 1 turn.{words}"
 
 
+def test_lede_says_of_imported_calls_that_they_are_imported() -> None:
+    session = Session()
+    session.add(cents={}, usage_source="imported")
+    told = make_lede(replace(sums(100.0), value_cents=100.0), session.tell())
+    assert "".join(run.text for run in told) == (
+        "$1.00 for 1 prompt in 1 turn. 1 call of it is imported from transcripts, which do not say who paid."
+    )
+
+
 def test_lede_of_a_plain_session_is_short() -> None:
     session = Session()
     session.add(cents={})
