@@ -10,8 +10,8 @@ a constant of that module, TAXIMETER_… a setting.
 | connections of one client | TAXIMETER_CLIENT_CONNECTIONS | ``connection_limit`` |
 | head of a request | TAXIMETER_REQUEST_HEAD | ``request_heads`` |
 | head of a message | ``MAX_HEAD_BYTES``, ``MAX_HEADER_LINES``, ``MAX_PATH_BYTES`` | ``core.head_bounds`` |
-| interim responses before a response | ``MAX_INTERIM_BYTES`` | ``core.response_reading`` |
-| requests sent ahead on a connection | ``MAX_EARLY_BYTES`` | ``core.request_reading`` |
+| interim responses before a response | ``MAX_INTERIM_BYTES`` | ``http1.heads`` |
+| requests sent ahead on a connection | ``MAX_EARLY_BYTES`` | ``http1.layer`` |
 | reads before an upstream is connected | ``READS_WHILE_CONNECTING`` | ``core.connection_reading`` |
 | framing of a chunked body | ``MAX_EXCESS_BYTES``, ``MAX_TRAILER_BYTES`` | ``core.chunked`` |
 | body of a message request | ``LOGGED_REQUEST_LIMIT_BYTES`` | ``upstream_forwarding`` |
@@ -26,6 +26,6 @@ a constant of that module, TAXIMETER_… a setting.
 | bodies in the spool, while the disk is nearly full | TAXIMETER_DISK_RESERVE | ``spooler`` |
 
 ``held_requests`` and ``request_heads`` have no bounds of their own: they ask ``body_memory``, and
-``core.read_policy`` is how mitmproxy asks them. ``holdings`` adds up. ``budgets`` has the bounds that owners
+``core.read_policy`` is how the layer asks them. ``holdings`` adds up. ``budgets`` has the bounds that owners
 set for what calls cost.
 """

@@ -32,9 +32,10 @@ from mitmproxy.addons import core, disable_h2c, errorcheck, proxyserver
 from addon import mitmproxy_patches
 from addon.connection_limit import ConnectionLimit
 from addon.core import shortcuts
-from addon.core.dispatch_table import DispatchTable
 from addon.core.reverse_mode import BoundSocket
-from addon.core.stock_addons import PlainHttpNextLayer, UpstreamTls
+from addon.core.stock_addons import UpstreamTls
+from addon.http1.hook_table import HookTable
+from addon.http1.layer import ChooseHttp1
 from addon.mitmproxy_patches import MitmproxyChangedError
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
@@ -51,18 +52,16 @@ COLLECTIONS = (2_000, 4, 2)
 
 
 class LeanMaster(master.Master):
-    """A master with a dispatch table and only the addons that this proxy needs."""
+    """A master with only the addons that this proxy needs."""
 
     def __init__(self, opts: options.Options, *ours: object) -> None:
         super().__init__(opts)
-        self.addons = table = DispatchTable(self)
-        mitmproxy_patches.run_hooks_inline(table)
-        mitmproxy_patches.take_shortcuts()
+        mitmproxy_patches.read_directly()
         self.addons.add(
             core.Core(),
             disable_h2c.DisableH2C(),
             proxyserver.Proxyserver(),
-            PlainHttpNextLayer(),
+            ChooseHttp1("nextlayer", HookTable(self.addons)),
             UpstreamTls(),
             errorcheck.ErrorCheck(),
             *ours,

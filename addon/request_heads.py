@@ -1,6 +1,6 @@
 """Bounds on the memory and the time that the heads of requests take.
 
-What is held of them counts with the bodies of requests. ``addon/core/request_reading.py`` reports it.
+What is held of them counts with the bodies of requests. ``addon/http1/layer.py`` reports it.
 """
 
 import time

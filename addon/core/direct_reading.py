@@ -22,7 +22,7 @@ from mitmproxy.connection import Connection
 from mitmproxy.proxy import events
 from mitmproxy.proxy.server import ConnectionHandler
 
-from addon.core import body_reading
+from addon.http1 import client_input
 
 MOST_OF_BODY_BYTES = 256 * 1024
 
@@ -105,10 +105,16 @@ class DirectReader:
 
     def _choose_size(self) -> None:
         """Choose how much the next read takes at most."""
-        of_body = min(body_reading.left_bytes.get(self._connection, 0), MOST_OF_BODY_BYTES)
+        of_body = min(self._count_left_of_body(), MOST_OF_BODY_BYTES)
         transport = self._reader._transport
         if transport is not None:
             transport.max_size = max(self._most_bytes, of_body)
+
+    def _count_left_of_body(self) -> int:
+        if self._connection is not self._handler.client:
+            return 0
+        held = client_input.find(self._handler)
+        return 0 if held is None else held.left_bytes
 
 
 def _note_end(

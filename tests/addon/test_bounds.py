@@ -6,7 +6,7 @@ import re
 import addon
 from runtime.settings import list_settings
 
-ROW = re.compile(r"\| [^|]+ \| (?P<bounds>[^|]+) \| ``(?P<module>[a-z_.]+)`` \|")
+ROW = re.compile(r"\| [^|]+ \| (?P<bounds>[^|]+) \| ``(?P<module>[a-z0-9_.]+)`` \|")
 
 
 def test_the_table_of_bounds_names_constants_and_settings_that_exist():

@@ -18,7 +18,7 @@ import sys
 from dataclasses import replace
 from addon.__main__ import main
 from addon import mitmproxy_patches
-mitmproxy_patches.EVERY = (replace(mitmproxy_patches.EVERY[-1], digest="0" * 16),)
+mitmproxy_patches.OF_SERVICE = (replace(mitmproxy_patches.OF_SERVICE[-1], digest="0" * 16),)
 print(*sys.modules)
 main()
 """
@@ -44,7 +44,7 @@ def ended(tmp_path_factory):
 def test_the_proxy_does_not_start_when_mitmproxy_has_changed_and_says_which_to_install(ended):
     assert ended.returncode == 1
     assert ended.stderr.startswith("taximeter: mitmproxy ")
-    assert "NextLayer._next_layer" in ended.stderr
+    assert "ReverseInstance.listen" in ended.stderr
     assert ended.stderr.endswith(f"pip install '{REQUIREMENT}'\n")
 
 

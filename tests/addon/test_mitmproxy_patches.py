@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from mitmproxy import addonmanager, version
 from mitmproxy.addons.proxyserver import Proxyserver
-from mitmproxy.proxy.layers.http import _http1
+from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.test import taddons
 
 from addon import mitmproxy_patches
@@ -54,12 +54,12 @@ def test_the_addon_does_not_load_when_mitmproxy_has_changed_under_it(tmp_path, m
     config = ProcessConfig(web_port=None, client_token="t", fingerprint_key=b"key")
     changed = (*mitmproxy_patches.CORE[1:], replace(mitmproxy_patches.CORE[0], digest="0" * 16))
     monkeypatch.setattr(mitmproxy_patches, "CORE", changed)
-    before = _http1.make_error_response
+    before = ConnectionHandler.drain_writers
     with taddons.context(Proxyserver()) as tctx:
         loader = addonmanager.Loader(tctx.master)
-        with pytest.raises(MitmproxyChangedError, match="read_headers"):
+        with pytest.raises(MitmproxyChangedError, match="drain_writers"):
             UsageProxy(settings, config).load(loader)
-    assert _http1.make_error_response is before
+    assert ConnectionHandler.drain_writers is before
 
 
 def test_the_error_names_what_changed_and_the_remedy():
@@ -67,5 +67,5 @@ def test_the_error_names_what_changed_and_the_remedy():
     with pytest.raises(MitmproxyChangedError) as raised:
         mitmproxy_patches.check([*mitmproxy_patches.CORE[1:], *changed])
     assert f"mitmproxy {version.VERSION}" in str(raised.value)
-    assert "(Http1Client.read_headers)" in str(raised.value)
+    assert "(ConnectionHandler.drain_writers)" in str(raised.value)
     assert f"pip install '{REQUIREMENT}'" in str(raised.value)

@@ -1,10 +1,6 @@
 """mitmproxy as it comes, and as it is patched."""
 
 import pytest
-from mitmproxy import options
-from mitmproxy.connection import Client, ConnectionState
-from mitmproxy.proxy import context, events
-from mitmproxy.proxy.layers.http import _http1
 
 from addon import mitmproxy_patches
 from addon.body_memory import BodyMemory
@@ -63,22 +59,3 @@ def policy(heads):
 def patched(unpatched, policy, monkeypatch):
     monkeypatch.setattr(chunked, "rest", chunked.Rest())
     mitmproxy_patches.patch_core(policy)
-
-
-@pytest.fixture
-def make_layer():
-    """Makes HTTP/1 layers that wait for a client's request."""
-
-    def make():
-        client = Client(peername=("127.0.0.1", 1), sockname=("127.0.0.1", 2), timestamp_start=0)
-        client.state = ConnectionState.OPEN
-        layer = _http1.Http1Server(context.Context(client, options.Options()))
-        list(layer.handle_event(events.Start()))
-        return layer
-
-    return make
-
-
-@pytest.fixture
-def layer(make_layer):
-    return make_layer()

@@ -1,4 +1,4 @@
-"""The contract with mitmproxy's core about reading and holding.
+"""The contract with mitmproxy's core about when it reads.
 
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
@@ -8,18 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 from mitmproxy import options
-from mitmproxy.addons import proxyserver
 from mitmproxy.connection import Client
-from mitmproxy.proxy import context, events
-from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode, HttpStream, _events
+from mitmproxy.proxy import context
 from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
-from mitmproxy.test import taddons, tflow
 
-from addon.core import (
-    chunked,
-    connection_reading,
-    request_reading,
-)
+from addon.core import chunked, connection_reading
+from addon.http1.client_input import ClientInput
 
 
 class Handler(ConnectionHandler):
@@ -134,82 +128,19 @@ async def test_little_is_read_from_a_client_while_its_upstream_connection_opens(
 
 
 @pytest.mark.usefixtures("patched")
-async def test_no_more_is_read_while_requests_wait_for_their_turn(handler):
-    waiting = request_reading.waiting_for_turn
-    waiting.add(handler.client)
+@pytest.mark.parametrize("reason", ["waits_for_turn", "is_postponed"])
+async def test_no_more_is_read_while_what_has_come_waits(handler, reason, monkeypatch):
+    held = ClientInput()
+    setattr(held, reason, True)
+    handler.layer = SimpleNamespace(input=held)
     handler.transports[handler.client].handler = asyncio.current_task()
-    asyncio.get_running_loop().call_soon(waiting.discard, handler.client)
+    looks = []
+
+    async def look_again(seconds):
+        looks.append(seconds)
+        if len(looks) == 3:
+            setattr(held, reason, False)
+
+    monkeypatch.setattr(asyncio, "sleep", look_again)
     await handler.drain_writers()
-    assert handler.client not in waiting
-
-
-@pytest.fixture
-def uploading():
-    """A stream that holds the first bytes of a request body."""
-    with taddons.context(proxyserver.Proxyserver()) as tctx:
-        here = make_context(tctx.options)
-        layer = HttpLayer(here, HTTPMode.transparent)
-        stream = HttpStream(here, 1)
-        stream.flow = tflow.tflow()
-        stream.flow.live = True
-        stream.client_state = stream.state_consume_request_body
-        stream.server_state = stream.state_wait_for_response_headers
-        assert here.layers == [layer, stream]
-        grow(stream)
-        yield stream
-
-
-def grow(stream):
-    return list(stream.handle_event(_events.RequestData(1, bytes(1000))))
-
-
-def leave(stream):
-    error = _events.RequestProtocolError(1, "left", _events.ErrorCode.CLIENT_DISCONNECTED)
-    list(stream.handle_event(error))
-    hook = stream._paused.command  # the addon has heard of it
-    list(stream.handle_event(events.HookCompleted(hook)))
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_keeps_the_body_of_a_client_that_left(uploading):
-    leave(uploading)
-    assert len(uploading.request_body_buf) == 1000
-
-
-@pytest.mark.usefixtures("patched")
-def test_the_body_of_a_client_that_left_is_given_back(uploading):
-    leave(uploading)
-    assert len(uploading.request_body_buf) == 0
-
-
-@pytest.mark.usefixtures("unpatched")
-def test_the_core_still_holds_bodies_without_a_limit_to_all_of_them(uploading, policy):
-    policy.limit = 2000
-    assert [grow(uploading) for _ in range(99)] == [[]] * 99
-    assert len(uploading.request_body_buf) == 100_000
-
-
-@pytest.mark.usefixtures("patched")
-def test_the_addon_hears_how_a_body_grows_and_may_end_it(uploading, policy):
-    policy.limit = 2000
-    assert grow(uploading) == []
-    assert [type(command).__name__ for command in grow(uploading)] == ["HttpErrorHook"]
-    assert policy.told == [1000, 2000, 3000]
-    assert len(uploading.request_body_buf) == 0
-
-
-@pytest.mark.usefixtures("patched")
-def test_the_addon_hears_that_a_body_is_streamed_because_of_its_size(
-    uploading, policy, monkeypatch
-):
-    def stream_it(self, _request):
-        self.flow.request.stream = True
-        self.request_body_buf.clear()
-        yield from ()
-        return False
-
-    replacement = connection_reading.bound_held_bodies(stream_it, policy)
-    monkeypatch.setattr(HttpStream, "check_body_size", replacement)
-    policy.largest_held_bytes = 1500
-    assert grow(uploading) == []
-    assert policy.told == [1000, "streamed"]
+    assert len(looks) == 3

@@ -7,6 +7,7 @@ import asyncio
 import gc
 import weakref
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from mitmproxy import options
@@ -15,8 +16,8 @@ from mitmproxy.proxy import context, events
 from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
 
 from addon import mitmproxy_patches
-from addon.core import body_reading
 from addon.core.direct_reading import MOST_OF_BODY_BYTES
+from addon.http1.client_input import ClientInput
 
 
 class Transport(asyncio.Transport):
@@ -100,7 +101,7 @@ async def read():
 
 @pytest.fixture
 def direct(unpatched):
-    mitmproxy_patches.take_shortcuts()
+    mitmproxy_patches.read_directly()
 
 
 @pytest.mark.usefixtures("unpatched")
@@ -140,9 +141,11 @@ async def test_nothing_more_is_read_while_the_connection_has_to_wait(read):
 )
 async def test_more_is_read_at_once_of_a_body_of_which_much_is_left(read, waits, left, most):
     reading = await read()
+    held = ClientInput()
+    reading.handler.layer = SimpleNamespace(input=held)
     sizes = [reading.transport.max_size]
     for each in (left, 0):
-        body_reading.left_bytes[reading.handler.client] = each
+        held.left_bytes = each
         if waits:
             reading.handler.free.clear()
         reading.reader.feed_data(b"1")

@@ -1,0 +1,172 @@
+"""One request with its response, and how far both are."""
+
+from collections.abc import Iterable
+
+from mitmproxy import http
+
+from addon.http1 import framing, heads
+from addon.http1.framing import LAST_CHUNK, Body
+from addon.http1.upstream import Upstream
+
+
+class Call:
+    """Keeps what is held of both bodies, and passes on what is streamed, by the functions that addons set."""
+
+    __slots__ = (
+        *("flow", "upstream", "request_body", "is_streamed", "is_sent", "request_is_whole"),
+        *("held_bytes", "_held", "_request_in_chunks"),
+        *("response_head", "response_body", "response_has_begun"),
+        *("response_is_passed", "response_is_whole"),
+        *("_held_response", "_response_in_chunks"),
+    )
+
+    def __init__(self, flow: http.HTTPFlow, size: int | None) -> None:
+        self.flow = flow
+        self.upstream: Upstream | None = None
+        self.request_body = framing.read_body(size)
+        self.is_streamed = False
+        """The request body is passed on as it comes."""
+        self.is_sent = False
+        """The request, or its head, was written to the upstream."""
+        self.request_is_whole = False
+        self.held_bytes = 0
+        self._held: list[bytes] = []
+        self._request_in_chunks = False
+        self.response_head = heads.ResponseHeadReader()
+        self.response_body = Body()
+        self.response_has_begun = False
+        """Its head has come."""
+        self.response_is_passed = False
+        """The head of the response was written to the client."""
+        self.response_is_whole = False
+        self._held_response: list[bytes] = []
+        self._response_in_chunks = False
+
+    # -- the request ------------------------------------------------------------------------------
+
+    def hold(self, data: bytes) -> None:
+        """Keep a part of the request body."""
+        if data:
+            self._held.append(data)
+            self.held_bytes += len(data)
+
+    def take_held(self) -> bytes:
+        """Return what is held of the request body, and hold it no longer."""
+        held = self._held[0] if len(self._held) == 1 else b"".join(self._held)
+        self._held.clear()
+        return held
+
+    def write_head(self) -> bytes:
+        """Return the head of the request for the upstream."""
+        request = self.flow.request
+        self.is_sent = True
+        self._request_in_chunks = framing.is_chunked(framing.index(request.headers.fields))
+        return heads.write_request(request)
+
+    def write_content(self) -> bytes:
+        """Return the whole body of a request that was held."""
+        content = self.flow.request.data.content or b""
+        return _frame_whole(content, in_chunks=self._request_in_chunks)
+
+    def pass_request(self, data: bytes) -> bytes:
+        """Return what is written of a part of the request body; b"" is its end."""
+        parts = _stream(self.flow.request.stream, data)
+        return b"".join(framing.frame(part, in_chunks=self._request_in_chunks) for part in parts)
+
+    def end_request(self) -> bytes:
+        """Return what is written behind a request body that was streamed."""
+        return LAST_CHUNK if self._request_in_chunks else b""
+
+    # -- the response -----------------------------------------------------------------------------
+
+    @property
+    def response(self) -> http.Response:
+        """Return the response of the upstream or of an addon. Raises RuntimeError where there is none."""
+        if self.flow.response is None:
+            raise RuntimeError("there is no response yet")
+        return self.flow.response
+
+    def begin_response(self, response: http.Response) -> None:
+        """Take a response whose head has come. Raises ValueError for framing that is ambiguous."""
+        found = framing.index(response.headers.fields)
+        size = heads.find_body_size(self.flow.request, response, found)
+        self.flow.response = response
+        self.response_has_begun = True
+        self.response_body = framing.read_body(size)
+
+    def write_response_head(self) -> bytes:
+        """Return the head of the response, if its body is passed on as it comes, otherwise nothing."""
+        response = self.response
+        self._response_in_chunks = framing.is_chunked(framing.index(response.headers.fields))
+        if not response.stream or self.response_body.is_whole:
+            return b""
+        self.response_is_passed = True
+        return heads.write_response(response)
+
+    def pass_response(self, data: bytes) -> list[bytes]:
+        """Return what is written of a part of the response body; b"" is its end."""
+        if not self.response_is_passed:
+            self._held_response.append(data)
+            return []
+        in_chunks = self._response_in_chunks
+        parts = _stream(self.response.stream, data)
+        return [framing.frame(part, in_chunks=in_chunks) for part in parts if part]
+
+    def keep_response(self) -> None:
+        """Give the flow the body of a response that is not passed on as it comes."""
+        if not self.response_is_passed:
+            self.response.data.content = b"".join(self._held_response)
+            self._held_response.clear()
+
+    def end_response(self) -> bytes:
+        """Return what is written once addons have seen the whole response."""
+        if self.response_is_passed:
+            return LAST_CHUNK if self._response_in_chunks else b""
+        return self.write_whole_response()
+
+    def write_whole_response(self) -> bytes:
+        """Return a response that the flow has whole."""
+        response, request = self.response, self.flow.request
+        self.response_is_passed = True
+        head = heads.write_response(response)
+        if request.data.method == b"HEAD" or response.data.status_code in (204, 304):
+            return head
+        in_chunks = framing.is_chunked(framing.index(response.headers.fields))
+        return head + _frame_whole(response.data.content or b"", in_chunks=in_chunks)
+
+    def forget(self) -> None:
+        """Let go of what is held, since a flow may be kept for longer."""
+        self._held.clear()
+        self._held_response.clear()
+        self.flow.live = False
+
+    def is_last(self) -> bool:
+        """Return whether no other call follows on the connections of this one."""
+        request, response = self.flow.request, self.response
+        asked = framing.says_close(request.data.http_version, framing.index(request.headers.fields))
+        found = framing.index(response.headers.fields)
+        return (
+            asked
+            or isinstance(self.response_body, framing.ToEnd)
+            or framing.says_close(response.data.http_version, found)
+            or _ends_with_connection(request, response, found)
+        )
+
+
+def _ends_with_connection(
+    request: http.Request, response: http.Response, found: framing.Index
+) -> bool:
+    """Return whether a client can tell the end of this response by the end of its connection alone."""
+    try:
+        return heads.find_body_size(request, response, found) == framing.TO_END
+    except ValueError:
+        return True
+
+
+def _frame_whole(content: bytes, *, in_chunks: bool) -> bytes:
+    return framing.frame(content, in_chunks=True) + LAST_CHUNK if in_chunks else content
+
+
+def _stream(by: object, data: bytes) -> Iterable[bytes]:
+    passed = by(data) if callable(by) else data
+    return (passed,) if isinstance(passed, bytes) else passed

@@ -1,0 +1,55 @@
+"""Running the hooks of a call where they come up, for ``python -m addon`` alone.
+
+mitmproxy makes a task of each hook, and asks every addon for it and for ``update`` after it. With eight hooks
+a call that is half of the time that a small one takes.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
+
+from mitmproxy import addonmanager
+from mitmproxy.proxy import commands
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class TaximeterAwaitedHook(commands.StartHook):
+    """Work that a handler has left to be awaited, by mitmproxy. The layer goes on afterwards."""
+
+    work: Awaitable[object]
+
+
+class HookTable:
+    """Calls the addons that define a hook. They are looked for once, so none may come later."""
+
+    def __init__(self, addons: addonmanager.AddonManager) -> None:
+        self._addons = addons
+        self._table: dict[str, list[Callable[..., Any]]] = {}
+
+    def run(self, hook: commands.StartHook) -> commands.StartHook | None:
+        """Call the handlers of a hook; return what has to be awaited before the layer may go on, or None.
+
+        Of several handlers only the last may leave something to be awaited."""
+        handlers = self._find(hook.name)
+        arguments = hook.args() if handlers else ()
+        for handler in handlers:
+            try:
+                result = handler(*arguments)
+            except Exception:
+                logger.exception("Addon error in %s", hook.name)
+                continue
+            if result is not None and isawaitable(result):
+                return TaximeterAwaitedHook(result)
+        return None
+
+    def _find(self, name: str) -> list[Callable[..., Any]]:
+        known = self._table.get(name)
+        if known is None:
+            addons = addonmanager.traverse(self._addons.chain)
+            found = [getattr(addon, name, None) for addon in addons]
+            known = self._table[name] = [handler for handler in found if callable(handler)]
+        return known

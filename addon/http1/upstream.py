@@ -1,0 +1,210 @@
+"""A connection to an upstream, by TLS where that is spoken there, and through an HTTP proxy if one is set."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from h11._receivebuffer import ReceiveBuffer
+from mitmproxy.connection import Connection, ConnectionState, Server
+from mitmproxy.net.server_spec import ServerSpec
+from mitmproxy.proxy import commands, context, events, layer, tunnel
+from mitmproxy.proxy.layers.http._upstream_proxy import HttpUpstreamProxy
+from mitmproxy.proxy.layers.tls import ServerTLSLayer
+
+type Commands = layer.CommandGenerator[None]
+
+
+class Destination(NamedTuple):
+    """Host and port that a request goes to, by TLS or not, and through which proxy, if any."""
+
+    host: str
+    port: int
+    is_tls: bool
+    via: ServerSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The connection can be written to, or there is none, for this reason."""
+
+    error: str | None
+
+
+type News = Opened | events.DataReceived | events.ConnectionClosed
+"""What a connection tells, TLS taken off."""
+
+
+class Upstream:
+    """A connection without TLS. What comes on it before anybody reads it is in ``buffer``."""
+
+    def __init__(self, destination: Destination) -> None:
+        self.destination = destination
+        self.connection = Server(address=(destination.host, destination.port))
+        self.transport: Connection = self.connection
+        """The connection of the socket, which may be one to an HTTP proxy."""
+        self.buffer = ReceiveBuffer()
+        self._opening: commands.Command | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Return whether another request can be sent on it."""
+        return self.connection.state is ConnectionState.OPEN
+
+    @property
+    def can_write(self) -> bool:
+        """Return whether the upstream still takes anything."""
+        return bool(self.connection.state & ConnectionState.CAN_WRITE)
+
+    def open(self) -> layer.CommandGenerator[list[News]]:
+        """Begin to connect, which does not keep the layer from other events."""
+        command = self._opening = commands.OpenConnection(self.connection)
+        command.blocking = False
+        yield command
+        return []
+
+    def awaits(self, command: commands.Command) -> bool:
+        """Return whether the completion of a command is for this connection."""
+        return command is self._opening
+
+    def receive(self, event: events.Event) -> layer.CommandGenerator[list[News]]:
+        """Return what an event of this connection tells."""
+        yield from ()
+        if isinstance(event, events.OpenConnectionCompleted):
+            self._opening = None
+            return [Opened(event.reply)]
+        return [event] if isinstance(event, events.DataReceived | events.ConnectionClosed) else []
+
+    def send(self, data: bytes) -> Commands:
+        """Write to the upstream."""
+        yield commands.SendData(self.connection, data)
+
+    def take_all(self) -> bytes:
+        """Return what nobody has read, and forget it."""
+        return bytes(self.buffer.maybe_extract_at_most(len(self.buffer)) or b"")
+
+    def let_go(self) -> None:
+        """Break the cycles of a connection that has ended."""
+
+
+class TunnelledUpstream(Upstream):
+    """A connection within layers of mitmproxy: TLS, a tunnel through an HTTP proxy, or TLS within that."""
+
+    def __init__(self, destination: Destination, here: context.Context) -> None:
+        super().__init__(destination)
+        inner = here.fork()
+        inner.server = self.connection
+        self.connection.via = destination.via
+        stack = tunnel.LayerStack()
+        if destination.via is not None:
+            stack /= HttpUpstreamProxy.make(inner, send_connect=True)
+        if destination.is_tls:
+            self.connection.sni = destination.host  # which its certificate has to be for
+            stack /= ServerTLSLayer(inner)
+        self._inside = _Inside(inner)
+        stack /= self._inside
+        self._outermost: layer.Layer = stack[0]
+        self._awaited: set[int] = set()
+
+    def open(self) -> layer.CommandGenerator[list[News]]:
+        """Begin to connect, which does not keep the layer from other events."""
+        return (yield from self.receive(events.Start()))
+
+    def awaits(self, command: commands.Command) -> bool:
+        """Return whether the completion of a command is for this connection."""
+        return id(command) in self._awaited
+
+    def receive(self, event: events.Event) -> layer.CommandGenerator[list[News]]:
+        """Return what an event of this connection tells, which may be nothing while a tunnel is made."""
+        if isinstance(event, events.CommandCompleted):
+            self._awaited.discard(id(event.command))
+        for command in self._outermost.handle_event(event):
+            if command.blocking:
+                self._awaited.add(id(command))
+            if isinstance(command, commands.OpenConnection):
+                self.transport = command.connection
+            yield command
+        return self._inside.take()
+
+    def send(self, data: bytes) -> Commands:
+        """Write to the upstream."""
+        return self._outermost.handle_event(_Send(data))
+
+    def let_go(self) -> None:
+        """Break the cycles of a connection that has ended."""
+        for each in (*self._inside.context.layers, self._outermost):
+            vars(each).clear()
+
+
+@dataclass
+class _Send(events.Event):
+    """Data for the upstream, for the layers to write in their way."""
+
+    data: bytes
+
+
+class _Inside(layer.Layer):
+    """The layer within the tunnels: it opens the connection, and keeps what comes until it is taken."""
+
+    def __init__(self, here: context.Context) -> None:
+        super().__init__(here)
+        self._news: list[News] = []
+
+    def _handle_event(self, event: events.Event) -> Commands:
+        if isinstance(event, events.Start):
+            error = yield commands.OpenConnection(self.context.server)
+            self._news.append(Opened(error))
+        elif isinstance(event, _Send):
+            yield commands.SendData(self.context.server, event.data)
+        elif isinstance(event, events.DataReceived | events.ConnectionClosed):
+            self._news.append(event)
+
+    def take(self) -> list[News]:
+        """Return what has come since the last time."""
+        news, self._news = self._news, []
+        return news
+
+
+class Upstreams:
+    """The upstream connections of one client connection: one for each destination."""
+
+    def __init__(self, here: context.Context) -> None:
+        self._here = here
+        self._open: dict[Destination, Upstream] = {}
+
+    def __iter__(self) -> Iterator[Upstream]:
+        return iter(list(self._open.values()))
+
+    def find_of(self, connection: Connection) -> Upstream | None:
+        """Return the upstream with a connection, or None when it was dropped."""
+        return _first(each for each in self._open.values() if each.transport is connection)
+
+    def find_awaiting(self, command: commands.Command) -> Upstream | None:
+        """Return the upstream that waits for a command, or None."""
+        return _first(each for each in self._open.values() if each.awaits(command))
+
+    def find_usable(self, destination: Destination) -> Upstream | None:
+        """Return an open connection to a destination, or None."""
+        found = self._open.get(destination)
+        return found if found is not None and found.is_usable else None
+
+    def make(self, destination: Destination) -> Upstream:
+        """Return a connection that is still to be opened."""
+        is_tunnelled = destination.is_tls or destination.via is not None
+        made = TunnelledUpstream(destination, self._here) if is_tunnelled else Upstream(destination)
+        self._open[destination] = made
+        return made
+
+    def remove(self, upstream: Upstream) -> None:
+        """Forget a connection: what still comes on it is nobody's."""
+        if self._open.get(upstream.destination) is upstream:
+            del self._open[upstream.destination]
+
+    def let_go(self) -> None:
+        """Break the cycles of all connections."""
+        for each in self._open.values():
+            each.let_go()
+        self._open.clear()
+
+
+def _first(found: Iterable[Upstream]) -> Upstream | None:
+    return next(iter(found), None)
