@@ -474,6 +474,11 @@ class Upstream:
     def host(self) -> str:
         return f"{'localhost' if self._tls else '127.0.0.1'}:{self.port}"
 
+    @property
+    def is_serving(self) -> bool:
+        """Return whether anybody is connected."""
+        return bool(self._tasks)
+
     def enqueue(self, *scripts: Script) -> None:
         self._queue.extend(scripts)
 

@@ -11,7 +11,7 @@ import trustme
 
 from tests.live.transfers.doorman import Doorman
 from tests.live.transfers.proxy_process import ProxyProcess
-from tests.upstream import Upstream
+from tests.upstream import Upstream, wait_until
 
 SETTINGS = {"TAXIMETER_WORKERS": "1", "TAXIMETER_DRAIN_SECONDS": "0"}
 
@@ -24,8 +24,19 @@ class Line:
     doorman: Doorman
     upstream: Upstream
 
-    def reset(self) -> None:
+    def settle(self) -> None:
+        """Wait until all connections have ended, and everybody has dealt with what came on them."""
         self.doorman.open()
+        wait_until(
+            lambda: not self.proxy.has_connections, "the end of all connections of the proxy"
+        )
+        wait_until(lambda: not self.doorman.is_relaying, "the end of all relays")
+        wait_until(
+            lambda: not self.upstream.is_serving, "the end of all connections of the upstream"
+        )
+
+    def reset(self) -> None:
+        self.settle()
         self.upstream.reset()
         self.proxy.take_spooled(0)
 

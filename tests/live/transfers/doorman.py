@@ -46,6 +46,11 @@ class Doorman:
         for thread in self._threads:
             thread.join(PATIENCE_S)
 
+    @property
+    def is_relaying(self) -> bool:
+        """Return whether a connection is there, or waits to be let in."""
+        return any(thread.is_alive() for thread in self._threads)
+
     def close(self) -> None:
         """Let connections that come from now on wait."""
         while self._arrivals.acquire(blocking=False):
@@ -67,10 +72,10 @@ class Doorman:
             except OSError:
                 return
             self._sockets.append(outer)
-            self._arrivals.release()
             thread = threading.Thread(target=self._relay, args=(outer,), daemon=True)
             self._threads.append(thread)
             thread.start()
+            self._arrivals.release()
 
     def _relay(self, outer: socket.socket) -> None:
         self._open.wait(PATIENCE_S)

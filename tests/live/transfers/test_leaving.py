@@ -6,7 +6,7 @@ from runtime.settings import Streaming
 from tests.live.transfers.conftest import Line
 from tests.live.transfers.uploads import HELD, MODES, STREAMED, Upload, make_body
 from tests.rawclient import RawClient
-from tests.upstream import answer, wait_until
+from tests.upstream import answer
 
 BODY = make_body(100)
 LEAVING = {
@@ -34,7 +34,7 @@ def test_a_client_that_leaves_while_its_upstream_is_connected_is_not_completed_b
         LEAVING[how](client)
         line.proxy.pass_all()
         line.doorman.open()
-    wait_until(lambda: not line.proxy.has_connections, "the end of all connections")
+    line.settle()
     spooled = line.proxy.take_spooled(0)
     for seen in line.upstream.requests:  # what is held is forwarded whole or not at all
         assert bytes(seen.body) == BODY[: len(BODY) if upload.is_logged else sent]
