@@ -103,8 +103,9 @@ EVERY: tuple[Patch[Any], ...] = (*OF_SERVICE, *RESPONSES)
 
 
 def check(chosen: Iterable[Patch[Any]] | None = None) -> None:
-    """Raise MitmproxyChangedError unless mitmproxy is one that these patches, or those of the
-    service, were written for."""
+    """Raise MitmproxyChangedError unless mitmproxy is one that the patches were written for.
+
+    ``chosen`` None: those of the service."""
     changed = patches.find_changed(OF_SERVICE if chosen is None else chosen)
     if changed:
         raise MitmproxyChangedError(

@@ -1,4 +1,4 @@
-"""Replacements for the functions of mitmproxy's HTTP/1 core that read and make responses, for a forward proxy.
+"""Replacements for functions of mitmproxy that read and make responses, for a forward proxy.
 
 The service has a layer of its own (``http1``), and needs none of them.
 """
@@ -36,8 +36,9 @@ type BodyReaderMaker = Callable[[int | None], Any]
 
 
 def read_chunks_together(original: BodyReaderMaker, _given: object) -> BodyReaderMaker:
-    """Return a ``make_body_reader`` that makes one piece of the chunks of a read, and drops trailers. It is
-    also used for request bodies."""
+    """Return a ``make_body_reader`` that makes one piece of the chunks of a read, and drops trailers.
+
+    It is used for request bodies, too."""
 
     def make_body_reader(expected_size: int | None) -> Any:
         return ChunkedReader() if expected_size is None else original(expected_size)

@@ -1,4 +1,4 @@
-"""A connection to an upstream, by TLS where that is spoken there, and through an HTTP proxy if one is set."""
+"""Connections to upstreams, by TLS where that is spoken, and through an HTTP proxy if one is set."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
