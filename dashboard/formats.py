@@ -28,7 +28,6 @@ from metering.formats import (
     format_short_tokens,
     format_signed_cents,
     format_some_cost,
-    format_sum_change,
     format_sum_cost,
     format_tokens,
 )
@@ -137,7 +136,6 @@ FILTERS = {
     "call_cost": format_call_cost,
     "sum_cost": format_sum_cost,
     "some_cost": format_some_cost,
-    "sum_change": format_sum_change,
     "change_of": format_change,
     "per_cent": format_per_cent,
     "short_tokens": format_short_tokens,
