@@ -216,8 +216,15 @@ def summarize_prompt(prompt: Prompt) -> PromptSummary:
             None,
         ),
         reminder=_find_reminder(units),
-        last_user_message=next((u.message for u in reversed(units) if u.role == "user"), -1),
+        last_user_message=_find_last_user_message(units),
     )
+
+
+def _find_last_user_message(units: Sequence[Unit]) -> int:
+    for unit in reversed(units):
+        if unit.role == "user":
+            return unit.message
+    return -1
 
 
 def _find_reminder(units: Sequence[Unit]) -> Reminder | None:

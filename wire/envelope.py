@@ -83,6 +83,8 @@ class Envelope:
         """Return how many blocks of earlier thinking upstream has taken out of the request."""
         name = "input_transformations"
         changes = self.ending.get(name, self.message.get(name))
+        if not changes:  # as nearly always
+            return 0
         return sum(each.get("type") == "thinking_dropped" for each in as_objects(changes))
 
     @property

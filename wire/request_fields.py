@@ -96,7 +96,8 @@ def _find_fields(document: Mapping[str, object]) -> Fields:
         if name in document:
             value = document[name]
             fields[name] = len(value) if isinstance(value, list) else None
-    if any(map(_frees_containers, as_objects(document.get("tools")))):
+    tools = document.get("tools")
+    if tools and any(map(_frees_containers, as_objects(tools))):
         fields[FREE_CONTAINERS] = True
     for name, part in PARTS.items():
         if name in document:

@@ -24,10 +24,14 @@ def find_title(messages: Sequence[object]) -> str | None:
     It is text from outside, with whatever characters that has. Never raises."""
     for message in reversed(messages):
         if isinstance(message, dict) and message.get("role") == "user":
-            texts = map(_skip_reminders, _list_texts(message.get("content")))
-            titles = list(filter(None, map(_shorten, texts)))
-            if titles:
-                return next((each for each in titles if not is_continuation(each)), titles[0])
+            first: str | None = None
+            for text in _list_texts(message.get("content")):
+                title = _shorten(_skip_reminders(text))
+                if title and not is_continuation(title):
+                    return title
+                first = first or title or None
+            if first is not None:
+                return first
     return None
 
 
