@@ -12,7 +12,15 @@ return [...document.querySelectorAll(".scroll")]
   .map((t) => `a table is cut off: ${t.ariaLabel}`)
 """
 # Other tables of the database may be wider than the page, except on a phone, where their rows are cards.
-OUR_TABLES = {"home", "sessions", "session", "calls", "call", "call-cut", "settings"}
+OUR_TABLES = {
+    "home", "home-times", "sessions", "session", "calls", "calls-by-session", "call", "call-cut",
+    "tools", "savings", "savings-models", "settings",
+}  # fmt: skip
+_LEFT = """
+return ["main > *, main > .narrow > *", ".brand"].map((all) =>
+  Math.min(...[...document.querySelectorAll(all)].filter((each) => each.offsetParent && each.offsetWidth > 1)
+    .map((each) => Math.round(each.getBoundingClientRect().left))));
+"""
 FITTING = {
     1280: OUR_TABLES | {"query"},
     820: OUR_TABLES,
@@ -33,6 +41,19 @@ def test_no_page_of_somebody_new_stands_in_anybodys_way(browser, site):
     assert_fit(browser, outside, ALL_LOOKS)
     site.sign_in(browser, "nobody-yet@example.org")
     assert_fit(browser, {"home": "/", "settings": "/settings", "traces": "/traces"})
+
+
+def test_all_pages_begin_at_the_same_left_edge(browser, site, rosa, example):
+    pages = [
+        (rosa, example.pages()[name])
+        for name in ("home", "calls", "tools", "settings", "search", "queries")
+    ]
+    for visitor, address in [*pages, (browser, "/sign-in")]:
+        for width in (1280, 390):
+            visitor.resize(width, 900)
+            visitor.open(address)
+            content, brand = visitor.run(_LEFT)
+            assert content == brand, (address, width)
 
 
 def test_a_long_outcome_runs_into_nothing_on_a_phone(rosa, example):
