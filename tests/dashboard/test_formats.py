@@ -40,7 +40,7 @@ def test_templates_have_them():
         " {{ token_counts(row).prompt }}"
     )
     row = {"input_tokens": 3, "cache_read_input_tokens": 1}
-    assert template.render(row=row) == "$0.0150 20 ms 3 4,000 complete 25% 4"
+    assert template.render(row=row) == "$0.0150 20 ms 3 4,000 complete 25 % 4"
 
 
 def test_counts_are_written_by_one_function():
