@@ -93,13 +93,18 @@ def choose_variables(sources: Sources, url: str, *, as_direct: bool) -> dict[str
     chosen = {BASE_URL: url}
     if is_loopback(urlsplit(url).hostname or ""):
         # Clients with a proxy ask it for this machine too, which it cannot reach.
-        names = [each for name in (*PROXY_VARIABLES, "no_proxy") for each in (name, name.upper())]
-        chosen |= exempt_loopback({name: sources.find(name) or "" for name in names})
+        chosen |= exempt_loopback(read_proxies(sources))
     if not sources.find_all(HINTS):
         chosen[HINTS] = "1"
     if as_direct and not any(map(sources.find_all, FIRST_PARTY)):
         chosen |= FIRST_PARTY
     return chosen
+
+
+def read_proxies(sources: Sources) -> dict[str, str]:
+    """Return the variables of HTTP proxies that count."""
+    names = [each for name in (*PROXY_VARIABLES, "no_proxy") for each in (name, name.upper())]
+    return {name: sources.find(name) or "" for name in names}
 
 
 def describe_others(sources: Sources, *, is_beaten: bool) -> list[str]:

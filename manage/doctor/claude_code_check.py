@@ -7,9 +7,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from manage.claude_code.settings_files import MANAGED_FOLDER, read_settings_files
-from manage.claude_code.variables import BASE_URL, FIRST_PARTY, FLAG, Sources
+from manage.claude_code.variables import BASE_URL, FIRST_PARTY, FLAG, Sources, read_proxies
 from manage.doctor.endpoint_upstreams import find_upstream
 from manage.doctor.findings import Finding
+from runtime.http_proxies import UserProxies, covers, exempt_loopback
 from runtime.safe_text import terminal_line
 from runtime.setting_values import FIRST_PARTY_URL, is_loopback
 from runtime.settings import Settings
@@ -46,6 +47,9 @@ def check_claude_code(
         yield problem
     if slug is None:
         return
+    if _is_behind_proxy(sources, url):
+        message = f"an HTTP proxy is set, which clients use for {BASE_URL} too: their calls fail"
+        yield Finding(_NAME, "wrong", message, "add 127.0.0.1 and localhost to NO_PROXY")
     if not any(map(sources.find_all, FIRST_PARTY)):
         yield from _check_version((find_version or read_version)())
     message = "Remote Control does not work behind a base URL, whatever variables are set"
@@ -69,6 +73,18 @@ def _judge_flag(settings: Settings, url: str, slug: str | None) -> Finding | Non
         " another upstream may refuse them, and its prompt cache breaks with each call"
     )
     return Finding(_NAME, "wrong", message, "unset it")
+
+
+def _is_behind_proxy(sources: Sources, url: str) -> bool:
+    """Return whether clients ask an HTTP proxy for a base URL that leads to this machine."""
+    parts, proxies = urlsplit(url), read_proxies(sources)
+    host, port = parts.hostname or "", parts.port or 80
+    exempt = UserProxies.of(proxies).exempt
+    return (
+        is_loopback(host)
+        and bool(exempt_loopback(proxies))
+        and not any(covers(each, host, port) for each in exempt)
+    )
 
 
 def _check_version(text: str | None) -> Iterator[Finding]:

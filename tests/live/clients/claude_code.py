@@ -21,9 +21,7 @@ def claude_code(
     has_threads: bool = False,
     variables: Mapping[str, str] | None = None,
 ) -> Program:
-    """Claude Code in a home of its own, asked once and without a terminal.
-
-    Of ``variables`` an empty one is not set."""
+    """Claude Code in a home of its own, asked once and without a terminal."""
     options = {
         "ANTHROPIC_BASE_URL": base_url(endpoint),
         "ANTHROPIC_API_KEY": API_KEY,
@@ -41,7 +39,6 @@ def claude_code(
         ),
         **(variables or {}),
     }
-    options = {name: text for name, text in options.items() if text}
     command = [str(CLAUDE), "-p", "--model", MODEL, "--output-format", "json", *arguments]
     return Program(command, folder, options)
 

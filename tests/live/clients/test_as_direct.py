@@ -1,25 +1,32 @@
-"""Requests of Claude Code through an endpoint, beside those that it makes when it is direct.
+"""Requests of Claude Code without a proxy, by ``taximeter run``, and by its forward proxy.
 
 The table of docs/clients.md is made of these lists. They are of the version in tests/live/node/package.json:
-a newer one may bring others.
+a newer one may bring others. Here the vendor's host is one that only the proxy of a company knows, through
+which client and service come to it; so the client without a proxy of ours does TLS with the upstream itself.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import ssl
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manage.claude_code.variables import FIRST_PARTY
-from tests.live.clients.checks import REPLY, base_url
-from tests.live.clients.claude_code import claude_code
-from tests.live.clients.direct import direct_network
-from tests.live.clients.programs import needs_claude_code
-from tests.live.messages import Answer, text, tool_use
-from tests.live.service import Endpoint
-from tests.upstream import SeenRequest, answer
+import pytest
+import trustme
 
+from tests.connect_proxy import ConnectProxy
+from tests.live.clients.checks import REPLY
+from tests.live.clients.programs import CLAUDE, needs_claude_code
+from tests.live.command import PATIENCE_S, TAXIMETER, environment
+from tests.live.messages import MODEL, Answer, text, tool_use
+from tests.live.service import API_KEY, Service
+from tests.upstream import SeenRequest, Upstream, answer
+
+HOST = "api.anthropic.com"
 METER = tool_use("Bash", {"command": "echo meter-$((40+2))"})
-ASKED = ("--allowedTools", "Bash(echo:*)", "--", "go")
+ASKED = ("-p", "--model", MODEL, "--allowedTools", "Bash(echo:*)", "--", "go")
 # Another value in each call, or in each session.
 OF_A_CALL = {
     "x-claude-code-prev-tool-durations",
@@ -28,8 +35,6 @@ OF_A_CALL = {
     "x-client-request-id",
 }
 OF_THE_HOP = {"connection"}
-# The address that the client was given; the proxy sends that of its upstream.
-OF_THE_TEST = {"host"}
 BETA = "anthropic-beta"
 BILLING = "x-anthropic-billing-header"
 BETAS_NEVER_SENT = {"mid-conversation-system-clear-at-2026-08-21"}
@@ -57,37 +62,81 @@ BILLING_OF_FIRST_PARTY = {
 }
 
 
-def ask(endpoint: Endpoint, folder: Path, **variables: str) -> list[SeenRequest]:
-    """Ask Claude Code for something that takes two calls; return what came to the upstream."""
-    upstream = endpoint.upstream
-    before = len(upstream.requests)
-    # Without a proxy it also asks for settings and limits of an organisation.
-    upstream.choose = lambda seen: (
-        None if seen.target.startswith("/v1/messages") else answer(404, b"{}")
-    )
-    turns = [Answer(content=[text("Running."), METER]), REPLY]
-    upstream.enqueue(*(turn.script(streamed=True) for turn in turns))
-    with claude_code(endpoint, folder, *ASKED, variables=variables) as program:
-        code, output, errors = program.finish()
-    assert code == 0, (output, errors)
-    seen = [each for each in upstream.requests[before:] if each.target.startswith("/v1/messages")]
-    assert len(seen) == 2
-    return seen
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """A machine with Claude Code and a service that forwards to the vendor. ``session`` is the one folder
+    that all sessions are in, since a prompt names it."""
+
+    upstream: Upstream
+    environ: dict[str, str]
+    session: Path
+
+    def ask(self, *through: str) -> list[SeenRequest]:
+        """Ask for something that takes two calls; return what came to the upstream."""
+        self.upstream.reset()
+        # Without a proxy it also asks for settings and limits of an organisation.
+        self.upstream.choose = lambda seen: None if is_call(seen) else answer(404, b"{}")
+        turns = [Answer(content=[text("Running."), METER]), REPLY]
+        self.upstream.enqueue(*(turn.script(streamed=True) for turn in turns))
+        done = subprocess.run(  # noqa: S603 - the commands are ours
+            [*through, str(CLAUDE), *ASKED],
+            cwd=self.session,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert (done.returncode, done.stdout.strip()) == (0, REPLY.text), done.stderr
+        seen = [each for each in self.upstream.requests if is_call(each)]
+        assert len(seen) == 2
+        return seen
+
+    def run(self, *options: str) -> list[SeenRequest]:
+        return self.ask(str(TAXIMETER), "run", *options, "--")
 
 
-def ask_both(
-    endpoint: Endpoint, folder: Path, variables: Mapping[str, str]
-) -> Iterator[tuple[SeenRequest, SeenRequest]]:
-    """Yield each request without a proxy, with the one through the endpoint."""
-    with direct_network(endpoint.upstream, folder) as network:
-        direct = ask(endpoint, folder, ANTHROPIC_BASE_URL="", **network)
-    through = ask(endpoint, folder, ANTHROPIC_BASE_URL=base_url(endpoint), **variables)
-    yield from zip(direct, through, strict=True)
+def is_call(seen: SeenRequest) -> bool:
+    return seen.target.startswith("/v1/messages")
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    folder = tmp_path_factory.mktemp("direct")
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(HOST).configure_cert(tls)
+    with (
+        Upstream(tls=tls) as upstream,
+        authority.cert_pem.tempfile() as trusted,
+        ConnectProxy({HOST: ("127.0.0.1", upstream.port)}) as proxy,
+        Service(
+            folder, f"https://{HOST}", UPSTREAM_PROXY=proxy.url, SSL_CERT_FILE=trusted
+        ) as service,
+    ):
+        session = tmp_path_factory.mktemp("session")
+        environ = environment(
+            service,
+            ANTHROPIC_API_KEY=API_KEY,
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            DISABLE_AUTOUPDATER="1",
+            HTTPS_PROXY=proxy.url,
+            NODE_EXTRA_CA_CERTS=trusted,
+            SSL_CERT_FILE=trusted,
+        )
+        environ |= {"HOME": str(session), "TMPDIR": str(session)}
+        yield Machine(upstream=upstream, environ=environ, session=session)
+
+
+@pytest.fixture(scope="module")
+def direct(machine: Machine) -> list[SeenRequest]:
+    """The calls without a proxy of ours."""
+    return machine.ask()
 
 
 def list_names(seen: SeenRequest) -> list[str]:
-    skipped = OF_THE_HOP | OF_THE_TEST
-    return [name.lower() for name, _ in seen.headers if name.lower() not in skipped]
+    return [name.lower() for name, _ in seen.headers if name.lower() not in OF_THE_HOP]
 
 
 def differing_headers(direct: SeenRequest, through: SeenRequest) -> set[str]:
@@ -136,26 +185,38 @@ def differing_fields(direct: SeenRequest, through: SeenRequest) -> set[str]:
 
 
 @needs_claude_code
-def test_with_both_variables_a_call_is_what_it_is_without_a_proxy_but_for_one_beta(
-    live: Endpoint, tmp_path: Path
+def test_a_call_of_a_run_is_what_it_is_without_a_proxy_but_for_one_beta(
+    machine: Machine, direct: list[SeenRequest]
 ) -> None:
-    for direct, through in ask_both(live, tmp_path, FIRST_PARTY):
-        assert list_names(through) == list_names(direct), "also in the same order"
-        assert differing_headers(direct, through) == set()
-        assert differing_betas(direct, through) == BETAS_NEVER_SENT
-        assert differing_fields(direct, through) == {"system[0].text"}
-        assert read_billing(through).keys() == read_billing(direct).keys()
-    assert json.loads(through.body)["diagnostics"] == {"previous_message_id": REPLY.message_id}
+    through = machine.run()
+    for one, other in zip(direct, through, strict=True):
+        assert list_names(other) == list_names(one), "also in the same order"
+        assert differing_headers(one, other) == set()
+        assert differing_betas(one, other) == BETAS_NEVER_SENT
+        assert differing_fields(one, other) == {"system[0].text"}
+        assert read_billing(other).keys() == read_billing(one).keys()
+    assert json.loads(through[1].body)["diagnostics"] == {"previous_message_id": REPLY.message_id}
 
 
 @needs_claude_code
-def test_without_them_a_call_has_less(live: Endpoint, tmp_path: Path) -> None:
-    pairs = list(ask_both(live, tmp_path, {}))
-    for direct, through in pairs:
-        assert differing_headers(direct, through) == {"content-length", *HEADERS_OF_FIRST_PARTY}
-        assert differing_betas(direct, through) == BETAS_NEVER_SENT | BETAS_OF_FIRST_PARTY
-        missing = read_billing(direct).keys() - read_billing(through).keys()
+def test_a_call_through_the_forward_proxy_is_what_it_is_without_one(
+    machine: Machine, direct: list[SeenRequest]
+) -> None:
+    for one, other in zip(direct, machine.run("--forward-proxy"), strict=True):
+        assert [name for name, _ in other.headers] == [name for name, _ in one.headers]
+        assert differing_headers(one, other) == set()
+        assert differing_betas(one, other) == set()
+        assert differing_fields(one, other) == {"system[0].text"}
+        assert read_billing(other).keys() == read_billing(one).keys()
+
+
+@needs_claude_code
+def test_without_the_variables_a_call_has_less(machine: Machine, direct: list[SeenRequest]) -> None:
+    for one, other in zip(direct, machine.run("--no-first-party"), strict=True):
+        assert differing_headers(one, other) == {"content-length", *HEADERS_OF_FIRST_PARTY}
+        assert differing_betas(one, other) == BETAS_NEVER_SENT | BETAS_OF_FIRST_PARTY
+        missing = read_billing(one).keys() - read_billing(other).keys()
         assert missing - {"cc_prev_req"} == BILLING_OF_FIRST_PARTY
-        fields = differing_fields(direct, through)
+        fields = differing_fields(one, other)
         assert fields - {"diagnostics.previous_message_id"} == FIELDS_OF_FIRST_PARTY
     assert "diagnostics.previous_message_id" in fields, "from the second call on"

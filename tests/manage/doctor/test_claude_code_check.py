@@ -104,6 +104,14 @@ def test_the_flag_without_our_base_url_is_wrong(check, url):
     assert "does not lead to this service" in found[1][1]
 
 
+def test_a_proxy_that_stands_before_our_base_url_is_wrong(check):
+    proxied = {BASE_URL: OURS, FLAG: "1", "HTTPS_PROXY": "http://proxy.example.org:3128"}
+    found = check(**proxied)
+    assert verdicts(found) == ["ok", "wrong", "note"]
+    assert "NO_PROXY" in found[1][1]
+    assert verdicts(check(**proxied, NO_PROXY="127.0.0.1")) == ["ok", "note"]
+
+
 def test_another_service_like_this_one_is_a_note(check):
     found = check(**{BASE_URL: "https://meter.example.org/proxy/team", FLAG: "1"})
     assert verdicts(found) == ["ok", "note"]
