@@ -149,7 +149,8 @@ def run(
     try:
         check_client(command[0])
         wanted = Wishes(**wishes)
-        attributes = find_attributes(wanted, Path.cwd())
+        folder = _find_folder()
+        attributes = find_attributes(wanted, folder)
         with (
             explained(),
             closing(_open_place(base_url, data_dir)) as place,
@@ -166,14 +167,12 @@ def run(
             if forward_proxy:
                 upstream_url = backend.call(endpoint_operations.get_endpoint, found).upstream_url
                 route = find_route(upstream_url, url, found)
-                status, why_none = run_by_proxy(
-                    command, environ, Path.cwd(), route, _print_client_line
-                )
+                status, why_none = run_by_proxy(command, environ, folder, route, _print_client_line)
             else:
                 _warn_of_other_address(os.environ)
                 as_direct = first_party and begun is not None and begun.is_first_party
                 with starting(
-                    command, environ, Path.cwd(), url, _print_client_line, as_direct=as_direct
+                    command, environ, folder, url, _print_client_line, as_direct=as_direct
                 ) as start:
                     status = run_client(start.command, start.environ)
             place.close()
@@ -201,6 +200,14 @@ def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
     if len(slugs) > 1:
         raise click.UsageError(f"choose a proxy endpoint with --endpoint: {', '.join(slugs)}")
     return slugs[0]
+
+
+def _find_folder() -> Path:
+    """Return the current folder, by its former name where it has been removed."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path(os.environ.get("PWD", os.sep))
 
 
 def _open_place(base_url: str | None, data_dir: str | None) -> Place:

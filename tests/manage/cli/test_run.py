@@ -8,7 +8,7 @@ import pytest
 from manage.api.run_operations import Run
 from manage.api.usage_operations import UsageGroup, UsageTotals
 from manage.cli.console import explained
-from manage.cli.run_commands import choose_slug, describe_run
+from manage.cli.run_commands import _find_folder, choose_slug, describe_run
 from manage.supervision.run_lock import RunLock, watch
 from manage.supervision.run_service import ANY_PORT, choose_listen
 from runtime.settings import Settings
@@ -124,3 +124,22 @@ def test_a_service_is_unused_once_the_last_run_has_ended(tmp_path):
     assert second.is_last()
     second.release()
     wait_until(lambda: ended, "the service to be told")
+
+
+def test_a_folder_that_has_been_removed_has_its_former_name(tmp_path, monkeypatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PWD", str(folder))
+    assert _find_folder() == folder
+    folder.rmdir()
+    assert _find_folder() == folder
+
+
+def test_the_summary_says_for_whom_the_calls_are_recorded():
+    run = run_of().model_copy(update={"project": "acme/shop", "tags": ("a", "b")})
+    lines = describe_run(run, "http://meter", is_running=True)
+    assert (
+        lines[2]
+        == "Recorded for project acme/shop, tagged a, b, but where the client named others."
+    )
