@@ -167,7 +167,7 @@ class Dashboard(CallPages):
         *,
         is_demo: bool = False,
     ) -> None:
-        visitors = Visitors(pool, settings.base_url, bad_keys)
+        visitors = Visitors(pool, settings.base_url, bad_keys, settings.data_dir)
         super().__init__(settings, visitors, has_people=True)
         self._budgets = BudgetDeliveries(
             settings, pool, mailer, WebhookClient(settings.webhook_rule)

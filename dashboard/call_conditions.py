@@ -52,6 +52,21 @@ def is_column(column: str, calls: Calls, values: Sequence[str]) -> Condition:
     return _any_of(parts)
 
 
+def is_of_credential(calls: Calls, values: Sequence[str]) -> Condition:
+    """Return that a call has one of these credentials, or one of an account among them."""
+    column = is_column("credential_hmac", calls, values)
+    named = tuple(value for value in values if value)
+    if not named:
+        return column
+    accounts = ", ".join("?" * len(named))
+    of_account = Condition(
+        f"{calls.prefix}credential_hmac in (select fingerprint from credential_accounts"  # noqa: S608
+        f" where account in ({accounts}))",
+        named,
+    )
+    return _any_of([column, of_account])
+
+
 def _is_one_of(sql: str, values: tuple[Value, ...]) -> Condition:
     if len(values) == 1:
         return Condition(f"{sql} = ?", values)

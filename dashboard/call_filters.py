@@ -244,7 +244,7 @@ FILTERS: Mapping[str, Filter] = {
     "cost": Filter("At least", conditions.costs_at_least, has_none=False),
     "endpoint": Filter("Endpoint", partial(conditions.is_column, "slug")),
     "model": Filter("Model", conditions.is_model),
-    "credential": Filter("Credential", partial(conditions.is_column, "credential_hmac")),
+    "credential": Filter("Credential", conditions.is_of_credential),
     "client": Filter("Client", conditions.is_client),
     "billing": Filter("Paid by", conditions.is_billing),
     "product": Filter("Interface", partial(conditions.is_column, "product")),

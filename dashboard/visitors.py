@@ -6,12 +6,14 @@ that was deleted are refused at once.
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from starlette.middleware import Middleware
 from starlette.requests import Request
 
+from metering.credential_names import spread_names
 from runtime.attempts import AttemptLimit, client_network
 from runtime.clock import now
 from store.control import credential_names, key_authentication
@@ -19,6 +21,8 @@ from store.control.database import ControlDatabase
 from store.control.people import Caller
 from store.control.sessions import Visitor
 from store.control.sign_in import SignIn
+from store.traces.calls.credential_accounts import read_accounts_of
+from store.traces.paths import trace_path
 
 
 def cookie_name(base_url: str, name: str = "taximeter") -> str:
@@ -57,9 +61,11 @@ class Visitors:
         pool: ControlPool,
         base_url: str,
         bad_keys: AttemptLimit,
+        data_dir: Path,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = pool
+        self._data_dir = data_dir
         self._cookie = cookie_name(base_url)
         self._clock_s = clock_s
         self._bad_keys = bad_keys
@@ -121,11 +127,16 @@ class Visitors:
     async def read_credential_names(self, caller: Caller) -> Mapping[str, str]:
         """Return the names of credentials of the caller's organisation, by fingerprint.
 
-        They are for ``metering.credential_names``. Raises sqlite3.Error."""
+        Those of one account share its name, where the calls of the organisation are kept here. They are
+        for ``metering.credential_names``. Raises sqlite3.Error."""
 
         def read(control: ControlDatabase) -> Mapping[str, str]:
             with control.reading() as db:
-                return credential_names.read_names(db, caller.organization_id)
+                names = credential_names.read_names(db, caller.organization_id)
+            if not names:
+                return names
+            path = trace_path(self._data_dir, caller.organization_id)
+            return spread_names(names, read_accounts_of(path))
 
         return await self._pool.run(read)
 

@@ -1,5 +1,6 @@
 """The names of periods, steps and groups, as the home page writes them."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from dashboard.overview.filters import NONE, FilterName, Name
@@ -50,19 +51,22 @@ _SHORT_CHARS = 8  # of a fingerprint
 
 
 def name_group(by: Name, value: str, title: str | None = None) -> str:
-    """Return the name of a group. ``title`` is that of a session, where it has one."""
+    """Return the name of a group. ``title`` is that of a session or credential, where it has one."""
     if value == UNKNOWN:
         return _UNKNOWN_NAMES.get(by, NONE)
     if value == OTHER:
         return name_rest(by)
     if by == "credential":
-        return value[:_SHORT_CHARS]
+        return title or value[:_SHORT_CHARS]
     return title or (value.removeprefix(_MODEL_PREFIX) if by == "model" else value)
 
 
-def name_filter(name: FilterName, value: str) -> tuple[str, str]:
-    """Return the title of a filter and its value in words."""
-    return ("Tag", value) if name == "tag" else (GROUP_TITLES[name], name_group(name, value))
+def name_filter(name: FilterName, value: str, names: Mapping[str, str]) -> tuple[str, str]:
+    """Return the title of a filter and its value in words. ``names`` are those of credentials."""
+    if name == "tag":
+        return "Tag", value
+    title = names.get(value) if name == "credential" else None
+    return GROUP_TITLES[name], name_group(name, value, title)
 
 
 def name_rest(by: Name) -> str:

@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from dashboard.overview.filters import NAMES, argument_of
 from dashboard.overview.periods import DEFAULT_SPAN, list_segments
 from dashboard.prices import PagePrices
 from dashboard.visitors import Visitors
+from metering.credential_names import spread_names
 from runtime import clock
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
@@ -167,6 +168,10 @@ def _describe(
     home: Home, choice: Choice, found: _Found, flights: Flights, now: datetime
 ) -> dict[str, Any]:
     """Return what the template shows of a home page with calls."""
+    names = spread_names(found.names, home.accounts)
+    costs = home.costs
+    if choice.group == "credential":
+        costs = replace(costs, titles=names)
     return {
         "choice": choice,
         "figures": make_figures(
@@ -176,17 +181,17 @@ def _describe(
             f"{CALLS}?{PERIOD}={_TODAY}",
             failed_address(_TODAY),
         ),
-        "windows": make_windows(home, found.names, now),
+        "windows": make_windows(home, names, now),
         "budgets": make_budgets(found.budgets, now),
-        "sessions": list_sessions(home.sessions, found.names, flights),
+        "sessions": list_sessions(home.sessions, names, flights),
         "session_address": session_address,
         "failures": list_failures(home.failures),
         "failed_address": failed_address(DEFAULT_SPAN),
-        **_describe_costs(home.costs),
+        **_describe_costs(costs, names),
     }
 
 
-def _describe_costs(costs: Costs) -> dict[str, Any]:
+def _describe_costs(costs: Costs, names: Mapping[str, str]) -> dict[str, Any]:
     choice = costs.choice
     sql = write_sql(choice)
     return {
@@ -214,7 +219,7 @@ def _describe_costs(costs: Costs) -> dict[str, Any]:
         "kinds": (choice.address(by=KIND, measure="tokens"), choice.is_of_kinds),
         "chips": [
             (
-                *name_filter(name, value),
+                *name_filter(name, value, names),
                 choice.address(filters=choice.filters.without(name)),
             )
             for name, value in choice.filters.values.items()

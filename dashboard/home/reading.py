@@ -22,6 +22,7 @@ from runtime import clock
 from runtime.intervals import HOUR, Interval, floor_hour
 from store.control.alerts import Alert
 from store.database import snapshot
+from store.traces.calls.credential_accounts import read_accounts
 from store.traces.calls.failures import Failures, count_failures
 from store.traces.calls.limit_readings import read_states
 from store.traces.maintenance.removal import used_bytes
@@ -103,9 +104,10 @@ class SavedKind:
 class Home:
     """The home page of an organisation that has recorded calls.
 
-    ``windows`` are those of all subscriptions, the one that was used last first.
-    subscriptions. ``week`` are totals of today and the six days before, of which ``saved`` could be saved.
-    ``last_id`` is that of the newest call that is in the figures."""
+    ``windows`` are those of all subscriptions, the one that was used last first. ``week``
+    are totals of today and the six days before, of which ``saved`` could be saved.
+    ``accounts`` are those of credentials by fingerprint. ``last_id`` is that of the newest call that is in
+    the figures."""
 
     strip: Strip
     costs: Costs
@@ -117,6 +119,7 @@ class Home:
     saved: Sequence[SavedKind] = ()
     tools: Sequence[ToolCost] = ()
     products: Sequence[ProductTotals] = ()
+    accounts: Mapping[str, str] = field(default_factory=dict)
     size_bytes: int = 0
     last_id: int = 0
 
@@ -147,6 +150,7 @@ def read_home(
             saved=_read_saved(db, now),
             tools=list_most_expensive_tools(db, now.date() - WEEK + DAY, now.date(), TOOLS),
             products=read_products(db, now.date().replace(day=1), now.date()),
+            accounts=read_accounts(db),
             size_bytes=used_bytes(db),
             last_id=SessionReader(db).find_last_id(),
         )

@@ -117,7 +117,7 @@ def _render(caller: Caller, given: _Found, tabs: TabFigures) -> Response:
         method=METHOD,
         periods=list_segments(lambda span: _address(PATH, span, filters), period.span),
         chips=[
-            (*name_filter(name, value), _address(PATH, period.span, filters.without(name)))
+            (*name_filter(name, value, {}), _address(PATH, period.span, filters.without(name)))
             for name, value in filters.values.items()
         ],
         json_address=_address(f"{PATH}.json", period.span, filters),

@@ -1,13 +1,15 @@
 """The operations on names of credentials, and their models."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
 from manage.api.operation import Context, operation
+from store.control.credential_names import CredentialName
 from store.json_models import Done, Instant, Name, NoFields, RequestModel, ResponseModel
+from store.traces.calls.credential_accounts import list_fingerprints
 
 _PATH = "/credential-names/{id}"
 _OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
@@ -23,6 +25,24 @@ class NamedCredential(ResponseModel):
     ]
     name: str
     created_at: Instant
+    account: Annotated[
+        str | None,
+        Field(
+            description="The account of a subscription, which has this name with all its tokens."
+        ),
+    ] = None
+    fingerprints: Annotated[
+        Sequence[str],
+        Field(description="Those of all tokens of the account, the oldest first."),
+    ] = ()
+
+    @classmethod
+    def make(cls, named: CredentialName, accounts: Mapping[str, str]) -> Self:
+        account = accounts.get(named.fingerprint)
+        if account is None and named.fingerprint in accounts.values():
+            account = named.fingerprint
+        fingerprints = [] if account is None else list_fingerprints(accounts, account)
+        return cls.of(named, account=account, fingerprints=fingerprints)
 
 
 class CredentialNames(ResponseModel):
@@ -34,10 +54,12 @@ class CredentialNames(ResponseModel):
     "/credential-names",
     name="listCredentialNames",
     summary="The names of upstream credentials and subscriptions.",
+    reads_calls=True,
 )
 def list_names(context: Context[NoFields]) -> CredentialNames:
     found = context.management.list_credential_names(context.caller)
-    return CredentialNames(items=[NamedCredential.of(each) for each in found])
+    accounts = context.management.find_accounts(context.caller)
+    return CredentialNames(items=[NamedCredential.make(each, accounts) for each in found])
 
 
 @operation(
@@ -49,7 +71,7 @@ def list_names(context: Context[NoFields]) -> CredentialNames:
 )
 def set_name(context: Context[NewCredentialName]) -> NamedCredential:
     named = context.management.name_credential(context.caller, context.id, context.request.name)
-    return NamedCredential.of(named)
+    return NamedCredential.make(named, context.management.find_accounts(context.caller))
 
 
 @operation(

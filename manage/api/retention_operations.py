@@ -110,7 +110,11 @@ class NewErasure(RequestModel):
 
     session: Annotated[str | None, Field(description="A session id.")] = None
     credential: Annotated[
-        str | None, Field(description="The fingerprint of an upstream credential.")
+        str | None,
+        Field(
+            description="The fingerprint of an upstream credential, or of an account: that of a"
+            " subscription stands for all its tokens."
+        ),
     ] = None
     client: Annotated[str | None, Field(description="A client, with or without its version.")] = (
         None
@@ -177,6 +181,13 @@ class ErasureState(ResponseModel):
     unshipped: Annotated[
         Sequence[str],
         Field(description="Other proxy nodes that may have such calls in their spool."),
+    ] = ()
+    fingerprints: Annotated[
+        Sequence[str],
+        Field(
+            description="Of a credential: all fingerprints of its account, whose calls are erased with it."
+            " Only where it is counted or ordered."
+        ),
     ] = ()
 
     @classmethod
@@ -255,11 +266,13 @@ def put_endpoint_retention(context: Context[EndpointRetentionRule]) -> EndpointR
 def create_erasure(context: Context[NewErasure]) -> ErasureState:
     criteria = context.request.make_criteria()
     removal = context.management.removal
-    if context.request.dry_run:
-        return ErasureState(id=None, entries=removal.count_calls(context.caller, criteria))
     entries = removal.count_calls(context.caller, criteria)
+    fingerprints = removal.list_fingerprints(context.caller, criteria)
+    if context.request.dry_run:
+        return ErasureState(id=None, entries=entries, fingerprints=fingerprints)
     erasure = removal.order_erasure(context.caller, criteria)
-    return ErasureState.make(removal.get_erasure(context.caller, erasure.id), entries)
+    state = ErasureState.make(removal.get_erasure(context.caller, erasure.id), entries)
+    return state.model_copy(update={"fingerprints": fingerprints})
 
 
 @operation(

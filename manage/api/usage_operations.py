@@ -1,11 +1,13 @@
 """The operations that report usage, and their models."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field, create_model
 
 from manage.api.operation import Context, operation
 from metering import token_counts
+from metering.credential_names import NOTHING_KNOWN, KnownCredentials
 from metering.token_counts import flatten
 from store.json_models import Day, RequestModel, ResponseModel
 from store.traces.sums.forecast import Month
@@ -99,8 +101,16 @@ class UsageGroup(UsageTotals):
         str | None,
         Field(
             description="By credential: its fingerprint, `(other)` for those beyond 100 in an hour."
+            " Tokens of one subscription are one group, by the fingerprint of their account."
         ),
     ] = None
+    name: Annotated[
+        str | None, Field(description="By credential: its name, where an owner gave it one.")
+    ] = None
+    fingerprints: Annotated[
+        Sequence[str],
+        Field(description="By credential: those of all tokens of the account, the oldest first."),
+    ] = ()
     billing: Annotated[
         str | None,
         Field(
@@ -128,10 +138,17 @@ class UsageGroup(UsageTotals):
     agent: Annotated[str | None, Field(description="By agent; null for the main one.")] = None
 
     @classmethod
-    def make_group(cls, group: Group) -> Self:
+    def make_group(cls, group: Group, known: KnownCredentials = NOTHING_KNOWN) -> Self:
         names = flatten(group)
         totals: Totals = names.pop("totals")
-        return cls(**names, **flatten(totals), spend_cents=totals.spend_cents)
+        credential = group.credential_hmac or ""
+        return cls(
+            **names,
+            **flatten(totals),
+            spend_cents=totals.spend_cents,
+            name=known.names.get(credential),
+            fingerprints=[each for each, of in known.accounts.items() if of == credential],
+        )
 
 
 class UsageMonth(ResponseModel):
@@ -180,12 +197,12 @@ class Usage(ResponseModel):
     ]
 
     @classmethod
-    def make(cls, report: UsageReport, month: Month) -> Self:
+    def make(cls, report: UsageReport, month: Month, known: KnownCredentials) -> Self:
         return cls.of(
             report,
             month=UsageMonth.make(month),
             totals=UsageTotals.make(report.totals),
-            groups=[UsageGroup.make_group(group) for group in report.groups],
+            groups=[UsageGroup.make_group(group, known) for group in report.groups],
             products=[UsageProduct.of(product) for product in report.products],
         )
 
@@ -200,4 +217,7 @@ class Usage(ResponseModel):
 def get_usage(context: Context[UsageQuery]) -> Usage:
     query = context.request
     report = context.management.usage(context.caller, query.by, query.from_day, query.to_day)
-    return Usage.make(report, context.management.month(context.caller))
+    known = NOTHING_KNOWN
+    if query.by == "credential":
+        known = context.management.find_credentials(context.caller)
+    return Usage.make(report, context.management.month(context.caller), known)

@@ -6,6 +6,7 @@ from manage.api import credential_operations as operations
 from manage.cli.backend_choice import open_backend, print_response
 from manage.cli.console import explained, json_option, service_options
 from manage.cli.terminal import format_time, print_table
+from metering.credential_names import SHOWN_CHARS
 from runtime.safe_text import terminal_line
 
 
@@ -13,8 +14,9 @@ from runtime.safe_text import terminal_line
 def credentials() -> None:
     """Name upstream credentials by their fingerprints.
 
-    Credentials are stored nowhere. A fingerprint holds no character of its credential. A subscription
-    is named by the account that /limits.json has, which stays when its tokens are renewed.
+    Credentials are stored nowhere. A fingerprint holds no character of its credential. The token of a
+    subscription is renewed every few hours and has another fingerprint each time: all of an account
+    have the name that one of them, or the account of `taximeter limits`, was given.
 
     \b
     Examples:
@@ -41,8 +43,18 @@ def list_names(base_url: str | None, data_dir: str | None, as_json: bool) -> Non
         print_response(found)
         return
     print_table(
-        ("FINGERPRINT", "NAME", "NAMED (UTC)"),
-        [(each.fingerprint, each.name, format_time(each.created_at)) for each in found.items],
+        ("FINGERPRINT", "NAME", "NAMED (UTC)", "ALSO"),
+        [
+            (
+                each.fingerprint,
+                each.name,
+                format_time(each.created_at),
+                ", ".join(
+                    one[:SHOWN_CHARS] for one in each.fingerprints if one != each.fingerprint
+                ),
+            )
+            for each in found.items
+        ],
         empty="No credential has a name. `taximeter credentials name` gives one.",
     )
 

@@ -257,7 +257,8 @@ def erase(
                 check_endpoint(backend, endpoint)
         if dry_run:
             counted = backend.call(operations.create_erasure, dry_run=True, **fields)
-            _report(counted, f"{format_calls(counted.entries)} would be erased.", as_json=as_json)
+            text = f"{format_calls(counted.entries)} would be erased."
+            _report(counted, text + _list_fingerprints(counted), as_json=as_json)
             return
         if not yes:
             _confirm(backend, fields)
@@ -271,12 +272,19 @@ def erase(
 def _confirm(backend: Backend, fields: Mapping[str, object]) -> None:
     try:
         counted = backend.call(operations.create_erasure, dry_run=True, **fields)
-        question = f"Erase {format_calls(counted.entries)} for good?"
+        question = f"Erase {format_calls(counted.entries)} for good?{_list_fingerprints(counted)}"
     except BackendError:  # the nodes that keep the calls are away, and do it when they are back
         question = "Erase these calls for good, which cannot be counted now?"
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Add --yes.")
     click.confirm(question, abort=True, err=True)
+
+
+def _list_fingerprints(state: ErasureState) -> str:
+    """Return the fingerprints of the same account, where there are others than the one that was given."""
+    if len(state.fingerprints) < 2:
+        return ""
+    return f" They are of one account, by the fingerprints {', '.join(state.fingerprints)}."
 
 
 def _print_status(found: OpenErasures, *, as_json: bool) -> None:

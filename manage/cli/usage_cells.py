@@ -22,6 +22,8 @@ def name_group(group: UsageGroup, field: str) -> str:
     """Return the name of a group, which this field has."""
     if field == "model" and group.model is None and group.request_model is not None:
         return requested_models.mark(group.request_model)
+    if group.name is not None:
+        return group.name
     return getattr(group, field) or _NO_NAME.get(field, "(not known)")
 
 

@@ -5,7 +5,7 @@ As in ``management``, every method stays within the caller's organisation.
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from store.control.erasures import Erasure
 from store.control.people import Caller
 from store.control.retention import OF_ORGANIZATION, Rule, Run
 from store.copies import Progress, find_copies
+from store.traces.calls.credential_accounts import list_fingerprints, read_accounts_of
 from store.traces.maintenance import erasing
 from store.traces.maintenance.criteria import Criteria
 from store.traces.maintenance.retention import Rules
@@ -96,6 +97,15 @@ class DataRemoval:
         require_owner(caller, "erase calls")
         erasures.check(criteria)
         return erasing.count_calls(trace_path(self._data_dir, caller.organization_id), criteria)
+
+    def list_fingerprints(self, caller: Caller, criteria: Criteria) -> Sequence[str]:
+        """Return the fingerprints that the credential of an order stands for: all of its account.
+
+        Raises sqlite3.Error."""
+        if criteria.credential is None:
+            return ()
+        accounts = read_accounts_of(trace_path(self._data_dir, caller.organization_id))
+        return list_fingerprints(accounts, criteria.credential)
 
     def order_erasure(self, caller: Caller, criteria: Criteria) -> Erasure:
         """Order to erase calls. The recorder does it, or ``store.erasure_work`` where none runs. Of

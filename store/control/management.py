@@ -5,12 +5,14 @@ change is written to the activity log in the same transaction. Refusals are the 
 ``runtime.errors``.
 """
 
-from collections.abc import Callable, Collection, Sequence
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Self
 
+from metering.credential_names import KnownCredentials, spread_names
 from metering.limit_windows import WindowState
 from runtime import clock
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
@@ -43,6 +45,7 @@ from store.control.run_management import RunManagement, check_run_id
 from store.pagination import DEFAULT_LIMIT, Page, read_page
 from store.spool.unrecorded import count_unrecorded
 from store.traces.calls.call_list import CallPage, read_calls
+from store.traces.calls.credential_accounts import read_accounts_of
 from store.traces.calls.exported_object import ObjectPage, read_objects
 from store.traces.calls.limit_readings import read_states_of
 from store.traces.calls.one_call import BodyWish, OneCall, read_one_call
@@ -403,6 +406,20 @@ class Management:
         """Return the names that the caller's organisation has given to credentials."""
         with self._control.reading() as db:
             return credential_names.list_of(db, caller.organization_id)
+
+    def find_accounts(self, caller: Caller) -> Mapping[str, str]:
+        """Return the accounts of credentials by fingerprint, none where they cannot be read now."""
+        try:
+            return read_accounts_of(self.trace_path_of(caller))
+        except sqlite3.Error:
+            return {}
+
+    def find_credentials(self, caller: Caller) -> KnownCredentials:
+        """Return the names and accounts of credentials."""
+        accounts = self.find_accounts(caller)
+        with self._control.reading() as db:
+            names = credential_names.read_names(db, caller.organization_id)
+        return KnownCredentials(spread_names(names, accounts), accounts)
 
     def name_credential(self, caller: Caller, fingerprint: str, name: str) -> CredentialName:
         """Name a credential or a subscription, in the place of the name that it had.

@@ -32,6 +32,7 @@ from store.traces.bodies.bodies import (
 )
 from store.traces.calls import (
     costs,
+    credential_accounts,
     judgements,
     limit_readings,
     rate_limits,
@@ -194,6 +195,7 @@ class TraceDatabase:
             ),
         )
         limit_readings.write_readings(self.connection, (entry for _, entry in new))
+        credential_accounts.write_accounts(self.connection, (entry for _, entry in new))
         tool_uses.write_uses(
             self.connection, ((usage_id, entry.tool_uses) for usage_id, entry in new)
         )

@@ -879,3 +879,18 @@ def m012_limits_that_calls_were_refused_for(db: Database) -> None:
         f" iif({per_minute}, 'minute', null)) from rate_limits as r where r.usage_id = usage.id),"
         " 'throttle') where status_code = 429"
     )
+
+
+@migrations()
+def m013_accounts_of_credentials(db: Database) -> None:
+    """Tell which credentials belong to one account, whose token is renewed every few hours."""
+    db.execute("""create table credential_accounts (
+        fingerprint text primary key,       -- of a credential: credential_hmac of calls
+        account text not null,              -- as in rate_limits and limit_readings
+        first_at text not null,
+        last_at text not null) without rowid""")
+    db.execute("create index credential_accounts_account on credential_accounts (account)")
+    db.execute("""insert into credential_accounts (fingerprint, account, first_at, last_at)
+        select u.credential_hmac, r.account, min(u.created_at), max(u.created_at)
+        from rate_limits as r join usage as u on u.id = r.usage_id
+        where r.account is not null and u.credential_hmac is not null group by 1""")

@@ -140,6 +140,6 @@ def _with_caller(scope: Scope, statement: Statement) -> Scope:
 def make(settings: Settings, pool: ControlPool, bad_keys: AttemptLimit) -> StatedCallers:
     """Return the callers that the node with people states."""
     return StatedCallers(
-        visitors=StatedVisitors(pool, settings.base_url, bad_keys),
+        visitors=StatedVisitors(pool, settings.base_url, bad_keys, settings.data_dir),
         middleware=Middleware(CheckStatements, pool=pool, data_dir=settings.data_dir),
     )

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from store import database
 from store.traces import steps
+from store.traces.calls.credential_accounts import OF_PERSON
 from store.traces.maintenance.criteria import Criteria
 from store.traces.maintenance.removal import finish, give_back, remove_entry, settle_sessions, sweep
 from store.traces.savings import savings
@@ -29,7 +30,7 @@ BUSY_TIMEOUT_S = 5.0  # people can wait
 _PAGE = 5_000
 _MATCHES = {
     "session": f"u.id in ({unnamed_sessions.CALLS})",
-    "credential": "u.credential_hmac = :credential",
+    "credential": f"u.credential_hmac in ({OF_PERSON})",
     # As given, or the product without its version.
     "client": "(u.client = :client or substr(u.client, 1, length(:client) + 1)"
     " in (:client || '/', :client || ' '))",
@@ -42,7 +43,7 @@ _MATCHES = {
 # The same of managed sessions and dreams, of whose client nothing is known.
 _OBJECT_MATCHES = {
     "session": "object_id = :session",
-    "credential": "credential_hmac = :credential",
+    "credential": f"credential_hmac in ({OF_PERSON})",
     "client": "false",
     "endpoint": "(proxy_endpoint_id = :endpoint or slug = :endpoint)",
     "since": "read_at >= :since",

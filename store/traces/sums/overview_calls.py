@@ -23,6 +23,7 @@ from store.traces.sums.overview_query import (
     Query,
     add_cells,
     format_hour,
+    is_value,
 )
 from store.traces.sums.requested_models import IS_UNNAMED, NAME
 from store.traces.sums.rollup import find_product
@@ -78,7 +79,9 @@ def _select_calls(
 ) -> dict[Cell, Sums]:
     where = " and ".join(["u.created_at >= :start and u.created_at < :end", *_list_indexed(query)])
     rest = [
-        IS_UNNAMED if (name, value) == ("model", "") else f"{ALL_COLUMNS[name]} = :{name}"
+        IS_UNNAMED
+        if (name, value) == ("model", "")
+        else is_value(name, ALL_COLUMNS[name], f":{name}")
         for name, value in query.filters.items()
         if name != TAG
     ]
@@ -102,7 +105,9 @@ def _select_times(
     columns = {"model": f"coalesce(u.model, {NAME}, '')", "billing": call_rows.BILLING}
     columns |= {name: _OF_CALL[ALL_COLUMNS[name]] for name in ALL_COLUMNS.keys() - columns}
     conditions = [
-        "u.model is null" if (name, value) == ("model", "") else f"{columns[name]} = :{name}"
+        "u.model is null"
+        if (name, value) == ("model", "")
+        else is_value(name, columns[name], f":{name}")
         for name, value in query.filters.items()
         if name != TAG
     ]

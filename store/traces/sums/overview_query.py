@@ -68,9 +68,19 @@ def parse_hour(hour: str) -> datetime:
     return datetime.fromisoformat(f"{hour}:00").replace(tzinfo=UTC)
 
 
+def is_value(name: str, column: str, mark: str) -> str:
+    """Return the SQL that a column has the value of a filter, which stands at a mark.
+
+    A credential may be named by its account too, which its tokens share."""
+    if name != "credential":
+        return f"{column} = {mark}"
+    account = f"(select account from credential_accounts where fingerprint = {column})"  # noqa: S608
+    return f"{mark} in ({column}, {account})"
+
+
 def write_filters(filters: Mapping[str, str], columns: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return SQL conditions to append to others, and the values for their placeholders."""
-    conditions = "".join(f" and {columns[name]} = ?" for name in filters)
+    conditions = "".join(f" and {is_value(name, columns[name], '?')}" for name in filters)
     return conditions, list(filters.values())
 
 

@@ -14,6 +14,7 @@ from datetime import date, datetime
 from runtime.intervals import HOUR
 from store.database import list_columns
 from store.spool.format import BUDGET_BUCKET
+from store.traces.calls.credential_accounts import read_accounts
 from store.traces.sessions import agent_sums
 from store.traces.sessions.unnamed_sums import read_unnamed
 from store.traces.sums import histograms, rollup, tag_sums
@@ -30,6 +31,7 @@ from store.traces.sums.overview_query import (
     add_cells,
     divide,
     format_hour,
+    is_value,
     parse_hour,
     write_filters,
 )
@@ -37,7 +39,7 @@ from store.traces.sums.requested_models import find_requested
 from store.traces.sums.requested_sums import Part, read_requested, take_out
 from store.traces.sums.rollup import find_product
 from store.traces.sums.sum_columns import VALUE_OF_BILLING, Sums, list_sums, order_sums
-from store.traces.sums.timings import MEASURES, Timing
+from store.traces.sums.timings import MEASURES, NOTHING, Timing
 
 ROWS_TIME_S = 1.0
 SHARES = (
@@ -68,6 +70,12 @@ class OverviewReader:
         """Return the sums of a period, from the smallest tables that have them.
 
         The timings are read if they are ``timed``."""
+        found = self._read(query, timed=timed)
+        if query.by == "credential":
+            _merge_accounts(found, read_accounts(self._db))
+        return found
+
+    def _read(self, query: Query, *, timed: bool) -> Found:
         names = {*query.filters, *filter(None, [query.by])}
         if find_requested(query.filters.get("model", "")) is not None:
             return read_calls(self._db, query, self._rows_time_s)
@@ -122,7 +130,9 @@ class OverviewReader:
         """Return the lowest share of each limit of the upstream that remained, where it was stated."""
         credential = query.filters.get("credential")
         where, parameters = (
-            ("", []) if credential is None else (" and credential_hmac = ?", [credential])
+            ("", [])
+            if credential is None
+            else (f" and {is_value('credential', 'credential_hmac', '?')}", [credential])
         )
         row = self._db.execute(
             f"select {', '.join(f'min({name})' for name in SHARES)} from rate_limits_hourly"  # noqa: S608
@@ -242,3 +252,14 @@ class OverviewReader:
             groups[name] += timing
             days[day] += timing
         return dict(groups), dict(days)
+
+
+def _merge_accounts(found: Found, accounts: Mapping[str, str]) -> None:
+    """Put the credentials of one account into one group, named by the account."""
+    cells = {cell: found.cells.pop(cell) for cell in list(found.cells)}
+    for (step, name), sums in cells.items():
+        add_cells(found.cells, {(step, accounts.get(name, name)): sums})
+    timings = {name: found.timings.pop(name) for name in list(found.timings)}
+    for name, timing in timings.items():
+        account = accounts.get(name, name)
+        found.timings[account] = found.timings.get(account, NOTHING) + timing

@@ -15,6 +15,7 @@ from typing import Literal
 from metering import token_counts
 from metering.token_counts import ZERO, TokenCounts
 from store.database import list_columns, open_readonly, snapshot
+from store.traces.calls.credential_accounts import read_accounts
 from store.traces.sums.named_groups import is_named, read_named
 from store.traces.sums.products import ProductTotals, read_products
 from store.traces.sums.requested_models import find_requested
@@ -128,6 +129,8 @@ def read_usage(
         with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):
             sums, rejected = _read_period(db, "day" if is_named(by) else by, from_day, to_day)
             groups = sums
+            if by == "credential":
+                groups = _merge_accounts(sums, read_accounts(db))
             if is_named(by) and sums:
                 groups = read_named(db, by, from_day, to_day, _sum_up(sums.values()))
             products = read_products(db, from_day, to_day)
@@ -139,6 +142,16 @@ def read_usage(
         groups=make_groups(by, groups, rejected),
         products=products,
     )
+
+
+def _merge_accounts(sums: Mapping[Names, Sums], accounts: Mapping[str, str]) -> dict[Names, Sums]:
+    """Return the sums of credentials with those of one account as one group, named by the account."""
+    merged: dict[Names, Sums] = {}
+    for (credential,), values in sums.items():
+        key = (accounts.get(credential, credential),)
+        known = merged.get(key)
+        merged[key] = values if known is None else tuple(map(sum, zip(known, values, strict=True)))
+    return merged
 
 
 def read_groups(db: sqlite3.Connection, by: Grouping, from_day: date, to_day: date) -> list[Group]:

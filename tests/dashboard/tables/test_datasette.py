@@ -608,6 +608,7 @@ async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
         "notes",
         "tags",
         "tags_hourly",
+        "credential_accounts",
         "limit_readings",
         "output_sizes",
         "rate_limits",

@@ -168,7 +168,7 @@ def test_an_erasure_is_counted_ordered_and_followed(ann, ask):
     counted = ann("POST", "/erasures", json={"session": "s", "dry_run": True})
     assert counted.status_code == 202
     nothing = {"entries": 0, "set_aside": 0, "erased_at": None, "ended_at": None}
-    of_a_cluster: dict[str, list[str]] = {"copies": [], "unshipped": []}
+    of_a_cluster: dict[str, list[str]] = {"copies": [], "unshipped": [], "fingerprints": []}
     unordered = {"id": None, "ordered_at": None, "what": None}
     assert counted.json() == unordered | nothing | of_a_cluster
     assert ann("GET", "/erasures").json() == {"items": []}

@@ -3,6 +3,8 @@ import json
 from click.testing import CliRunner
 
 from manage.cli.main import cli
+from metering.rate_limits import RateLimits
+from tests.store.traffic import make_entry
 from tests.upstream import Upstream, answer
 
 FINGERPRINT = "7d1c09aa54ef8b021f2e3d4c5b6a7988"
@@ -40,3 +42,20 @@ def test_a_credential_is_named_elsewhere(monkeypatch):
         (request,) = service.requests
     assert (request.method, request.target) == ("PUT", f"/api/credential-names/{FINGERPRINT}")
     assert json.loads(request.body) == {"name": "ci key"}
+
+
+def test_the_tokens_of_a_subscription_are_one_person(run, traces):
+    for day, credential in ((1, "old-token"), (2, "new-token")):
+        limits = RateLimits(unified_status="allowed", account="account-of-ana")
+        at = f"2026-01-0{day}T08:00:00.000Z"
+        traces.insert([make_entry(created_at=at, credential_hmac=credential, rate_limits=limits)])
+    run("credentials", "name", "old-token", "laptop of Ana")
+    line = run("credentials", "list").stdout.splitlines()[1]
+    assert line.split()[:4] == ["old-token", "laptop", "of", "Ana"]
+    assert line.rstrip().endswith("new-toke")
+    usage = run("usage", "--by", "credential").stdout
+    assert usage.splitlines()[1].split()[:4] == ["laptop", "of", "Ana", "2"]
+    counted = run("erase", "--credential", "new-token", "--dry-run").stdout
+    assert counted == (
+        "2 calls would be erased. They are of one account, by the fingerprints old-token, new-token.\n"
+    )
