@@ -144,7 +144,7 @@ def _add_messages(body: bytes, known: _Known) -> _Known:
 
 
 def _finish(body: bytes, known: _Known) -> list[Any]:
-    """Return the results for the whole."""
+    """Return the results of all analyses for the whole request."""
     text = body[known.starts[-1] :]
     last, tail = parse_tail(text)
     if "messages" in tail:

@@ -16,7 +16,7 @@ NO_PRICES: Mapping[str, Decimal] = MappingProxyType({})
 
 
 class StoredColumns(Protocol):
-    """The columns of a stored call that matter here."""
+    """The columns of a stored call that savings are computed from."""
 
     @property
     def id(self) -> int: ...

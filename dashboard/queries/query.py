@@ -74,7 +74,8 @@ class Query:
 
     @property
     def account(self) -> str:
-        """Return whose turn it is in the lanes. Pages have one of their own: none waits for a query."""
+        """Return the account whose turn it is in the lanes. Pages have one of their own, so that none
+        waits for a query."""
         return self.organization_id if self.page is None else f"{self.organization_id}/pages"
 
     @property

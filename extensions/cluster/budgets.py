@@ -39,7 +39,7 @@ class BudgetReporter:
         self._now = now
 
     def run_round(self) -> bool:
-        """Say it if the server has something else of this node; return whether it had.
+        """Report the budgets of this node where the server has another report; return whether it had.
 
         Raises redis.RedisError, sqlite3.Error."""
         with self._control.reading() as db:

@@ -57,7 +57,7 @@ type Holders = Sequence[str | None]
 
 
 class NothingToKeepError(redis.RedisError):
-    """Nodes that are gone keep what this node could."""
+    """There is no bucket for this node: all of its copy are kept by nodes that are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,9 @@ class KnownCopies:
                 erasure_copies.write(db, state)
 
     def find_progress(self, erasure: Erasure, db: sqlite3.Connection) -> Progress:
-        """Return how far an order is, as ``control.db`` says."""
+        """Return how far each copy is with an order to erase.
+
+        ``control.db`` has that, and the file of known nodes which of them are up."""
         states = erasure_copies.list_of(db, erasure.id)
         needed = erasure_copies.find_needed(states, self._find_holders(erasure.organization_id))
         nodes = self._nodes

@@ -112,8 +112,9 @@ class ClusterWindows:
         await self._client.ping()
 
     def _renew(self, client: server.Client) -> None:
-        """Use new connections from now on: where one has turned out to be dead, those of its age are no
-        better. Other calls may still use a client that was in use here."""
+        """Use new connections from now on: where one was dead, those of its age are dead as well.
+
+        Other calls may still use a client that was in use here."""
         if client is not self._client:
             return  # another call did so
         self._client = server.connect_async(self._url)

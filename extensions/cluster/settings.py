@@ -14,7 +14,7 @@ _HOST_AND_PORT = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", r
 
 
 def parse_server(text: str) -> str | None:
-    """Return the address of the Redis server or of its sentinels, None for none."""
+    """Return the address of the Redis server or of its sentinels, None for an empty text."""
     if not text:
         return None
     scheme, _, rest = text.partition("://")

@@ -70,7 +70,7 @@ def _collect(entries: Iterable[UsageLogEntry]) -> dict[_Key, _Times]:
 
 
 def _find_read_at(entry: UsageLogEntry) -> str:
-    """Return when the response began, which states what was used then."""
+    """Return the instant at which the response began that states these shares."""
     created_at = clock.parse_instant(entry.created_at)
     return clock.format_ms(created_at + timedelta(milliseconds=entry.ttfb_ms or 0))
 

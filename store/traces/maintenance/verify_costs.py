@@ -89,7 +89,7 @@ def check_costs(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def check_hours(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the faults of hourly sums that are not those of the calls."""
+    """Yield the hourly sums that differ from those of their calls, in words."""
     after = ""
     while (hour := _find_next_hour(connection, after)) is not None:
         after = f"{hour}~"  # sorts after every instant of the hour
@@ -98,7 +98,7 @@ def check_hours(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def check_days(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the faults of daily sums that are not those of the hours."""
+    """Yield the daily sums that differ from those of their hours, in words."""
     after = ""
     while (day := _find_next_day(connection, after)) is not None:
         after = f"{day}~"
