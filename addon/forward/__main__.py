@@ -1,14 +1,15 @@
 """``python -m addon.forward``: the forward proxy of a run, in a process of its own.
 
 Standard input has a document that says what to do, on its first line, and after that the process of the
-client. Standard output has the port and the bundle of certificates once it listens, and what was done at the
-end: one line of JSON each. It ends with its input. If that ends without a word, the run was killed, and what
-it leaves is ended here: the client, which could reach nothing any more, and the files.
+client. Standard output has the address and the bundle of certificates once it listens, and what was done at
+the end: one line of JSON each. It ends with its input. If that ends without a word, the run was killed, and
+what it leaves is ended here: the client, which could reach nothing any more, and the files.
 """
 
 import asyncio
 import json
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from mitmproxy.addons import core, proxyserver
 from addon import mitmproxy_patches
 from addon.forward.certificates import issue_certificate
 from addon.forward.handing_over import parse_service
-from addon.forward.proxy import Counts, ForwardNextLayer, ForwardProxy, ForwardTls, Places
+from addon.forward.proxy import USER, Counts, ForwardNextLayer, ForwardProxy, ForwardTls, Places
 from addon.forward.trust import TrustFiles
 from addon.mitmproxy_patches import MitmproxyChangedError
 from runtime import clock
@@ -100,11 +101,13 @@ async def serve(told: Mapping[str, Any]) -> None:
     issued = issue_certificate(places.upstream.host, clock.now())
     files = TrustFiles.write(os.environ, issued.authority_pem)
     counts, loop = Counts(), asyncio.get_running_loop()
+    password = secrets.token_urlsafe(24)
 
     def begin(port: int) -> None:
         os.set_blocking(sys.stdin.fileno(), False)
         loop.add_reader(sys.stdin.fileno(), RunWatch(forward.shutdown).read)
-        _say({"port": port, "bundle": str(files.bundle)})
+        address = f"http://{USER}:{password}@127.0.0.1:{port}"
+        _say({"address": address, "bundle": str(files.bundle)})
 
     try:
         mitmproxy_patches.patch_responses()
@@ -113,7 +116,7 @@ async def serve(told: Mapping[str, Any]) -> None:
         forward.addons.add(
             core.Core(),
             servers,
-            ForwardProxy(places, counts, str(files.roots)),
+            ForwardProxy(places, counts, str(files.roots), password),
             ForwardNextLayer(places, counts),
             ForwardTls(issued),
             Announcer(servers, begin),

@@ -4,6 +4,9 @@ Nothing of what passes is kept, nor logged: bodies are streamed, and messages of
 have passed. Both sides speak HTTP/1.1, so that header lines stay as they are.
 """
 
+import base64
+import hmac
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mitmproxy import ctx, http, tcp
@@ -26,6 +29,8 @@ from addon.forward.handing_over import Service, find_path
 from runtime.http_proxies import HttpProxy, UserProxies
 from runtime.setting_values import Upstream
 
+USER = "run"
+_AUTHORIZATION = "proxy-authorization"
 SILENCE_S = 7 * 24 * 3600  # clients keep connections open that are silent for long
 
 
@@ -57,11 +62,13 @@ class Counts:
 class ForwardProxy:
     """Hands message calls over to the service, and passes all other requests on."""
 
-    def __init__(self, places: Places, counts: Counts, roots: str) -> None:
-        """Trust the authorities in the file ``roots`` for upstream and service."""
+    def __init__(self, places: Places, counts: Counts, roots: str, password: str) -> None:
+        """Trust the authorities in the file ``roots`` for upstream and service. The client proves by the
+        password that it is the run's: others on the machine can reach the port too."""
         self._places = places
         self._counts = counts
         self._roots = roots
+        self._password = password
 
     def load(self, _loader: Loader) -> None:
         ctx.options.update(
@@ -75,10 +82,19 @@ class ForwardProxy:
             ssl_verify_upstream_trusted_ca=self._roots,
         )
 
+    def http_connect(self, flow: http.HTTPFlow) -> None:
+        if not self._is_ours(flow.request):
+            flow.response = refuse_stranger()
+
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         request = flow.request
         if flow.error or request.method == "CONNECT":
             return
+        if not flow.client_conn.tls_established:  # a plain request to a proxy
+            if not self._is_ours(request):
+                flow.response = refuse_stranger()
+                return
+            request.headers.pop(_AUTHORIZATION, None)
         request.stream = True
         upstream, service = self._places.upstream, self._places.service
         path = None
@@ -94,6 +110,14 @@ class ForwardProxy:
         flow.server_conn = Server(address=(request.host, request.port))
         if proxy is not None:
             flow.server_conn.via = (proxy.scheme, (proxy.host, proxy.port))
+
+    def _is_ours(self, request: http.Request) -> bool:
+        """Return whether a request has the user and password of the run."""
+        expected = f"{USER}:{self._password}".encode()
+        _, _, given = request.headers.get(_AUTHORIZATION, "").partition(" ")
+        with suppress(ValueError):
+            return hmac.compare_digest(base64.b64decode(given, validate=True), expected)
+        return False
 
     def _is_opened(self, flow: http.HTTPFlow) -> bool:
         request = flow.request
@@ -119,6 +143,12 @@ class ForwardProxy:
 
     def tls_failed_client(self, _data: TlsData) -> None:
         self._counts.refused += 1
+
+
+def refuse_stranger() -> http.Response:
+    """Return the response to a client of somebody else."""
+    headers = http.Headers([(b"Proxy-Authenticate", b'Basic realm="taximeter run"')])
+    return http.Response.make(407, b"", headers)
 
 
 class ForwardNextLayer(NextLayer):

@@ -65,7 +65,7 @@ def find_route(upstream_url: str | None, service_url: str, slug: str) -> Route:
 
 
 def make_variables(
-    environ: Mapping[str, str], route: Route, port: int, bundle: str
+    environ: Mapping[str, str], route: Route, address: str, bundle: str
 ) -> dict[str, str]:
     """Return the variables by which a client finds the forward proxy and trusts it.
 
@@ -75,7 +75,6 @@ def make_variables(
         each for each in UserProxies.of(environ).exempt if not covers(each, route.host, route.port)
     ]
     exempt = ",".join(dict.fromkeys((*kept, *LOOPBACK)))
-    address = f"http://127.0.0.1:{port}"
     return {
         "HTTPS_PROXY": address,
         "https_proxy": address,  # where both are set, this one wins
@@ -144,15 +143,15 @@ class ForwardProxy:
         try:
             told = {"upstream": route.upstream_url, "service": route.service_url}
             self._tell(json.dumps(told))
-            said = self._await_port()
+            said = self._await_address()
         except BaseException:
             self.close()
             raise
-        self.variables = make_variables(environ, route, said["port"], said["bundle"])
+        self.variables = make_variables(environ, route, said["address"], said["bundle"])
 
-    def _await_port(self) -> dict[str, Any]:
+    def _await_address(self) -> dict[str, Any]:
         said = self._read()
-        if "port" not in said:
+        if "address" not in said:
             reason = terminal_line(str(said.get("error", "it ended at once")))
             raise StartError(f"the forward proxy could not start: {reason}")
         return said

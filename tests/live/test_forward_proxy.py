@@ -53,12 +53,15 @@ TOLD = (
 )
 # A client of raw bytes: the proxy of its environment, then TLS with the authorities of its environment.
 CLIENT = """
-import json, os, socket, ssl, sys
+import base64, json, os, socket, ssl, sys
+from urllib.parse import urlsplit
 
 def connect(host):
-    address = os.environ["https_proxy"].removeprefix("http://").split(":")
-    connection = socket.create_connection((address[0], int(address[1])), 30)
-    connection.sendall(f"CONNECT {host}:443 HTTP/1.1\\r\\nHost: {host}:443\\r\\n\\r\\n".encode())
+    proxy = urlsplit(os.environ["https_proxy"])
+    connection = socket.create_connection((proxy.hostname, proxy.port), 30)
+    pair = base64.b64encode(f"{proxy.username}:{proxy.password}".encode()).decode()
+    head = f"CONNECT {host}:443 HTTP/1.1\\r\\nHost: {host}:443\\r\\nProxy-Authorization: Basic {pair}\\r\\n\\r\\n"
+    connection.sendall(head.encode())
     assert connection.recv(12) == b"HTTP/1.1 200"
     while not connection.recv(1, socket.MSG_PEEK) == b"\\r" or connection.recv(4) != b"\\r\\n\\r\\n":
         connection.recv(1)
@@ -177,6 +180,44 @@ with connect({HOST!r}) as connection:
     assert row["run_id"]
     assert row["path_query"] == "/v1/messages?beta=true"
     assert (row["slug"], row["request_body"], row["status_code"]) == ("default", "{}", 200)
+
+
+def test_calls_are_handed_over_to_a_service_elsewhere(office: Office) -> None:
+    key = office.service.create_key("a run elsewhere")
+    before = len(office.rows())
+    heads = [head_of("POST", "/v1/messages")]
+    environ = {name: text for name, text in office.environ.items() if "DATA_DIR" not in name}
+    done = call(
+        (
+            *("run", "--forward-proxy", "--base-url", f"http://{office.service.host}", "--"),
+            *python(f"""
+with connect({HOST!r}) as connection:
+    print(json.dumps([exchange(connection, head, b"{{}}") for head in {heads!r}]))
+"""),
+        ),
+        environ | {"TAXIMETER_API_KEY": key},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "taximeter: 1 call" in done.stderr
+    assert [each.head.decode() for each in office.upstream.requests] == heads
+    assert len(office.rows()) == before + 1
+
+
+def test_others_on_the_machine_cannot_use_it(office: Office) -> None:
+    """Not without the password in the environment of the client, and so neither with that of the user."""
+    source = f"""
+proxy = urlsplit(os.environ["https_proxy"])
+wrong = base64.b64encode(f"{{proxy.username}}:wrong".encode()).decode()
+said = []
+for line in ("", f"Proxy-Authorization: Basic {{wrong}}\\r\\n", "Proxy-Authorization: Basic ?\\r\\n"):
+    for first in ("CONNECT {HOST}:443 HTTP/1.1", "CONNECT {OTHER}:443 HTTP/1.1", "GET http://{OTHER}/ HTTP/1.1"):
+        with socket.create_connection((proxy.hostname, proxy.port), 30) as connection:
+            connection.sendall(f"{{first}}\\r\\nHost: {OTHER}\\r\\n{{line}}\\r\\n".encode())
+            said.append(connection.recv(12).decode())
+print(json.dumps(said))
+"""
+    assert office.run(*python(source)) == ["HTTP/1.1 407"] * 9
+    assert office.proxy.asked == []
 
 
 def test_what_passes_is_stored_nowhere(office: Office) -> None:

@@ -9,8 +9,8 @@ ROUTE = find_route("https://api.anthropic.com", RUN, "x")
 
 
 def test_a_client_gets_the_proxy_by_each_name_that_clients_know():
-    variables = make_variables({}, ROUTE, 4711, "/tmp/bundle.pem")  # noqa: S108
-    assert variables["HTTPS_PROXY"] == variables["https_proxy"] == "http://127.0.0.1:4711"
+    variables = make_variables({}, ROUTE, "http://run:x@127.0.0.1:4711", "/tmp/bundle.pem")  # noqa: S108
+    assert variables["HTTPS_PROXY"] == variables["https_proxy"] == "http://run:x@127.0.0.1:4711"
     assert variables["NO_PROXY"] == variables["no_proxy"] == "localhost,127.0.0.1,::1"
     assert variables["NODE_USE_ENV_PROXY"] == "1"
     for name in ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"):
@@ -22,9 +22,11 @@ def test_a_client_gets_the_proxy_by_each_name_that_clients_know():
 
 def test_what_the_user_exempts_stays_exempt_but_the_upstream():
     environ = {"NO_PROXY": "intern.example,.anthropic.com, localhost,10.0.0.0/8"}
-    exempt = make_variables(environ, ROUTE, 1, "b")["NO_PROXY"]
+    exempt = make_variables(environ, ROUTE, "a", "b")["NO_PROXY"]
     assert exempt == "intern.example,localhost,10.0.0.0/8,127.0.0.1,::1"
-    assert make_variables({"no_proxy": "*"}, ROUTE, 1, "b")["no_proxy"] == "localhost,127.0.0.1,::1"
+    assert (
+        make_variables({"no_proxy": "*"}, ROUTE, "a", "b")["no_proxy"] == "localhost,127.0.0.1,::1"
+    )
 
 
 def test_the_host_that_is_opened_is_that_of_the_upstream():
