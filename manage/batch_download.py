@@ -21,7 +21,8 @@ from manage.http_client import (
     shorten,
 )
 from runtime import clock
-from wire.json_reading import as_object, as_text, parse_object
+from wire.envelope import read_envelope
+from wire.json_reading import as_text, parse_object
 
 API_VERSION = "2023-06-01"
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
@@ -136,7 +137,7 @@ def _explain_refusal(client: httpx.Client, response: httpx.Response) -> str:
             f"{host} redirects elsewhere, where the key is not sent; check TAXIMETER_UPSTREAM_URL"
         )
     content = next(response.iter_bytes(), b"")
-    said = as_text(as_object((parse_object(content) or {}).get("error")).get("message"))
+    said = read_envelope(content).error_message
     for name in ("x-api-key", "authorization"):
         said = said.replace(client.headers.get(name, "").removeprefix("Bearer ") or "\0", "…")
     quoted = f" ({shorten(said)})" if said else ""

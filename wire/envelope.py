@@ -93,6 +93,11 @@ class Envelope:
         return clean_text(self.error.get("type"))
 
     @property
+    def error_message(self) -> str:
+        """Return what upstream says of the error, empty where it says nothing."""
+        return as_text(self.error.get("message"))
+
+    @property
     def cache_miss(self) -> Fields:
         """Return upstream's diagnosis of a cache miss: ``type``, ``cache_missed_input_tokens``."""
         return as_object(as_object(self.message.get("diagnostics")).get("cache_miss_reason"))

@@ -55,7 +55,7 @@ class GrowingResponse:
         said = self._response.envelope
         if not said.is_error:
             return None
-        return reveal(as_text(said.error.get("message"))[:1_000]) or "error"
+        return reveal(said.error_message[:1_000]) or "error"
 
     def read(self, head: ResponseHead | None, raw: bytes) -> None:
         """Take what has come since the last time: the head, once, and bytes of the body."""

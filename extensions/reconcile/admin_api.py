@@ -27,7 +27,7 @@ from manage.http_client import (
     shorten,
 )
 from runtime import clock
-from wire.json_reading import as_object, parse_object
+from wire.envelope import read_envelope
 
 API_VERSION = "2023-06-01"
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
@@ -191,9 +191,7 @@ class AdminApi:
 
     def _find_message(self, content: bytes) -> str:
         """Return the message of an error, without the key should it repeat that."""
-        message = as_object((parse_object(content) or {}).get("error")).get("message")
-        if not isinstance(message, str):
-            return ""
+        message = read_envelope(content).error_message
         return shorten(message.replace(self._client.headers["x-api-key"], "…"))
 
     def _unexpected(self, path: str, what: str) -> ReportError:
