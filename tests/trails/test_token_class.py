@@ -97,7 +97,8 @@ def test_the_trail(copy):
     )
     copy.append("store/traces/schema.py", MIGRATION)
     copy.insert("metering/components.py", COMPONENT.lstrip("\n"), before="    OUTPUT,\n)")
-    copy.check_named(HEADING, choices=("metering/chat_completions.py",))  # of another format
+    # Of another format.
+    copy.check_named(HEADING, choices=("wire/chat_completions.py", "metering/chat_completions.py"))
     copy.generate()
     copy.create("tests/dashboard/test_walked.py", CHECK)
     copy.run_tests(
