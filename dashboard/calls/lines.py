@@ -45,6 +45,7 @@ class Line:
     deed: Deed | None
     failure: str
     cut: str
+    is_imported: bool
     asked: str
     title: str
     model: str
@@ -143,6 +144,7 @@ def _make_line(row: Row, uses: Sequence[StoredUse], root: str, at: datetime) -> 
         deed=None if failure and not uses else deed,
         failure=failure,
         cut=_describe_cut(row),
+        is_imported=row["usage_source"] == "imported",
         asked=row["title_text"] or "" if failure or deed is None else "",
         title=row["title_text"] or "",
         model=shorten_model(row["model"] or row["request_model"] or UNKNOWN),

@@ -51,16 +51,30 @@ def is_instant(text: str) -> bool:
 
 
 def _accepts(kind: Any, value: object) -> bool:
+    return any(_is_of(each, value) for each in _list_alternatives(kind))
+
+
+@cache
+def _list_alternatives(kind: Any) -> tuple[Any, ...]:
+    """Return the types that a kind is a union of. Literals are a tuple of values.
+
+    To ask ``typing`` for each value of each line would take longer than to store the lines."""
     if isinstance(kind, TypeAliasType):
-        return _accepts(kind.__value__, value)
+        return _list_alternatives(kind.__value__)
     if get_origin(kind) is Literal:
-        return value in get_args(kind)
+        return (get_args(kind),)
     if get_origin(kind) in (Union, UnionType):
-        return any(_accepts(each, value) for each in get_args(kind))
+        return tuple(each for part in get_args(kind) for each in _list_alternatives(part))
+    return (NoneType if kind is None else kind,)
+
+
+def _is_of(kind: Any, value: object) -> bool:
+    if isinstance(kind, tuple):
+        return value in kind
     if kind is bool:
         return value in (0, 1)
     if kind in (float, Decimal):
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX_INTEGER
-    return isinstance(value, NoneType if kind is None else kind)
+    return isinstance(value, kind)
