@@ -76,7 +76,7 @@ class AlertRule(ResponseModel):
         latest = status.latest
         return cls.of(
             status.rule,
-            last_at=None if latest is None else latest.alert.at,
+            last_at=None if status.made is None else status.made.at,
             last_delivered_at=None if latest is None else latest.delivered_at,
             last_error=None if latest is None else latest.error,
         )

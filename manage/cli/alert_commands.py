@@ -202,4 +202,4 @@ def _name_target(rule: AlertRule) -> str:
 def _describe_result(rule: AlertRule) -> str:
     if rule.last_delivered_at is not None:
         return "delivered"
-    return terminal_line(rule.last_error) if rule.last_error else "not sent yet: is the service up?"
+    return terminal_line(rule.last_error) if rule.last_error else "not sent: is the service up?"

@@ -17,7 +17,7 @@ from runtime import clock
 from runtime.errors import InvalidInputError
 from runtime.webhook_rule import WebhookRule
 from store.control import alerts, budgets, deliveries
-from store.control.alerts import AlertRule, Kind
+from store.control.alerts import Alert, AlertRule, Kind
 from store.control.audited import audited, require_owner
 from store.control.budgets import Format
 from store.control.database import ControlDatabase
@@ -33,9 +33,10 @@ _WEEK = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleStatus:
-    """A rule with its latest delivery, None where there was none."""
+    """A rule with its latest alert, and the latest delivery of one; None where there was none."""
 
     rule: AlertRule
+    made: Alert | None
     latest: Delivery | None
 
 
@@ -169,4 +170,4 @@ def _make_status(db: sqlite3.Connection, caller: Caller, rule: AlertRule) -> Rul
     if caller.role != "owner" and rule.url is not None:
         parts = urlsplit(rule.url)
         rule = replace(rule, url=f"{parts.scheme}://{parts.hostname}/…")
-    return RuleStatus(rule=rule, latest=latest)
+    return RuleStatus(rule=rule, made=alerts.find_latest(db, rule.id), latest=latest)

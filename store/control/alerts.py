@@ -203,6 +203,11 @@ def make_test(db: sqlite3.Connection, rule: AlertRule, now: datetime) -> Alert:
     return alert
 
 
+def find_latest(db: sqlite3.Connection, rule_id: str) -> Alert | None:
+    """Return what a rule has made last, tests included, or None."""
+    return ALERTS.find(db, "where rule_id = ? order by at desc, id desc limit 1", rule_id)
+
+
 def list_current(db: sqlite3.Connection, now: datetime) -> list[Alert]:
     """Return the alerts of the last day of all organisations, the oldest first, without tests."""
     since = clock.format_ms(now - ACTIVE_FOR)

@@ -31,6 +31,8 @@ def list_pages(call_ids: Sequence[int], session: str) -> Iterator[str]:
         "/limits.json",
         "/settings/endpoints",
         "/settings/budgets",
+        "/settings/budgets/part",
+        "/settings/budgets/alert",
         "/settings/data",
         "/settings/people",
         "/settings/security",

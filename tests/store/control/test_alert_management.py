@@ -7,7 +7,7 @@ import pytest
 
 from runtime import clock
 from runtime.errors import ForbiddenError, InvalidInputError, NotFoundError
-from store.control import activity_log
+from store.control import activity_log, alerts
 from store.control.management import Management
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
@@ -61,6 +61,16 @@ def test_an_alert_that_would_go_nowhere_is_refused(manage, people):
     manage.budgets.delete_webhook(people.ann)
     with pytest.raises(InvalidInputError, match="nobody gets this alert"):
         manage.alerts.test(people.ann, status.rule.id)
+
+
+def test_an_alert_that_nobody_gets_is_known_as_the_latest(manage, people, control):
+    rule = create(manage, people.ann).rule
+    with control.transaction() as db:
+        db.execute("update alert_rules set channel = 'webhook', url = null")
+        alert = alerts.make_test(db, rule, NOW)
+        db.execute("delete from alert_deliveries")
+    status = manage.alerts.find(people.ann, rule.id)
+    assert (status.made, status.latest) == (alert, None)
 
 
 def test_twice_the_median_of_the_same_weekday_is_proposed(manage, people, tmp_path):
