@@ -9,12 +9,29 @@ from addon.http1.framing import LAST_CHUNK, Body
 from addon.http1.upstream import Upstream
 
 
+class _LastIndex:
+    """The index of a message, which is made again when an addon has changed the message's fields."""
+
+    __slots__ = ("_fields", "_found")
+
+    def __init__(self) -> None:
+        self._fields: object = None
+        self._found: framing.Index = {}
+
+    def of(self, message: http.Message) -> framing.Index:
+        """Return the index of the fields that the message has now."""
+        fields = message.headers.fields
+        if fields is not self._fields:
+            self._fields, self._found = fields, framing.index(fields)
+        return self._found
+
+
 class Call:
     """Keeps what is held of both bodies, and passes on what is streamed, by the functions that addons set."""
 
     __slots__ = (
         *("flow", "upstream", "request_body", "is_streamed", "is_sent", "request_is_whole"),
-        *("held_bytes", "_held", "_request_in_chunks"),
+        *("held_bytes", "_held", "_request_in_chunks", "_request_index", "_response_index"),
         *("response_head", "response_body", "response_has_begun"),
         *("response_is_passed", "response_is_whole"),
         *("_held_response", "_response_in_chunks"),
@@ -32,6 +49,8 @@ class Call:
         self.held_bytes = 0
         self._held: list[bytes] = []
         self._request_in_chunks = False
+        self._request_index = _LastIndex()
+        self._response_index = _LastIndex()
         self.response_head = heads.ResponseHeadReader()
         self.response_body = Body()
         self.response_has_begun = False
@@ -60,7 +79,7 @@ class Call:
         """Return the head of the request for the upstream."""
         request = self.flow.request
         self.is_sent = True
-        self._request_in_chunks = framing.is_chunked(framing.index(request.headers.fields))
+        self._request_in_chunks = framing.is_chunked(self._request_index.of(request))
         return heads.write_request(request)
 
     def write_content(self) -> bytes:
@@ -88,7 +107,7 @@ class Call:
 
     def begin_response(self, response: http.Response) -> None:
         """Take a response whose head has come. Raises ValueError for framing that is ambiguous."""
-        found = framing.index(response.headers.fields)
+        found = self._response_index.of(response)
         size = heads.find_body_size(self.flow.request, response, found)
         self.flow.response = response
         self.response_has_begun = True
@@ -97,7 +116,7 @@ class Call:
     def write_response_head(self) -> bytes:
         """Return the head of the response, if its body is passed on as it comes, otherwise nothing."""
         response = self.response
-        self._response_in_chunks = framing.is_chunked(framing.index(response.headers.fields))
+        self._response_in_chunks = framing.is_chunked(self._response_index.of(response))
         if not response.stream or self.response_body.is_whole:
             return b""
         self.response_is_passed = True
@@ -131,7 +150,7 @@ class Call:
         head = heads.write_response(response)
         if request.data.method == b"HEAD" or response.data.status_code in (204, 304):
             return head
-        in_chunks = framing.is_chunked(framing.index(response.headers.fields))
+        in_chunks = framing.is_chunked(self._response_index.of(response))
         return head + _frame_whole(response.data.content or b"", in_chunks=in_chunks)
 
     def forget(self) -> None:
@@ -143,8 +162,8 @@ class Call:
     def is_last(self) -> bool:
         """Return whether no other call follows on the connections of this one."""
         request, response = self.flow.request, self.response
-        asked = framing.says_close(request.data.http_version, framing.index(request.headers.fields))
-        found = framing.index(response.headers.fields)
+        asked = framing.says_close(request.data.http_version, self._request_index.of(request))
+        found = self._response_index.of(response)
         return (
             asked
             or isinstance(self.response_body, framing.ToEnd)

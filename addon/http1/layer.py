@@ -126,12 +126,13 @@ class Http1Layer(layer.Layer):
         held, call = self.input, self._call
         if self._state is State.DONE or held.is_refused:
             return
+        if self._state is State.BODY and call is not None:
+            yield from self._read_body(call, data)
+            return
         held.buffer += data
         if self._state is State.HEAD:
             if not held.waits_for_turn:
                 yield from self._read_head()
-        elif self._state is State.BODY and call is not None:
-            yield from self._read_body(call)
         elif len(held.buffer) > MAX_EARLY_BYTES or not self._hold(len(held.buffer)):
             yield from self._client_gone()
 
@@ -210,12 +211,14 @@ class Http1Layer(layer.Layer):
 
     # -- the body of a request --------------------------------------------------------------------
 
-    def _read_body(self, call: Call) -> Commands:
-        """Take what has come of a request body."""
+    def _read_body(self, call: Call, data: bytes = b"") -> Commands:
+        """Take what has come of a request body: what was kept, and ``data`` behind it."""
         held, body = self.input, call.request_body
         if held.is_postponed or (call.is_streamed and not call.is_sent):
+            held.buffer += data
             return
-        data = held.take_all()
+        if held.buffer:
+            data = held.take_all() + data
         if isinstance(body, InChunks) and body.is_costly(data):
             wait_s = chunked.rest.owed_s()
             if wait_s:
@@ -382,16 +385,17 @@ class Http1Layer(layer.Layer):
 
     def _write(self, parts: list[bytes]) -> Commands:
         """Send parts to the client, small ones together."""
-        joined: list[bytes] = []
-        joined_bytes = 0
+        joined = b""
         for part in parts:
-            if joined and joined_bytes + len(part) > LARGEST_JOINED_BYTES:
-                yield commands.SendData(self._client, b"".join(joined))
-                joined, joined_bytes = [], 0
-            joined.append(part)
-            joined_bytes += len(part)
-        if joined_bytes:
-            yield commands.SendData(self._client, b"".join(joined))
+            if not joined:
+                joined = part
+            elif len(joined) + len(part) <= LARGEST_JOINED_BYTES:
+                joined += part
+            else:
+                yield commands.SendData(self._client, joined)
+                joined = part
+        if joined:
+            yield commands.SendData(self._client, joined)
 
     def _end_response(self, call: Call) -> Commands:
         call.keep_response()
