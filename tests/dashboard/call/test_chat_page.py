@@ -35,3 +35,16 @@ async def test_a_chat_completion_has_a_page_with_its_question_and_its_response(
     assert "chat_completions" in details.text
     raw = await client.get("/calls/1/raw", headers=ann.cookie)
     assert "Send it again" not in raw.text, "it would be sent as a message"
+
+
+async def test_a_chat_completion_that_ended_with_an_error_says_so(client, ann):
+    error = {"error": {"type": "overloaded_error", "message": "Too many tocks."}}
+    ann.record(
+        product="chat_completions",
+        streamed=True,
+        request_body=json.dumps(REQUEST).encode(),
+        response_body=b"".join((*PARTS[:-1], b"data: %b\n\n" % json.dumps(error).encode())),
+    )
+    page = await client.get("/calls/1", headers=ann.cookie)
+    assert "Hey" in page.text
+    assert "Too many tocks." in page.text
