@@ -1,4 +1,4 @@
-"""What managed sessions and dreams say of themselves, whole, cut, and made of anything."""
+"""Managed sessions and dreams as they say of themselves, whole, cut, and made of anything."""
 
 import json
 

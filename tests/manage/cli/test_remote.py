@@ -34,6 +34,8 @@ AN_ENDPOINT: dict[str, Any] = {
     "created_at": "2026-01-01T00:00:00Z",
     "streaming": None,
     "metadata_only": False,
+    "upstream": None,
+    "upstream_url": None,
 }
 
 TOTALS: dict[str, Any] = {
