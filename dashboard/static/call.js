@@ -9,6 +9,7 @@
     return;
   }
   const PLACES = { k: ".actions [rel=prev]", j: ".actions [rel=next]", u: ".crumbs a + a" };
+  for (const hint of document.querySelectorAll(".rail .keys")) hint.hidden = false;
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
     if (event.key in PLACES) document.querySelector(PLACES[event.key])?.click();

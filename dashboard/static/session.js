@@ -65,7 +65,10 @@
   map.addEventListener("pointerdown", (event) => {
     if (!isOnDrawing(event) || event.button) return;
     const bar = barAt(event);
-    if (bar.getAttribute("href").startsWith("#")) { isDown = true; show(Number(bar.dataset.n)); }
+    if (!bar.getAttribute("href").startsWith("#")) return;
+    isDown = true;
+    map.setPointerCapture(event.pointerId); // the map goes to the top of the window, away from the pointer
+    show(Number(bar.dataset.n));
   });
   map.addEventListener("pointermove", (event) => {
     if (!isOnDrawing(event) && !isDown) return;
@@ -73,6 +76,7 @@
     map.querySelector("output").textContent = bar.querySelector("title").textContent;
     if (isDown) show(Number(bar.dataset.n));
   });
+  map.addEventListener("dragstart", (event) => event.preventDefault()); // a bar is a link, which browsers drag away
   addEventListener("pointerup", () => (isDown = false));
   map.addEventListener("pointerleave", () => (map.querySelector("output").textContent = ""));
   map.addEventListener("click", (event) => {

@@ -119,6 +119,12 @@ def test_a_request_that_upstream_has_changed_says_so(reader, site, address):
     assert "Changed by upstream" not in reader.text
 
 
+def test_keys_are_told_where_scripts_run(reader, address):
+    reader.open(address)
+    reader.see("turn before, after")
+    assert '<section class="keys soft" hidden>' in reader.source
+
+
 def test_a_part_that_could_not_be_loaded_is_loaded_when_it_is_unfolded_again(reader, address):
     reader.open(address)
     reader.run(

@@ -64,3 +64,32 @@ def test_unfold_all_opens_every_fold_and_subagent(rosa, example):
     assert rosa.run("return document.querySelectorAll('.story details:not([open])').length") == 0
     rosa.click("Fold all", "button")
     assert rosa.run("return document.querySelectorAll('.story details[open]').length") == 0
+
+
+def test_dragging_along_the_map_scrolls_the_story_and_reads_it_out(rosa, example):
+    rosa.resize(1280, 420)
+    rosa.open(f"/sessions/{SESSION}")
+    left, top, width = rosa.run(
+        "const box = document.querySelector('#map svg[data-turns]').getBoundingClientRect();"
+        " return [box.left, box.top + 50, box.width].map(Math.round)"
+    )
+    seen = []
+    for kind, place in (
+        ("mousePressed", 1),
+        ("mouseMoved", 8),
+        ("mouseMoved", 12),
+        ("mouseMoved", 16),
+    ):
+        x = left + width * place // 20
+        at = {"x": x, "y": top, "button": "left", "buttons": 1, "clickCount": 1}
+        rosa.cdp("Input.dispatchMouseEvent", type=kind, **at)
+        seen.append(rosa.run("return [scrollY, document.querySelector('#map output').textContent]"))
+    rosa.cdp("Input.dispatchMouseEvent", type="mouseReleased", **(at | {"buttons": 0}))
+    rosa.resize(1280, 900)
+    places = [place for place, _ in seen]
+    assert places == sorted(set(places))
+    assert [words.partition(" \N{MIDDLE DOT}")[0] for _, words in seen[1:]] == [
+        "Turn 6",
+        "Turn 8",
+        "Turn 11",
+    ]
