@@ -81,7 +81,8 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """The rows of ``control.db`` that the page shows. ``used_up`` are the budgets that refuse calls now;
-    ``owners`` are addresses, and ``names`` those of credentials by fingerprint."""
+    ``owners`` are addresses, ``names`` those of credentials by fingerprint and
+    ``agents`` those of agents by id."""
 
     endpoints: Page[ProxyEndpoint]
     budgets: Sequence[BudgetStatus]
@@ -90,6 +91,7 @@ class _Found:
     alerts: Sequence[Alert]
     invitations: list[Invitation]
     names: Mapping[str, str]
+    agents: Mapping[str, str]
 
 
 class HomePages:
@@ -123,6 +125,7 @@ class HomePages:
         with control.reading() as db:
             active = list_active(db, visitor.organization_id, clock.now(), MAX_SHOWN)
             names = credential_names.read_names(db, visitor.organization_id)
+            agents = credential_names.read_names(db, visitor.organization_id, "agent")
         budgets = list(management.budgets.list_all(visitor))
         return _Found(
             endpoints=management.list_endpoints(visitor, limit=ENDPOINTS),
@@ -132,6 +135,7 @@ class HomePages:
             owners=_list_owners(management.list_members(visitor)),
             invitations=list(management.list_invitations_for(visitor.email)),
             names=names,
+            agents=agents,
         )
 
     def _render(
@@ -172,6 +176,8 @@ def _describe(
     costs = home.costs
     if choice.group == "credential":
         costs = replace(costs, titles=names)
+    elif choice.group == "agent":
+        costs = replace(costs, titles=found.agents)
     return {
         "choice": choice,
         "figures": make_figures(

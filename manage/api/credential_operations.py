@@ -1,4 +1,4 @@
-"""The operations on names of credentials, and their models."""
+"""The operations on names of credentials and agents, and their models."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -11,7 +11,7 @@ from store.control.credential_names import CredentialName
 from store.json_models import Done, Instant, Name, NoFields, RequestModel, ResponseModel
 from store.traces.calls.credential_accounts import list_fingerprints
 
-_PATH = "/credential-names/{id}"
+_PATH, _AGENT_PATH = "/credential-names/{id}", "/agent-names/{id}"
 _OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
 
 
@@ -83,4 +83,51 @@ def set_name(context: Context[NewCredentialName]) -> NamedCredential:
 )
 def delete_name(context: Context[NoFields]) -> Done:
     context.management.unname_credential(context.caller, context.id)
+    return Done()
+
+
+# -- agents ----------------------------------------------------------------------------------------
+
+
+class NamedAgent(ResponseModel):
+    agent: Annotated[str, Field(description="The id of the agent, as calls have it.")]
+    name: str
+    created_at: Instant
+
+    @classmethod
+    def make(cls, named: CredentialName) -> Self:
+        return cls.of(named, agent=named.fingerprint)
+
+
+class AgentNames(ResponseModel):
+    items: Sequence[NamedAgent]
+
+
+@operation("GET", "/agent-names", name="listAgentNames", summary="The names of agents.")
+def list_agent_names(context: Context[NoFields]) -> AgentNames:
+    found = context.management.list_agent_names(context.caller)
+    return AgentNames(items=[NamedAgent.make(each) for each in found])
+
+
+@operation(
+    "PUT",
+    _AGENT_PATH,
+    name="setAgentName",
+    summary="Name an agent, by its id.",
+    errors=_OWNERS,
+)
+def set_agent_name(context: Context[NewCredentialName]) -> NamedAgent:
+    named = context.management.name_agent(context.caller, context.id, context.request.name)
+    return NamedAgent.make(named)
+
+
+@operation(
+    "DELETE",
+    _AGENT_PATH,
+    name="deleteAgentName",
+    summary="Remove the name of an agent. Its calls stay.",
+    errors=_OWNERS | {HTTPStatus.NOT_FOUND: "Your organisation has not named that agent."},
+)
+def delete_agent_name(context: Context[NoFields]) -> Done:
+    context.management.unname_agent(context.caller, context.id)
     return Done()

@@ -105,7 +105,8 @@ class UsageGroup(UsageTotals):
         ),
     ] = None
     name: Annotated[
-        str | None, Field(description="By credential: its name, where an owner gave it one.")
+        str | None,
+        Field(description="By credential or agent: its name, where an owner gave it one."),
     ] = None
     fingerprints: Annotated[
         Sequence[str],
@@ -141,7 +142,7 @@ class UsageGroup(UsageTotals):
     def make_group(cls, group: Group, known: KnownCredentials = NOTHING_KNOWN) -> Self:
         names = flatten(group)
         totals: Totals = names.pop("totals")
-        credential = group.credential_hmac or ""
+        credential = group.credential_hmac or group.agent or ""
         return cls(
             **names,
             **flatten(totals),
@@ -220,4 +221,7 @@ def get_usage(context: Context[UsageQuery]) -> Usage:
     known = NOTHING_KNOWN
     if query.by == "credential":
         known = context.management.find_credentials(context.caller)
+    elif query.by == "agent":
+        found = context.management.list_agent_names(context.caller)
+        known = KnownCredentials({each.fingerprint: each.name for each in found}, {})
     return Usage.make(report, context.management.month(context.caller), known)

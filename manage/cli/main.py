@@ -18,6 +18,7 @@ from runtime import extensions
 loading.finish()
 
 COMMANDS = {
+    "agents": "manage.cli.agent_commands",
     "alerts": "manage.cli.alert_commands",
     "backup": "manage.cli.backup_commands",
     "budgets": "manage.cli.budget_commands",

@@ -1,4 +1,6 @@
-"""Names of credentials and of subscriptions, by their fingerprints: rows of ``credential_names``.
+"""Names of credentials and of subscriptions by their fingerprints, and of agents by their ids.
+
+They are rows of ``credential_names``.
 
 The credential itself is stored nowhere. A subscription has the fingerprint that ``/limits.json`` calls its
 account, which stays when its tokens are renewed.
@@ -8,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from metering.formats import format_count
 from runtime import clock
@@ -16,21 +19,26 @@ from store.control.audit import Activity
 from store.control.names import check_name
 from store.control.records import Id, Instant, Line, Shared, Table
 
+type Kind = Literal["credential", "agent"]
+
 MAX_NAMES = 1_000  # of an organisation
 _FINGERPRINT = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 NAMED = Activity("credential.name", "named the credential")
 UNNAMED = Activity("credential.unname", "removed the name of the credential")
+AGENT_NAMED = Activity("agent.name", "named the agent")
+AGENT_UNNAMED = Activity("agent.unname", "removed the name of the agent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialName:
-    """The name of a credential or of a subscription."""
+    """The name of a credential or of a subscription; of an agent, ``fingerprint`` is its id."""
 
     organization_id: Id
     fingerprint: Id
     name: Line
     created_at: Instant
+    kind: Kind = "credential"
 
 
 TABLE = Table(
@@ -38,33 +46,46 @@ TABLE = Table(
 )
 
 
-def list_of(db: sqlite3.Connection, organization_id: str) -> Sequence[CredentialName]:
+def list_of(
+    db: sqlite3.Connection, organization_id: str, kind: Kind = "credential"
+) -> Sequence[CredentialName]:
     """Return the names that an organisation has given, in their order."""
-    return TABLE.read(db, "where organization_id = ? order by name, fingerprint", organization_id)
+    return TABLE.read(
+        db,
+        "where organization_id = ? and kind = ? order by name, fingerprint",
+        organization_id,
+        kind,
+    )
 
 
-def read_names(db: sqlite3.Connection, organization_id: str) -> Mapping[str, str]:
-    """Return the names of an organisation by their fingerprints."""
-    return {each.fingerprint: each.name for each in list_of(db, organization_id)}
+def read_names(
+    db: sqlite3.Connection, organization_id: str, kind: Kind = "credential"
+) -> Mapping[str, str]:
+    """Return the names of an organisation by their fingerprints, or by the ids of agents."""
+    return {each.fingerprint: each.name for each in list_of(db, organization_id, kind)}
 
 
 def write(
-    db: sqlite3.Connection, organization_id: str, fingerprint: str, name: str
+    db: sqlite3.Connection,
+    organization_id: str,
+    fingerprint: str,
+    name: str,
+    kind: Kind = "credential",
 ) -> CredentialName:
-    """Name a credential, in the place of the name that it had.
+    """Name a credential or an agent, in the place of the name that it had.
 
     Raises InvalidInputError, LimitReachedError."""
     if not _FINGERPRINT.fullmatch(fingerprint):
+        by = "its fingerprint" if kind == "credential" else "its id"
         raise InvalidInputError(
-            "a credential is named by its fingerprint, which pages and `taximeter usage"
-            " --by credential` show",
-            "fingerprint",
+            f"a {kind} is named by {by}, which `taximeter usage --by {kind}` shows", "fingerprint"
         )
     found = CredentialName(
         organization_id=organization_id,
         fingerprint=fingerprint,
-        name=check_name(name, "a credential"),
+        name=check_name(name, f"a {kind}"),
         created_at=clock.format_ms(clock.now()),
+        kind=kind,
     )
     (others,) = db.execute(
         "select count(*) from credential_names where organization_id = ? and fingerprint <> ?",
@@ -72,22 +93,24 @@ def write(
     ).fetchone()
     if others >= MAX_NAMES:
         raise LimitReachedError(
-            f"an organisation names at most {format_count(MAX_NAMES)} credentials; delete a name"
+            f"an organisation gives at most {format_count(MAX_NAMES)} names; delete one"
         )
     TABLE.insert(
         db,
         TABLE.make_row(found),
         "on conflict (organization_id, fingerprint)"
-        " do update set name = excluded.name, created_at = excluded.created_at",
+        " do update set name = excluded.name, created_at = excluded.created_at, kind = excluded.kind",
     )
     return found
 
 
-def delete(db: sqlite3.Connection, organization_id: str, fingerprint: str) -> CredentialName:
-    """Delete the name of a credential. Raises NotFoundError."""
-    end = "where organization_id = ? and fingerprint = ?"
-    found = TABLE.find(db, end, organization_id, fingerprint)
+def delete(
+    db: sqlite3.Connection, organization_id: str, fingerprint: str, kind: Kind = "credential"
+) -> CredentialName:
+    """Delete the name of a credential or an agent. Raises NotFoundError."""
+    end = "where organization_id = ? and fingerprint = ? and kind = ?"
+    found = TABLE.find(db, end, organization_id, fingerprint, kind)
     if found is None:
-        raise NotFoundError(f"the credential {fingerprint!r} has no name")
-    db.execute(f"delete from credential_names {end}", (organization_id, fingerprint))  # noqa: S608 - our own text
+        raise NotFoundError(f"the {kind} {fingerprint!r} has no name")
+    db.execute(f"delete from credential_names {end}", (organization_id, fingerprint, kind))  # noqa: S608 - our own text
     return found

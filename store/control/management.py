@@ -440,6 +440,30 @@ class Management:
             found = credential_names.delete(db, caller.organization_id, fingerprint)
             note(credential_names.UNNAMED, fingerprint, {"name": found.name})
 
+    def list_agent_names(self, caller: Caller) -> Sequence[CredentialName]:
+        """Return the names that the caller's organisation has given to agents."""
+        with self._control.reading() as db:
+            return credential_names.list_of(db, caller.organization_id, "agent")
+
+    def name_agent(self, caller: Caller, agent_id: str, name: str) -> CredentialName:
+        """Name an agent, in the place of the name that it had.
+
+        Raises ForbiddenError for a caller who is not an owner, InvalidInputError, LimitReachedError."""
+        require_owner(caller, "name an agent")
+        with audited(self._control, caller) as (db, note):
+            named = credential_names.write(db, caller.organization_id, agent_id, name, "agent")
+            note(credential_names.AGENT_NAMED, agent_id, {"name": named.name})
+            return named
+
+    def unname_agent(self, caller: Caller, agent_id: str) -> None:
+        """Remove the name of an agent.
+
+        Raises ForbiddenError for a caller who is not an owner, NotFoundError."""
+        require_owner(caller, "remove the name of an agent")
+        with audited(self._control, caller) as (db, note):
+            found = credential_names.delete(db, caller.organization_id, agent_id, "agent")
+            note(credential_names.AGENT_UNNAMED, agent_id, {"name": found.name})
+
     # -- usage ------------------------------------------------------------------------------------
 
     def usage(

@@ -333,3 +333,10 @@ def m008_deliveries_of_alerts(db: Database) -> None:
     db.execute("alter table alerts add column is_test integer not null default 0")
     db.execute("""alter table budget_webhooks add column format text not null default 'plain'
         check (format in ('plain', 'slack', 'teams'))""")
+
+
+@migrations()
+def m009_names_of_agents(db: Database) -> None:
+    """Name agents by their ids, beside credentials."""
+    db.execute("""alter table credential_names add column kind text not null default 'credential'
+        check (kind in ('credential', 'agent'))""")

@@ -46,3 +46,17 @@ def test_all_tokens_of_an_account_have_its_name_and_are_listed_beside_it(ann, tr
     assert group["fingerprints"] == ["old", "new"]
     counted = ann("POST", "/erasures", json={"credential": "new", "dry_run": True}).json()
     assert (counted["entries"], counted["fingerprints"]) == (2, ["old", "new"])
+
+
+def test_owners_name_agents_by_their_ids(ann, ask):
+    named = ann("PUT", "/agent-names/a0f3", json={"name": "reviewer"})
+    assert named.json() | {"created_at": ""} == {
+        "agent": "a0f3",
+        "name": "reviewer",
+        "created_at": "",
+    }
+    assert ask("bob", "GET", "/agent-names").json() == {"items": [named.json()]}
+    assert ask("bob", "GET", "/credential-names").json() == {"items": []}
+    assert ask("bob", "PUT", "/agent-names/a0f3", json={"name": "x"}).status_code == 403
+    assert ask("cid", "DELETE", "/agent-names/a0f3").status_code == 404
+    assert ann("DELETE", "/agent-names/a0f3").json() == {"ok": True}

@@ -49,7 +49,8 @@ def test_every_operation_says_how_it_can_be_refused(document, operation):
     assert {"400", "401", "429", "503"} <= responses.keys()
     assert ({"413", "415"} <= responses.keys()) == operation.takes_body
     # Of a budget and of a webhook an organisation may have none. Any fingerprint can be named.
-    may_be_missing = ("{id}" in operation.path and operation.name != "setCredentialName") or (
+    names_anything = operation.name in ("setCredentialName", "setAgentName")
+    may_be_missing = ("{id}" in operation.path and not names_anything) or (
         operation.path in ("/budget", "/budget-webhook") and operation.method != "PUT"
     )
     assert ("404" in responses) == may_be_missing

@@ -59,3 +59,20 @@ def test_the_tokens_of_a_subscription_are_one_person(run, traces):
     assert counted == (
         "2 calls would be erased. They are of one account, by the fingerprints old-token, new-token.\n"
     )
+
+
+def test_agents_are_named_listed_and_unnamed(run, traces):
+    traces.insert(
+        [make_entry(created_at="2026-01-02T08:00:00.000Z", session_id="s", agent_id="a0f3")]
+    )
+    assert run("agents", "list").stdout.startswith("No agent has a name. ")
+    assert run("agents", "name", "a0f3", "reviewer").stdout == "a0f3 is now reviewer.\n"
+    assert run("agents", "list").stdout.splitlines()[1].split()[:2] == ["a0f3", "reviewer"]
+    assert run("credentials", "list").stdout.startswith("No credential has a name. ")
+    assert run("usage", "--by", "agent").stdout.splitlines()[1].startswith("reviewer")
+    (group,) = json.loads(run("usage", "--by", "agent", "--json").stdout)["groups"]
+    assert (group["agent"], group["name"]) == ("a0f3", "reviewer")
+    assert run("credentials", "unname", "a0f3").exit_code == 1
+    assert run("agents", "unname", "a0f3").exit_code == 0
+    assert run("agents", "unname", "a0f3").exit_code == 1
+    assert run("agents", "name", "no agent", "x").exit_code == 1
