@@ -83,6 +83,12 @@ def take_pictures(driver: WebDriver, folder: Path, names: Collection[str], pace:
             return len(agent) == len(read_table(f"conversations/{AGENT}")["turn"])
 
         wait_until(is_recorded, "the calls of the agent", patience_s=PATIENCE_S)
+
+        def is_looked_at() -> bool:
+            visitor.open("/savings")
+            return "to be looked at" not in visitor.text
+
+        wait_until(is_looked_at, "the savings of all sessions", patience_s=CALLS_S)
         ids = _find_ids(agent)
         for name in PICTURES:
             if name in names:
