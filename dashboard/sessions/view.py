@@ -81,6 +81,11 @@ class View:
         return list_address(self.session.session_id)
 
     @property
+    def is_imported(self) -> bool:
+        """Return whether calls of the session are imported, for which nobody says who paid."""
+        return any(step.turn.usage_source == "imported" for step in self.story.steps)
+
+    @property
     def pages(self) -> int:
         """Return how many pages the story has."""
         return len(self.story.pages)
