@@ -12,6 +12,7 @@ from tests.live.wire.checks import files_with
 MARKER = "hunter2-marked-in-all-secrets"
 ADDRESSES = {
     "cluster": f"redis://ann:{MARKER}@127.0.0.1:1/0",
+    "upstream_proxy": f"http://ann:{MARKER}@127.0.0.1:1",
     "smtp_url": f"smtp://ann:{MARKER}@127.0.0.1:1",
 }
 NEEDED = {
