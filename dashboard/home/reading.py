@@ -221,7 +221,7 @@ def _read_costs(
         series=series,
         now=_total_by_group(found, compared),
         before=_total_by_group(reader.read(_ask(compared.before, filters, by), timed=False))
-        if is_kept and not (by in SAID_COLUMNS and filters.values)
+        if is_kept and choice.measure != "time" and not (by in SAID_COLUMNS and filters.values)
         else None,
         titles=reader.find_titles(shown) if by == "session" else {},
         back_to=found.back_to,

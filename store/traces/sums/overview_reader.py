@@ -244,8 +244,8 @@ class OverviewReader:
             ],
         )
         cells = defaultdict[Cell, list[int]](lambda: [0] * len(MEASURES))
-        for day, name, *stored in rows:
-            histograms.add_packed(cells[day, name], stored)
+        for row in rows:
+            histograms.add_packed(cells[row[:2]], row[2:])
         groups, days = defaultdict[str, Timing](Timing), defaultdict[str, Timing](Timing)
         for (day, name), sums in cells.items():
             timing = Timing(*sums)
