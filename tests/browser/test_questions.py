@@ -351,7 +351,10 @@ def _see_windows(walk: Walk) -> None:
     (limits,) = [
         words for name, words in read_figures(walk.visitor).items() if "Subscription" in name
     ]
-    assert re.search(r"5 hours ?34 % ?used; resets \d\d:\d\d.*Week ?31 % ?used; resets", limits)
+    assert re.search(
+        r"5 hours ?34 % ?used, 66 ?% left at most; resets \d\d:\d\d.*Week ?31 % ?used, 69 ?% left",
+        limits,
+    )
 
 
 @answers("What somebody has labelled or noted")
