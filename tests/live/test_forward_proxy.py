@@ -16,6 +16,7 @@ import pytest
 import trustme
 
 from manage.cli.forward_proxy import ForwardProxy, find_route
+from runtime.runs import new_run_id
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from tests.connect_proxy import PASSWORD, SILENT, USER, ConnectProxy
@@ -94,6 +95,7 @@ class Office:
     other: Upstream
     proxy: ConnectProxy
     environ: dict[str, str]
+    variables: dict[str, str]
 
     def reset(self) -> None:
         for each in (self.upstream, self.other):
@@ -103,7 +105,20 @@ class Office:
         self.proxy.heads.clear()
 
     def run(self, *command: str, **more: str) -> Any:
-        """Return what a client prints as JSON."""
+        """Return what a client of the forward proxy that most tests share prints as JSON."""
+        done = subprocess.run(  # noqa: S603 - our own clients
+            command,
+            env=self.environ | self.variables | more,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def run_whole(self, *command: str, **more: str) -> Any:
+        """Return what a client prints as JSON that `taximeter run` has started."""
         done = call(("run", "--forward-proxy", "--", *command), self.environ | more)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -139,13 +154,20 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
             f"https://{HOST}",
             UPSTREAM_PROXY=address,
             UPSTREAMS=f"silent=https://{SILENT},refused=https://refused.example.com",
-            UPSTREAM_TIMEOUT="connect=2,first_byte=40,idle=40",
+            UPSTREAM_TIMEOUT="connect=3,first_byte=40,idle=40",
             SSL_CERT_FILE=trusted,
         ) as service:
             environ = environment(service, HTTPS_PROXY=address, SSL_CERT_FILE=trusted)
-            yield Office(
-                service=service, upstream=upstream, other=other, proxy=proxy, environ=environ
-            )
+            url = f"http://{service.host}/proxy/default/run/{new_run_id()}"
+            with ForwardProxy(environ, find_route(f"https://{HOST}", url, "default")) as shared:
+                yield Office(
+                    service=service,
+                    upstream=upstream,
+                    other=other,
+                    proxy=proxy,
+                    environ=environ,
+                    variables=shared.variables,
+                )
             assert PASSWORD not in service.output
             assert PASSWORD not in (service.data_dir / "service.json").read_text()
 
@@ -163,7 +185,7 @@ def head_of(method: str, target: str, length: int = 2) -> str:
 def test_message_calls_are_recorded_and_all_is_sent_as_when_direct(office: Office) -> None:
     before = len(office.rows())
     heads = [head_of("POST", path) for path in ("/v1/messages?beta=true", "/api/settings?x=%2F")]
-    found = office.run(
+    found = office.run_whole(
         *python(f"""
 with connect({HOST!r}) as connection:
     print(json.dumps([exchange(connection, head, b"{{}}") for head in {heads!r}] + [issuer(connection)]))
@@ -333,7 +355,7 @@ import pathlib
 folder = pathlib.Path(os.environ["SSL_CERT_FILE"]).parent
 print(json.dumps({path.name: path.read_text().count("PRIVATE KEY") for path in folder.rglob("*")}))
 """
-    found = office.run(*python(source), TMPDIR=str(tmp_path))
+    found = office.run_whole(*python(source), TMPDIR=str(tmp_path))
     assert found == {"roots.pem": 0, "bundle.pem": 0}
     assert list(tmp_path.iterdir()) == []
 
@@ -488,7 +510,7 @@ def test_claude_code_is_recorded_and_its_telemetry_is_not(office: Office, tmp_pa
     before = len(office.rows())
     office.upstream.otherwise = Script((respond,))
     command = (str(CLAUDE), "-p", "--model", MODEL, "--output-format", "json", "say hi")
-    result = office.run(
+    result = office.run_whole(
         *command, HOME=str(tmp_path), ANTHROPIC_API_KEY=API_KEY, TMPDIR=str(tmp_path)
     )
     assert result["result"] == REPLY.text
