@@ -164,7 +164,7 @@ def _make_window(state: WindowState, now: datetime) -> NamedGauge:
 
 
 def _left(state: WindowState) -> str:
-    return f"{100 - math.floor(100 * min(state.used, 1.0) + 1e-9)}%"
+    return f"{100 - math.floor(100 * min(state.used, 1.0) + 1e-9)} %"
 
 
 def _warn(state: WindowState, now: datetime) -> str:

@@ -60,7 +60,7 @@ def make_window(**changes: Any) -> WindowState:
 @pytest.mark.parametrize(
     ("changes", "warning", "words"),
     [
-        ({}, "", "used, 37% left at most; resets 10:50, in 1 h 20 min"),
+        ({}, "", "used, 37 % left at most; resets 10:50, in 1 h 20 min"),
         (
             {"used_up_at": NOW - timedelta(minutes=5)},
             "used up by now, if it went on like this",
@@ -79,14 +79,14 @@ def make_window(**changes: Any) -> WindowState:
         (
             {"resets_at": NOW + timedelta(days=8)},
             "",
-            "used, 37% left at most; resets 2026-03-22",
+            "used, 37 % left at most; resets 2026-03-22",
         ),
         (
             {"resets_at": None, "read_at": NOW - timedelta(minutes=12)},
             "",
-            "used, 37% left at most; read 12 min ago",
+            "used, 37 % left at most; read 12 min ago",
         ),
-        ({"used": 1.07, "resets_at": None}, "", "used, 0% left at most"),
+        ({"used": 1.07, "resets_at": None}, "", "used, 0 % left at most"),
     ],
 )
 def test_a_window_says_when_it_resets_and_whether_it_lasts(changes, warning, words):
