@@ -100,8 +100,9 @@ def test_no_page_breaks_the_policy(reader):
 def ways_to_write(instant: str) -> set[str]:
     """Return how pages may write a stored instant: whole, its day, or its time of the day, in UTC."""
     stored = instant[:19].replace("T", " ")
-    weekday = datetime.fromisoformat(stored).strftime("%a %-d")
-    return {stored, stored[:10], weekday, stored[11:16]}
+    there = datetime.fromisoformat(stored)
+    whole = f"{there:%a %-d %b}, {stored[11:]}"
+    return {stored, stored[:10], f"{there:%a %-d}", whole, stored[11:16]}
 
 
 def test_times_are_utc_wherever_the_reader_is(reader):

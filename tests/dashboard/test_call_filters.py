@@ -262,6 +262,7 @@ def test_filters_come_back_from_the_addresses_they_make_and_no_value_is_sql(argu
         empty.execute("create table cache_breaks (usage_id)")
         empty.execute("create table tool_uses (usage_id, tool, server, problem)")
         empty.execute("create table labels (id, session_id, usage_id, label)")
+        empty.execute("create table credential_accounts (fingerprint, account)")
         sql = f"select count(*) from usage where {condition.sql}"  # noqa: S608
         assert empty.execute(sql, condition.values).fetchone() == (0,)
         sql = f"select count(*) from usage where {condition.write_out()}"  # noqa: S608

@@ -38,14 +38,17 @@ def test_the_document_is_served_to_everybody(world: World) -> None:
     assert answer.json()["openapi"] == "3.1.0"
 
 
-@pytest.mark.parametrize("is_valid", [True, False], ids=["valid", "invalid"])
 @pytest.mark.parametrize(("method", "path"), [(each.method, each.path) for each in OPERATIONS])
-def test_the_service_does_what_its_document_says(
-    world: World, method: str, path: str, is_valid: bool
+def test_the_service_does_what_its_document_says(world: World, method: str, path: str) -> None:
+    modes = schemathesis.GenerationMode
+    for kind in (modes.POSITIVE, modes.NEGATIVE):
+        call_as_documented(world, method, path, kind)
+
+
+def call_as_documented(
+    world: World, method: str, path: str, kind: "schemathesis.GenerationMode"
 ) -> None:
-    kind = (
-        schemathesis.GenerationMode.POSITIVE if is_valid else schemathesis.GenerationMode.NEGATIVE
-    )
+    """Make calls of an operation with values of this kind, and compare what comes back with the document."""
     shorter = path.partition("/{id}")[0]
     can_create = any(
         (each.method, each.path) == ("POST", shorter) and "name" in each.request.model_fields

@@ -165,8 +165,9 @@ def test_the_examples_of_the_documentation_run(world: World) -> None:
     page = (ROOT / "docs" / "api.md").read_text()
     examples = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     assert len(examples) > 8
-    # The session and the call that a label and a note are about.
-    world.ann.ask("POST", "/proxy-endpoints", json={"name": "Labelled"})
+    # The endpoint of a run, and the session and the call that a label and a note are about.
+    for name in ("Nightly", "Labelled"):
+        world.ann.ask("POST", "/proxy-endpoints", json={"name": name})
     headers = (*REQUEST_HEADERS, ("x-claude-code-session-id", SESSION_OF_EXAMPLES))
     world.service.send(request("POST", "/proxy/labelled/v1/messages", headers, b"{}"))
     (row,) = world.rows("labelled")
