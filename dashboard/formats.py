@@ -6,9 +6,9 @@ from typing import Literal
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
+from dashboard import moments
 from dashboard.addresses import call_address, row_address
 from dashboard.drawing import bar_width
-from dashboard.moments import format_moment
 from metering.formats import (
     format_bytes,
     format_cache_share,
@@ -131,8 +131,8 @@ FILTERS = {
     "number_of": format_number,
     "prompt_of": format_prompt,
     "cache_share": format_cache_share,
-    # The words of pages: short times, three decimals for calls, two for sums.
-    "moment": format_moment,
+    **moments.FILTERS,
+    # The words of pages: three decimals for calls, two for sums.
     "call_cost": format_call_cost,
     "sum_cost": format_sum_cost,
     "some_cost": format_some_cost,

@@ -1,9 +1,17 @@
-"""Times as pages write them: as short as the reader needs, with the exact instant for machines."""
+"""Times as pages write them: as short as the reader needs, with the exact instant for machines.
 
+They are those of a zone, which is the organisation's: templates have it as ``zone`` (``dashboard.rendering``)
+and hand it to these filters by themselves.
+"""
+
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from typing import Any
 from zoneinfo import ZoneInfo
 
+from jinja2 import pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup
 
 from runtime.clock import format_ms, now, parse_instant
@@ -12,34 +20,101 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _WEEK = timedelta(days=7)
 
 
-def describe_moment(instant: datetime, at: datetime, zone: tzinfo) -> str:
+@lru_cache
+def find_zone(name: str) -> tzinfo:
+    """Return a time zone, UTC for a name that is unknown here. ``str`` of it is its name."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # no zone, no fit name, or the name of a folder
+        return UTC
+
+
+def move(instant: datetime, zone: tzinfo | None) -> datetime:
+    """Return an instant in a zone, in UTC where that has no date for it."""
+    try:
+        return instant.astimezone(zone)
+    except OverflowError:
+        return instant.astimezone(UTC)
+
+
+def describe_moment(instant: datetime, at: datetime) -> str:
     """Return an instant as it is read at another one.
 
     Today it is ``14:02``, within a week ``Thu 19``, else ``2026-11-19``.
-    Days are those of ``zone``. What is still to come is a date, unless it is today."""
-    there, here = instant.astimezone(zone), at.astimezone(zone)
-    if there.date() == here.date():
+    Days are those of the zone of ``at``. What is still to come is a date, unless it is today."""
+    there = move(instant, at.tzinfo)
+    if there.date() == at.date():
         return f"{there:%H:%M}"
-    if there < here and here.date() - there.date() < _WEEK:
+    if there < at and at.date() - there.date() < _WEEK:
         return f"{_DAYS[there.weekday()]} {there.day}"
     return there.date().isoformat()
 
 
-def format_day(instant: datetime) -> str:
-    """Return the day of an instant in UTC: ``Mon 23 Nov``, with the year where it is another."""
-    there = instant.astimezone(UTC)
-    return f"{there:%a %-d %b}" if there.year == now().year else f"{there:%a %-d %b %Y}"
-
-
-def format_moment(stored: str | datetime | None, zone: str = "UTC", unknown: str = "—") -> Markup:
-    """Return ``<time datetime="…">14:02</time>`` for a stored instant, as it is read now in a time zone."""
+def format_moment(stored: str | datetime | None, unknown: str = "—", *, zone: tzinfo) -> Markup:
+    """Return ``<time datetime="…">14:02</time>`` for a stored instant, as it is read now."""
     if stored is None:
         return Markup.escape(unknown)
     instant = stored if isinstance(stored, datetime) else parse_instant(stored)
-    words = describe_moment(instant, now(), _zone(zone))
+    words = describe_moment(instant, now().astimezone(zone))
     return Markup('<time datetime="{}">{}</time>').format(format_ms(instant), words)
 
 
-@lru_cache
-def _zone(name: str) -> tzinfo:
-    return ZoneInfo(name)
+def format_clock(stored: str, *, zone: tzinfo) -> str:
+    """Return the time of day of a stored instant: ``14:02:10``."""
+    return f"{move(parse_instant(stored), zone):%H:%M:%S}"
+
+
+def format_exact(stored: str, *, zone: tzinfo) -> str:
+    """Return day and time of a stored instant: ``Mon 23 Nov, 14:02:10 UTC``."""
+    there = move(parse_instant(stored), zone)
+    return f"{_format_day(there)}, {there:%H:%M:%S} {name_offset(there)}"
+
+
+def format_stamp(stored: str | datetime, with_seconds: bool = True, *, zone: tzinfo) -> Markup:
+    """Return ``<time datetime="…">2026-11-23 14:02:10 UTC</time>``, for what is kept or still to come."""
+    instant = stored if isinstance(stored, datetime) else parse_instant(stored)
+    there = move(instant, zone)
+    time = f"{there:%H:%M:%S}" if with_seconds else f"{there:%H:%M}"
+    words = f"{there:%Y-%m-%d} {time} {name_offset(there)}"
+    return Markup('<time datetime="{}">{}</time>').format(format_ms(instant), words)
+
+
+def format_span(started: str, ended: str, *, zone: tzinfo) -> str:
+    """Return from when to when: ``Mon 23 Nov, 14:02 to 15:19 UTC``, with years where they are another."""
+    first, last = (move(parse_instant(each), zone) for each in (started, ended))
+    since = "" if first.utcoffset() == last.utcoffset() else f" {name_offset(first)}"
+    day = "" if first.date() == last.date() else f"{_format_day(last)}, "
+    until = f"{day}{last:%H:%M} {name_offset(last)}"
+    return f"{_format_day(first)}, {first:%H:%M}{since} to {until}"
+
+
+def name_offset(there: datetime) -> str:
+    """Return what the zone of a time is called at that time: ``UTC``, ``CET``, or ``UTC-03``."""
+    name = there.tzname() or ""
+    return name if name[:1].isalpha() else f"UTC{name}"
+
+
+def _format_day(there: datetime) -> str:
+    """Return a day: ``Mon 23 Nov``, with the year where it is another."""
+    is_this_year = there.year == now().astimezone(there.tzinfo).year
+    return f"{there:%a %-d %b}" if is_this_year else f"{there:%a %-d %b %Y}"
+
+
+def _zoned(write: Callable[..., str]) -> Callable[..., str]:
+    """Return a filter that hands over the zone of what is rendered. Without one, it raises KeyError."""
+
+    @pass_context
+    def write_in_zone(context: Context, *args: Any) -> str:
+        return write(*args, zone=context["zone"])
+
+    return write_in_zone
+
+
+# For templates. A template whose macros use one is imported `with context`.
+FILTERS = {
+    "moment": _zoned(format_moment),
+    "clock": _zoned(format_clock),
+    "exact": _zoned(format_exact),
+    "stamp": _zoned(format_stamp),
+    "span": _zoned(format_span),
+}

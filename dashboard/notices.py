@@ -33,7 +33,9 @@ _NOTICES = {
     "test-delivered": Notice("The test was delivered."),
     "test-failed": Notice("The test was not delivered: “Latest alerts” below says why.", True),
     "test-waits": Notice("The test waits to be sent. Reload this page for its result.", True),
-    "time-zone-set": Notice("The time zone was set. Budgets have its days, weeks and months."),
+    "time-zone-set": Notice(
+        "The time zone was set. Budgets have its days, weeks and months, and pages show times in it."
+    ),
     "webhook-deleted": Notice("The webhook was deleted. Budgets are reported by mail alone."),
     "key-deleted": Notice("The key was deleted. Requests with it are refused."),
     "invitation-sent": Notice("The invitation was sent by mail."),

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from dashboard import formats
 from dashboard.addresses import raw_path, requested, sign_in_address
+from dashboard.moments import find_zone
 from runtime import extensions
 from runtime.email_addresses import MAX_EMAIL_LENGTH
 from runtime.page_links import PageLink, Place
@@ -68,13 +69,16 @@ def render(
     **context: object,
 ) -> Response:
     """Return a page from a template. ``visitor`` is who is signed in."""
-    text = _templates.get_template(name).render(visitor=visitor, **context)
+    text = render_part(name, visitor=visitor, **context)
     return HTMLResponse(text, status, {**_NO_STORE, **(headers or {})})
 
 
-def render_part(name: str, **context: object) -> str:
-    """Return the markup of a part of a page."""
-    return _templates.get_template(name).render(**context)
+def render_part(name: str, *, visitor: Caller | None = None, **context: object) -> str:
+    """Return the markup of a part of a page.
+
+    Times in it are those of the organisation of ``visitor``; without one there may be none."""
+    zone = {} if visitor is None else {"zone": find_zone(visitor.time_zone)}
+    return _templates.get_template(name).render(visitor=visitor, **zone, **context)
 
 
 def redirect(path: str) -> Response:

@@ -44,11 +44,6 @@ def format_minute(instant: datetime) -> str:
     return instant.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def format_stored(text: str) -> str:
-    """Return a stored instant as ``YYYY-MM-DD HH:MM:SS UTC``, for pages."""
-    return f"{text[:19].replace('T', ' ')} UTC"
-
-
 def new_id() -> str:
     """Return a UUIDv7 (RFC 9562), which is unique without a server, and sorts by time of creation.
 

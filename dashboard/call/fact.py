@@ -4,6 +4,7 @@ All text here is fit to be shown (see ``runtime.safe_text``) and still to be esc
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import quote
 
 from dashboard.addresses import session_address
@@ -22,12 +23,14 @@ _TABLE = "/traces/usage"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A field of a call, with its label. ``href`` leads to all calls with the same value."""
+    """A field of a call, with its label. ``href`` leads to all calls with the same value.
+    ``note`` ends with the time ``at``, where there is one."""
 
     label: str
     text: str
     href: str = ""
     note: str = ""
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

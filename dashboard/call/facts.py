@@ -11,7 +11,6 @@ from dashboard.call.fact import Group
 from dashboard.call.failure import Failure, describe_shortly
 from dashboard.call.limits import list_hints, list_limits
 from dashboard.formats import Mark, outcome_mark
-from dashboard.moments import format_day
 from dashboard.what_was_done import Deed
 from metering.attribution import parse_tags
 from metering.entry import UsageLogEntry
@@ -24,7 +23,6 @@ from metering.formats import (
     format_short_tokens,
 )
 from metering.token_counts import OTHER_CLASSES, PROMPT_CLASSES, TokenClass, TokenCounts
-from runtime import clock
 from runtime.safe_text import reveal
 from store.traces.calls.call_reader import Call
 
@@ -58,7 +56,6 @@ class Headline:
     problem_is_failure: bool
     model: str
     instant: str
-    time: str
     mark: Mark
     cost: str
     duration: str
@@ -88,7 +85,6 @@ def make_headline(
         problem_is_failure=deed is not None and deed.is_failed,
         model=model,
         instant=reveal(entry.created_at),
-        time=_format_time(entry.created_at),
         mark=outcome_mark(entry.outcome, entry.status_code, entry.stop_reason),
         cost=format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
         duration=format_duration(entry.duration_ms),
@@ -97,11 +93,6 @@ def make_headline(
         cache_share=format_cache_share(tokens),
         output=format_short_tokens(tokens.output_tokens),
     )
-
-
-def _format_time(created_at: str) -> str:
-    instant = clock.parse_instant(created_at)
-    return f"{format_day(instant)}, {instant:%H:%M:%S} UTC"
 
 
 def _name(

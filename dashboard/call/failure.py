@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from dashboard.call.excerpts import EMPTY, Excerpt
 from dashboard.formats import outcome_label
@@ -52,8 +52,8 @@ _SERVER_FAULT = "The fault is the upstream's. The same request may succeed later
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """The beginning of the page. ``kind`` is the type of the upstream's error; its ``message`` is None
-    where it is too long to stand here. ``again`` is empty where the upstream does not say when to try
-    again. ``billed`` says what the call costs."""
+    where it is too long to stand here. ``again`` is the pause that the upstream wants and its end, None where
+    it does not say. ``billed`` says what the call costs."""
 
     heading: str
     billed: str
@@ -61,7 +61,7 @@ class Failure:
     kind: str = ""
     message: Excerpt | None = None
     remedy: str
-    again: str
+    again: tuple[str, datetime] | None
 
 
 def describe_failure(entry: UsageLogEntry, error: tuple[str, Excerpt] | None) -> Failure | None:
@@ -123,14 +123,13 @@ def _find_remedy(entry: UsageLogEntry) -> str:
     return _SERVER_FAULT if status >= 500 else _REMEDIES[400]
 
 
-def _find_again(entry: UsageLogEntry) -> str:
-    """Return when the upstream wants to be asked again, by its ``retry-after``."""
+def _find_again(entry: UsageLogEntry) -> tuple[str, datetime] | None:
+    """Return how long and until when the upstream wants a pause, by its ``retry-after``."""
     wait_s = _find_wait(entry)
     if wait_s is None:
-        return ""
+        return None
     ended = clock.parse_instant(entry.created_at) + timedelta(milliseconds=entry.duration_ms or 0)
-    at = clock.format_stored(clock.format_ms(ended + timedelta(seconds=wait_s)))
-    return f"The upstream wants a pause of {_format_wait(wait_s)} (retry-after): try again from {at} on."
+    return _format_wait(wait_s), ended + timedelta(seconds=wait_s)
 
 
 def _format_wait(wait_s: float) -> str:

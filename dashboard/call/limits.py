@@ -1,6 +1,8 @@
 """The rate limits and the hints of the client, as the page of a call displays them."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TypedDict
 
 from dashboard.call import fact
 from dashboard.call.fact import Fact, Group
@@ -37,6 +39,13 @@ _REFUSED_FOR: Mapping[Limit, str] = {
     "minute": "a limit of a minute",
     "throttle": "a short throttle: no limit is stated",
 }
+
+
+class _Reset(TypedDict, total=False):
+    """The fields of a fact that say when a limit begins anew."""
+
+    note: str
+    at: datetime
 
 
 def list_hints(hints: str | None) -> Iterator[Fact]:
@@ -76,7 +85,7 @@ def _list_stated(limits: RateLimits) -> Iterator[Fact]:
     ):
         if limit is not None or remaining is not None:
             text = f"{format_count(remaining)} of {format_count(limit)} remain"
-            yield Fact(label=f"{label} per minute", text=text, note=_reset(reset_at))
+            yield Fact(label=f"{label} per minute", text=text, **_reset(reset_at))
     for label, used, status, reset_at in (
         (
             "Subscription, 5 hours",
@@ -104,7 +113,7 @@ def _list_stated(limits: RateLimits) -> Iterator[Fact]:
         ),
     ):
         if used is not None or status is not None:
-            yield Fact(label=label, text=_used(used, status), note=_reset(reset_at))
+            yield Fact(label=label, text=_used(used, status), **_reset(reset_at))
     if limits.unified_status is not None:
         yield Fact(label="Subscription status", text=reveal(limits.unified_status))
     if limits.unified_claim is not None:
@@ -121,5 +130,5 @@ def _used(share: float | None, status: str | None) -> str:
     return ", ".join(part for part in parts if part) or UNKNOWN
 
 
-def _reset(instant: str | None) -> str:
-    return "" if instant is None else f"resets {clock.format_stored(reveal(instant))}"
+def _reset(stored: str | None) -> _Reset:
+    return {} if stored is None else {"note": "resets", "at": clock.parse_instant(stored)}

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import pairwise
 
 from dashboard.addresses import session_address
 from dashboard.formats import name_failure
-from dashboard.moments import describe_moment
+from dashboard.moments import describe_moment, move
 from dashboard.what_was_done import Deed, describe_deed, find_root
 from metering.formats import (
     UNKNOWN,
@@ -91,7 +91,9 @@ class Group:
 def make_lines(
     rows: Sequence[Row], uses: Mapping[int, Sequence[StoredUse]], at: datetime
 ) -> list[Line]:
-    """Return the lines of rows, read at an instant. Paths are named from the root of their session on."""
+    """Return the lines of rows, read at an instant, with times in its zone.
+
+    Paths are named from the root of their session on."""
     roots = _find_roots(rows, uses)
     return _tell_apart(
         [_make_line(row, uses.get(row["id"], ()), roots[row["session"]], at) for row in rows]
@@ -163,10 +165,10 @@ def _make_line(row: Row, uses: Sequence[StoredUse], root: str, at: datetime) -> 
 
 def split_time(instant: datetime, at: datetime) -> tuple[str, str]:
     """Return the day of a call, empty for today, and its time, which has seconds for today alone."""
-    here = instant.astimezone(UTC)
-    if here.date() == at.astimezone(UTC).date():
-        return "", f"{here:%H:%M:%S}"
-    return describe_moment(instant, at, UTC), f"{here:%H:%M}"
+    there = move(instant, at.tzinfo)
+    if there.date() == at.date():
+        return "", f"{there:%H:%M:%S}"
+    return describe_moment(instant, at), f"{there:%H:%M}"
 
 
 def shorten_model(name: str) -> str:

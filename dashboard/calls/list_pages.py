@@ -24,6 +24,7 @@ from dashboard.calls.choice import (
 from dashboard.calls.lines import Group, Line, group_lines, make_lines
 from dashboard.kept_connections import KeptConnections
 from dashboard.live.in_flight import SpoolWatch
+from dashboard.moments import find_zone
 from dashboard.nothing_recorded import NothingRecorded
 from dashboard.overview.periods import SPAN_TITLES
 from dashboard.rendering import PRIVATE
@@ -95,8 +96,9 @@ class CallListPages(TracePages):
             return await self._nothing_recorded.render(request, caller, "Calls", "calls")
         now = clock.now()
         choice = parse_choice(request.query_params, request.cookies.get(COOKIE, ""), now)
+        here = now.astimezone(find_zone(caller.time_zone))
         names = await self._visitors.read_credential_names(caller)
-        listed = await self._work.run(caller, lambda db: read_list(db, choice, now, names))
+        listed = await self._work.run(caller, lambda db: read_list(db, choice, here, names))
         is_first = choice.before is None
         flights = await self._spool.read(caller.organization_id) if is_first else None
         response = rendering.render(

@@ -136,7 +136,7 @@ def _begin(
         raise HTTPException(404, NO_SESSION)
     fields = {each.name: getattr(shown, each.name) for each in dataclass_fields(shown)}
     view = FileView(**fields, with_bodies=with_bodies)
-    file = SessionFile(view, exported_by=_name(caller))
+    file = SessionFile(view, caller, exported_by=_name(caller))
     return _Begun(file=file, head=file.render_head(), parts=view.parts, with_bodies=with_bodies)
 
 

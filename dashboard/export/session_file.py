@@ -13,6 +13,7 @@ from markupsafe import Markup
 from dashboard import rendering
 from dashboard.export.parts import FileView, Part
 from runtime import clock
+from store.control.people import Caller
 
 _STYLES = (
     "header.css",
@@ -34,8 +35,10 @@ def read_styles() -> str:
 class SessionFile:
     """The parts of a file."""
 
-    def __init__(self, view: FileView, *, exported_by: str) -> None:
+    def __init__(self, view: FileView, caller: Caller, *, exported_by: str) -> None:
+        """Make a file for a caller, whose name is ``exported_by``."""
         self._view = view
+        self._caller = caller
         self._exported_by = exported_by
 
     def render_head(self) -> str:
@@ -43,17 +46,19 @@ class SessionFile:
         view = self._view
         return rendering.render_part(
             "session_file_head.html",
+            visitor=self._caller,
             title=view.session.title if view.with_bodies else None,
             styles=read_styles(),
             view=view,
             exported_by=self._exported_by,
-            exported_at=clock.format_ms(clock.now()),
+            exported_at=clock.now(),
         )
 
     def render_turn(self, part: Part, words: str) -> str:
         """Return a part with the markup of its words."""
         return rendering.render_part(
             "session_file_turn.html",
+            visitor=self._caller,
             part=part,
             view=self._view,
             words=Markup(words),  # noqa: S704 - of a template

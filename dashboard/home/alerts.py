@@ -3,10 +3,11 @@
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from urllib.parse import urlencode
 
 from dashboard.addresses import session_address
+from dashboard.moments import name_offset
 from metering.alerts import Burst
 from metering.formats import format_count, format_sum_cost
 from runtime import clock
@@ -32,9 +33,12 @@ class ShownAlert:
 
 
 def list_alerts(
-    connection: sqlite3.Connection | None, active: Sequence[Alert], now: datetime
+    connection: sqlite3.Connection | None,
+    active: Sequence[Alert],
+    now: datetime,
+    zone: tzinfo,
 ) -> list[ShownAlert]:
-    """Return the alerts of an organisation, the worst first.
+    """Return the alerts of an organisation, the worst first, with times in a zone.
 
     ``active`` are those of rules; there is no connection while nothing has been recorded. Raises
     sqlite3.Error."""
@@ -43,23 +47,23 @@ def list_alerts(
         kinds = {each.kind for each in active}
         burst = None if "errors" in kinds else read_burst(connection, now)
         if burst is not None:
-            found.append(show_burst(burst))
+            found.append(show_burst(burst, zone))
         session = None if "session_cost" in kinds else read_expensive_session(connection, now)
         if session is not None:
             found.append(show_session(session))
     return sorted(found, key=lambda each: each.is_mild)[:MAX_SHOWN]
 
 
-def show_burst(burst: Burst) -> ShownAlert:
+def show_burst(burst: Burst, zone: tzinfo) -> ShownAlert:
     """Return a burst of failed calls as an alert."""
     most = "" if burst.errors == burst.calls else "mostly "
-    times = f"between {burst.first_at:%H:%M} and {burst.last_at:%H:%M} UTC"
-    if f"{burst.first_at:%H:%M}" == f"{burst.last_at:%H:%M}":
-        times = f"at {burst.first_at:%H:%M} UTC"
+    last_at = burst.last_at.astimezone(zone)
+    first, last = f"{burst.first_at.astimezone(zone):%H:%M}", f"{last_at:%H:%M}"
+    times = f"at {last}" if first == last else f"between {first} and {last}"
     return ShownAlert(
         kind="errors",
         subject=f"{format_count(burst.calls)} calls failed",
-        sentence=f"{times} on {burst.slug}: {most}{burst.error}.",
+        sentence=f"{times} {name_offset(last_at)} on {burst.slug}: {most}{burst.error}.",
         link="/calls?" + urlencode({"failed": "1", "endpoint": burst.slug}),
         link_words="Show them",
         at=clock.format_ms(burst.last_at),

@@ -4,7 +4,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -30,6 +30,7 @@ from dashboard.home.strip import make_budgets, make_figures, make_windows
 from dashboard.home.tables import make_table
 from dashboard.kept_connections import KeptConnections
 from dashboard.live.in_flight import Flights, SpoolWatch
+from dashboard.moments import find_zone
 from dashboard.notices import Notice
 from dashboard.overview.filters import NAMES, argument_of
 from dashboard.overview.periods import DEFAULT_SPAN, list_segments
@@ -148,11 +149,12 @@ class HomePages:
         now: datetime,
     ) -> Response:
         path = trace_path(self._settings.data_dir, visitor.organization_id)
+        zone = find_zone(visitor.time_zone)
         home, trouble = None, None
         if path.exists():
             try:
                 with self._connections.lend(path) as db:
-                    home = read_home(db, choice, self._prices(), now, found.alerts)
+                    home = read_home(db, choice, self._prices(), now, found.alerts, zone)
             except sqlite3.Error as error:
                 trouble = _explain(path, error)
         return rendering.render(
@@ -164,12 +166,12 @@ class HomePages:
             home=home,
             trouble=trouble,
             recorder=Heartbeat.read(self._settings.data_dir),
-            **({} if home is None else _describe(home, choice, found, flights, now)),
+            **({} if home is None else _describe(home, choice, found, flights, now, zone)),
         )
 
 
 def _describe(
-    home: Home, choice: Choice, found: _Found, flights: Flights, now: datetime
+    home: Home, choice: Choice, found: _Found, flights: Flights, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
     """Return what the template shows of a home page with calls."""
     names = spread_names(found.names, home.accounts)
@@ -186,8 +188,9 @@ def _describe(
             flights.count,
             f"{CALLS}?{PERIOD}={_TODAY}",
             failed_address(_TODAY),
+            zone,
         ),
-        "windows": make_windows(home, names, now),
+        "windows": make_windows(home, names, now.astimezone(zone)),
         "budgets": make_budgets(found.budgets, now),
         "sessions": list_sessions(home.sessions, names, flights),
         "session_address": session_address,

@@ -8,7 +8,7 @@ at most: ``Costs.back_to`` says how far that came. Days are UTC.
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from conversations.savings.kinds import KINDS, Kind
 from dashboard.home.alerts import ShownAlert, list_alerts
@@ -130,10 +130,11 @@ def read_home(
     prices: Prices,
     now: datetime,
     active: Sequence[Alert] = (),
+    zone: tzinfo = UTC,
 ) -> Home | None:
     """Return what the page shows, None while nothing has been recorded.
 
-    ``active`` are the alerts of rules. Raises sqlite3.Error."""
+    ``active`` are the alerts of rules, ``zone`` is that of the times in alerts. Raises sqlite3.Error."""
     with snapshot(db):
         reader = OverviewReader(db)
         if not reader.is_ready or reader.find_first_hour() is None:
@@ -141,7 +142,7 @@ def read_home(
         week = parse_span(DEFAULT_SPAN, now).elapsed
         return Home(
             strip=_read_strip(reader, now),
-            alerts=list_alerts(db, active, now),
+            alerts=list_alerts(db, active, now, zone),
             costs=_read_costs(db, reader, choice, prices, now),
             week=_sum(reader, week),
             windows=read_states(db, now),

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from dashboard.drawing import Gauge, make_gauge
 from dashboard.home.names import MONTHS, WEEKDAYS
 from dashboard.home.reading import Home, Strip
+from dashboard.moments import move
 from metering.credential_names import name_credential
 from metering.formats import (
     format_calls,
@@ -70,10 +71,11 @@ class Windows:
 
 
 def make_figures(
-    strip: Strip, now: datetime, flights: int, calls: str, failed: str
+    strip: Strip, now: datetime, flights: int, calls: str, failed: str, zone: tzinfo = UTC
 ) -> Sequence[Figure]:
     """Return the cells of today and of the month. ``flights`` calls are in flight; ``calls`` and
-    ``failed`` are addresses of today's."""
+    ``failed`` are addresses of today's. Days are those of UTC, as sums are: with
+    another ``zone`` this is said."""
     today = strip.today
     counts = [Phrase(format_calls(today.calls))]
     if today.errors:
@@ -83,7 +85,9 @@ def make_figures(
     counts = [*(replace(each, end=",") for each in counts[:-1]), counts[-1]]
     month = MONTHS[now.month - 1]
     return [
-        Figure("Today", format_sum_cost(today.cost_cents), calls, [_compare(strip, now), counts]),
+        Figure(
+            "Today", format_sum_cost(today.cost_cents), calls, [_compare(strip, now, zone), counts]
+        ),
         Figure(
             month,
             format_sum_cost(strip.month.cost.so_far),
@@ -93,19 +97,20 @@ def make_figures(
     ]
 
 
-def _compare(strip: Strip, now: datetime) -> Sequence[Phrase]:
+def _compare(strip: Strip, now: datetime, zone: tzinfo) -> Sequence[Phrase]:
     """Return how today compares with the same day of the last week, up to this minute."""
     day, before = f"last {WEEKDAYS[now.weekday()]}", strip.week_before_cents
     if before is None:
         return [Phrase("the first week of calls")]
+    by = f"{now:%H:%M}" if str(zone) == "UTC" else f"{now:%H:%M} UTC"
     change = format_change(strip.today.cost_cents, before)
     if not change:
-        return [Phrase(f"nothing {day} by {now:%H:%M}")]
+        return [Phrase(f"nothing {day} by {by}")]
     kind = _UP if strip.today.cost_cents > before else _DOWN
     times = strip.today.cost_cents / before
     if times >= _MANY_TIMES:
-        return [Phrase(f"{times:,.0f} times", kind), Phrase(f"as much as {day} by {now:%H:%M}")]
-    return [Phrase(change, "" if change == _SAME else kind), Phrase(f"on {day} by {now:%H:%M}")]
+        return [Phrase(f"{times:,.0f} times", kind), Phrase(f"as much as {day} by {by}")]
+    return [Phrase(change, "" if change == _SAME else kind), Phrase(f"on {day} by {by}")]
 
 
 def _describe_month(strip: Strip, now: datetime) -> Sequence[str]:
@@ -123,6 +128,7 @@ def _describe_month(strip: Strip, now: datetime) -> Sequence[str]:
 
 def make_windows(home: Home, names: Mapping[str, str], now: datetime) -> Sequence[Windows]:
     """Return the windows of the subscriptions that were used last, of which something is known.
+    Times are in the zone of ``now``.
 
     ``names`` are those of credentials and subscriptions by fingerprint."""
     accounts: dict[str, list[NamedGauge]] = {}
@@ -179,11 +185,12 @@ def _warn(state: WindowState, now: datetime) -> str:
 
 def _when(instant: datetime, now: datetime) -> str:
     """Return an instant to come: ``16:40`` today, ``Thu 16:00`` within a week, else with its date."""
-    if instant.date() == now.date():
-        return f"{instant:%H:%M}"
+    there = move(instant, now.tzinfo)
+    if there.date() == now.date():
+        return f"{there:%H:%M}"
     if instant - now < 7 * _DAY:
-        return f"{WEEKDAYS[instant.weekday()][:3]} {instant:%H:%M}"
-    return f"{instant:%Y-%m-%d}"
+        return f"{WEEKDAYS[there.weekday()][:3]} {there:%H:%M}"
+    return f"{there:%Y-%m-%d}"
 
 
 def make_budgets(statuses: Sequence[BudgetStatus], now: datetime) -> Sequence[NamedGauge]:

@@ -46,7 +46,7 @@ class PageRequest:
         """Return the header's value; it is ASCII whatever the names are."""
         caller = self.caller
         person = [caller.email, caller.organization_name] if isinstance(caller, Visitor) else None
-        known = caller.user_id, caller.organization_id, caller.role, person
+        known = caller.user_id, caller.organization_id, caller.role, caller.time_zone, person
         options = self.base_url, self.vendor, self.is_for_program, self.is_plain
         return json.dumps([self.name, known, options, self.arguments]).encode("ascii")
 
@@ -54,9 +54,14 @@ class PageRequest:
     def decode(cls, value: bytes) -> Self:
         """Return the request of a header that the web process made."""
         name, known, options, arguments = json.loads(value)
-        user_id, organization_id, role, person = known
+        user_id, organization_id, role, time_zone, person = known
         base_url, vendor, is_for_program, is_plain = options
-        who = {"user_id": user_id, "organization_id": organization_id, "role": role}
+        who = {
+            "user_id": user_id,
+            "organization_id": organization_id,
+            "role": role,
+            "time_zone": time_zone,
+        }
         return cls(
             name=name,
             caller=Caller(**who)

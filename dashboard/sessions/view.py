@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,7 +9,6 @@ import orjson
 
 from dashboard.addresses import call_address, session_address
 from dashboard.call.fact import calls_address
-from dashboard.moments import format_day
 from dashboard.sessions.story.chapters import Chapter, Fold, Item, Thread
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.lines import Line
@@ -25,7 +23,6 @@ from dashboard.sessions.story.summary import (
 )
 from dashboard.sessions.story.uses import TargetSum, ToolSum, list_targets, list_tools
 from metering.credential_names import name_credential
-from runtime import clock
 from store.traces.annotations import Annotations
 from store.traces.sessions import unnamed_sessions
 from store.traces.sessions.session_figures import SessionFigures, ToolCost
@@ -226,12 +223,6 @@ class View:
         return [(name, value) for name, value in known if value]
 
     @property
-    def when(self) -> str:
-        """Return from when to when, in UTC."""
-        started = clock.parse_instant(self.session.started_at)
-        return format_span(started, clock.parse_instant(self.session.ended_at))
-
-    @property
     def jumps(self) -> list[Jump]:
         """Return links to the first failure, break, compaction and subagent, of those that there are."""
         failed = [line.step for line in self._lines if line.is_failed]
@@ -338,12 +329,6 @@ def list_address(session_id: str) -> str:
         return calls_address("session_id", session_id)
     through = {"table": "unnamed_calls", "column": "first_id", "value": str(first_id)}
     return calls_address("_through", orjson.dumps(through).decode())
-
-
-def format_span(started: datetime, ended: datetime) -> str:
-    """Return from when to when: ``Mon 23 Nov, 14:02 to 15:19 UTC``, with years where they are another."""
-    day = "" if started.date() == ended.date() else f"{format_day(ended)}, "
-    return f"{format_day(started)}, {started:%H:%M} to {day}{ended:%H:%M} UTC"
 
 
 def _shorten(words: str) -> str:

@@ -58,7 +58,8 @@ def make_section(site: Site, visitor: Caller) -> Markup | None:
     """Return the section of the page “Security”, None for members."""
     if visitor.role != "owner":
         return None
-    return Markup(rendering.render_part("secrets_section.html", **_find(site, visitor)))  # noqa: S704 - of a template
+    found = _find(site, visitor)
+    return Markup(rendering.render_part("secrets_section.html", visitor=visitor, **found))  # noqa: S704 - of a template
 
 
 def _find(site: Site, visitor: Caller) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from pydantic import Field
 from manage.api.operation import Context, operation
 from store.json_models import NoFields, RequestModel, ResponseModel
 
-_ZONE = "The name of a time zone, such as Europe/Berlin: budgets have its days and months."
+_ZONE = "The name of a time zone, such as Europe/Berlin: budgets have its days and months, and pages show times in it."
 
 
 class OrganizationChange(RequestModel):

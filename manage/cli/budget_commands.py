@@ -203,10 +203,10 @@ def delete_budget(
 @service_options
 @json_option
 def time_zone(name: str | None, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
-    """Show or set the time zone of budgets.
+    """Show or set the time zone of budgets and pages.
 
     It is that of the organisation. The days, weeks and months of budgets begin at
-    midnight there.
+    midnight there, and pages show times in it.
 
     \b
     Examples:

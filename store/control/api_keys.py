@@ -115,9 +115,10 @@ def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
         return None
     digest = hash_token(raw)
     row = db.execute(
-        "select k.key_sha256, k.id, k.user_id, k.organization_id, m.role, k.last_used_at"
+        "select k.key_sha256, k.id, k.user_id, k.organization_id, m.role, o.time_zone, k.last_used_at"
         " from api_keys k join memberships m"
         " on m.user_id = k.user_id and m.organization_id = k.organization_id"
+        " join organizations o on o.id = k.organization_id"
         " where k.key_sha256 = ?",
         (digest,),
     ).fetchone()
@@ -125,8 +126,14 @@ def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
     # nothing about the keys.
     if row is None or not hmac.compare_digest(row[0], digest):
         return None
+    _, key_id, user_id, organization_id, role, time_zone, last_used_at = row
     return KeyHolder(
-        key_id=row[1], user_id=row[2], organization_id=row[3], role=row[4], last_used_at=row[5]
+        key_id=key_id,
+        user_id=user_id,
+        organization_id=organization_id,
+        role=role,
+        time_zone=time_zone,
+        last_used_at=last_used_at,
     )
 
 

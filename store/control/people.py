@@ -31,12 +31,13 @@ class Caller:
     """The user who makes a request, and the organisation it is for.
 
     With ``is_operator`` it is the operator of the service, who acts for this user at the command
-    line."""
+    line. ``time_zone`` is the organisation's, for pages: the command line leaves it out."""
 
     user_id: str
     organization_id: str
     role: Role
     is_operator: bool = False
+    time_zone: str = "UTC"
 
     @classmethod
     def of_operator(cls, organization_id: str) -> "Caller":

@@ -44,7 +44,7 @@ def create(
 def find_visitor(db: sqlite3.Connection, token: str, now: datetime) -> tuple[Visitor | None, str]:
     """Return the user of a session and the time of its last use."""
     row = db.execute(
-        "select s.seen_at, u.id, u.email, o.id, o.name, m.role from sessions s"
+        "select s.seen_at, u.id, u.email, o.id, o.name, o.time_zone, m.role from sessions s"
         " join users u on u.id = s.user_id join memberships m on m.user_id = u.id"
         " join organizations o on o.id = m.organization_id"
         " where s.token_sha256 = ? and s.created_at >= ? and s.seen_at >= ?"
@@ -54,13 +54,14 @@ def find_visitor(db: sqlite3.Connection, token: str, now: datetime) -> tuple[Vis
     ).fetchone()
     if row is None:
         return None, ""
-    seen_at, user_id, email, organization_id, organization_name, role = row
+    seen_at, user_id, email, organization_id, organization_name, time_zone, role = row
     visitor = Visitor(
         user_id=user_id,
         email=email,
         organization_id=organization_id,
         organization_name=organization_name,
         role=role,
+        time_zone=time_zone,
     )
     return visitor, seen_at
 

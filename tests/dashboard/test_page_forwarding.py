@@ -32,6 +32,7 @@ ANN = Visitor(
     role="owner",
     email="änn@example.org",
     organization_name="Ö",
+    time_zone="Asia/Kolkata",
 )
 
 

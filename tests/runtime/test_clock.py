@@ -19,10 +19,6 @@ def test_other_zones_are_written_in_utc():
     assert clock.format_line_time(there) == "2026-01-02 03:04:05Z"
 
 
-def test_what_is_stored_is_shown_without_its_letters():
-    assert clock.format_stored("2026-01-02T03:04:05.678Z") == "2026-01-02 03:04:05 UTC"
-
-
 @pytest.mark.parametrize("text", ["2026-01-02T03:04:05.678Z", "2026-01-02T03:04:05Z"])
 def test_both_shapes_are_read_back(text):
     assert text in (

@@ -175,7 +175,12 @@ def _without_key(caller: Caller) -> Caller:
     """Return the caller alone, without the key that was used."""
     if isinstance(caller, Visitor):
         return caller
-    return Caller(user_id=caller.user_id, organization_id=caller.organization_id, role=caller.role)
+    return Caller(
+        user_id=caller.user_id,
+        organization_id=caller.organization_id,
+        role=caller.role,
+        time_zone=caller.time_zone,
+    )
 
 
 def reads_calls(routes: Sequence[BaseRoute], scope: Scope, *, is_dry_run: bool) -> bool:

@@ -1,6 +1,7 @@
 """The forms for labels and notes: what they send is written, and they lead back."""
 
 import re
+from datetime import UTC
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from store.control import annotation_orders
 from store.traces.annotations import NOTHING, Annotations, Label, Note
 from store.traces.bodies.bodies import RequestPreparer
 
-MARKUP: Any = rendering._templates.get_template("_annotations.html").module
+MARKUP: Any = rendering._templates.get_template("_annotations.html").make_module({"zone": UTC})
 FOUND = Annotations(
     labels=[Label(label="slow & odd", by=None, at="2026-01-02T03:04:05.678Z")],
     note=Note(text="<b>Why?</b>", by="ann@example.org", at="2026-01-02T03:04:05.678Z"),

@@ -233,7 +233,7 @@ async def test_what_else_is_known_of_a_call_is_said_in_words(ask, ann):
         "Billing subscription, which covers the call",
         "Organization o1",
         "Workspace w1",
-        "Requests per minute 40 of 50 remain (resets 2026-01-02 03:05:00 UTC)",
+        "Requests per minute 40 of 50 remain (resets 2026-01-02 03:05:00 UTC",
         "Subscription, 5 hours 26% used, allowed",
         "Extra usage rejected",
         "Subscription status allowed",

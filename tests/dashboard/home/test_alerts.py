@@ -33,12 +33,12 @@ def make_alert(kind):
 
 def test_a_burst_says_when_where_and_what():
     at = NOW - timedelta(minutes=20)
-    shown = show_burst(Burst("data team", 14, "529 overloaded_error", 12, at, NOW))
+    shown = show_burst(Burst("data team", 14, "529 overloaded_error", 12, at, NOW), UTC)
     assert f"{shown.subject} {shown.sentence}" == (
         "14 calls failed between 13:40 and 14:00 UTC on data team: mostly 529 overloaded_error."
     )
     assert shown.link == "/calls?failed=1&endpoint=data+team"
-    shown = show_burst(Burst("ci", 5, "500 api_error", 5, NOW, NOW + timedelta(seconds=9)))
+    shown = show_burst(Burst("ci", 5, "500 api_error", 5, NOW, NOW + timedelta(seconds=9)), UTC)
     assert shown.sentence == "at 14:00 UTC on ci: 500 api_error."
 
 
@@ -55,7 +55,7 @@ def test_what_is_found_stands_beside_what_rules_have_made(tmp_path):
             [make_entry(created_at=ago(n), cost_cents=Decimal(0), **error) for n in range(6)]
         )
         connection = traces.connection
-        found = list_alerts(connection, [], NOW)
+        found = list_alerts(connection, [], NOW, UTC)
         assert [(each.kind, each.is_mild) for each in found] == [
             ("errors", False),
             ("session_cost", True),
@@ -63,11 +63,11 @@ def test_what_is_found_stands_beside_what_rules_have_made(tmp_path):
         assert found[1].sentence == "“session a/b” is at $2.40, 12 times the usual."
         assert found[1].link == "/sessions/a%2Fb"
         ruled = [make_alert("session_cost"), make_alert("day_cost")]
-        kinds = [each.kind for each in list_alerts(connection, ruled, NOW)]
+        kinds = [each.kind for each in list_alerts(connection, ruled, NOW, UTC)]
         assert kinds == ["day_cost", "errors", "session_cost"]
 
 
 def test_while_nothing_is_recorded_there_are_those_of_rules():
-    assert list_alerts(None, [], NOW) == []
-    (shown,) = list_alerts(None, [make_alert("day_cost")], NOW)
+    assert list_alerts(None, [], NOW, UTC) == []
+    (shown,) = list_alerts(None, [make_alert("day_cost")], NOW, UTC)
     assert (shown.subject, shown.sentence, shown.at) == ("Today costs", "more than $50.", ago(3))
