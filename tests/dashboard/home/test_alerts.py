@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 from dashboard.home.alerts import list_alerts, show_burst
 from metering.alerts import Burst
@@ -40,6 +41,8 @@ def test_a_burst_says_when_where_and_what():
     assert shown.link == "/calls?failed=1&endpoint=data+team"
     shown = show_burst(Burst("ci", 5, "500 api_error", 5, NOW, NOW + timedelta(seconds=9)), UTC)
     assert shown.sentence == "at 14:00 UTC on ci: 500 api_error."
+    shown = show_burst(Burst("ci", 5, "500 api_error", 5, at, NOW), ZoneInfo("Asia/Kolkata"))
+    assert shown.sentence == "between 19:10 and 19:30 IST on ci: 500 api_error."
 
 
 def test_what_is_found_stands_beside_what_rules_have_made(tmp_path):

@@ -1,13 +1,15 @@
 """The words of gauges: budgets, and the windows of a subscription."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from dashboard.home.choice import parse_choice
 from dashboard.home.reading import Costs, Home, Strip
-from dashboard.home.strip import make_budgets, make_windows
+from dashboard.home.strip import make_budgets, make_figures, make_windows
 from dashboard.overview.series import make_series
 from metering.budget_periods import Span
 from metering.limit_windows import WindowState
@@ -18,6 +20,7 @@ from store.traces.sums.spend import Spend
 from store.traces.sums.usage_report import Totals
 
 NOW = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
 NOTHING = Forecast(so_far=0.0, expected=None)
 
 
@@ -93,6 +96,22 @@ def test_a_window_says_when_it_resets_and_whether_it_lasts(changes, warning, wor
     (windows,) = make_windows(make_home(make_window(**changes)), {}, NOW)
     (gauge,) = windows.gauges
     assert (gauge.name, gauge.warning, gauge.words) == ("5 hours", warning, words)
+
+
+def test_windows_reset_by_the_clock_of_the_zone():
+    there = NOW.astimezone(ZoneInfo("Pacific/Auckland"))  # 22:30
+    home = make_home(make_window(), make_window(resets_at=NOW + timedelta(hours=2)))
+    (windows,) = make_windows(home, {}, there)
+    today, tomorrow = (each.words for each in windows.gauges)
+    assert "resets 23:50, in 1 h 20 min" in today
+    assert "resets Sun 00:30, in 2 h" in tomorrow
+
+
+def test_days_that_are_compared_are_named_as_those_of_utc_in_another_zone():
+    strip = replace(make_home().strip, today=Totals(cost_cents=30.0), week_before_cents=20.0)
+    for zone, words in ((UTC, "by 09:30"), (ZoneInfo("UTC"), "by 09:30"), (BERLIN, "by 09:30 UTC")):
+        today, _ = make_figures(strip, NOW, 0, "", "", zone)
+        assert today.lines[0][-1].words == f"on last Saturday {words}"
 
 
 def test_a_gauge_is_high_from_nine_tenths_on_and_has_the_time_that_is_gone():
