@@ -112,7 +112,8 @@ def test_a_call_in_flight_leads_to_its_response_as_it_grows(site, reader):
         reader.open("/traces/usage")
         reader.see("1 call in flight")
         reader.see("A long story")
-        reader.driver.find_element("css selector", ".flights a").click()
+        # Found and pressed at once: the row is drawn anew every now and then.
+        reader.driver.execute_script("document.querySelector('.flights a').click()")
         reader.see("Response so far")
         shown = "return document.querySelector('[data-part=\"0\"] pre')?.textContent ?? ''"
         reader.wait_for(lambda: reader.run(shown), "the first words")
