@@ -148,7 +148,7 @@ class Call:
         response, request = self.response, self.flow.request
         self.response_is_passed = True
         head = heads.write_response(response)
-        if request.data.method == b"HEAD" or response.data.status_code in (204, 304):
+        if not heads.has_body(request, response):
             return head
         in_chunks = framing.is_chunked(self._response_index.of(response))
         return head + _frame_whole(response.data.content or b"", in_chunks=in_chunks)

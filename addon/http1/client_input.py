@@ -14,11 +14,11 @@ class ClientInput:
         self.waits_for_turn = False
         """A next request is there, which is dealt with in the next turn of the event loop."""
         self.is_postponed = False
-        """What has come takes long to read, and others who did the same come first."""
+        """The bytes here take long to read, and others who sent such bytes come first."""
         self.is_refused = False
         """The last response was sent: what still comes is thrown away."""
         self.left_bytes = 0
-        """How much of a body that is held, and whose length is known, is still to come."""
+        """The bytes that are still to come of a body that is held and whose length is known."""
 
     def forget(self) -> None:
         """Throw away what has come."""

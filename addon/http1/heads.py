@@ -86,15 +86,20 @@ def find_body_size(
     is_usual = length is None or _LENGTH.fullmatch(length)
     if b"transfer-encoding" in found or not is_usual or not _are_names(found):
         validate.validate_headers(message)
-    if response is not None and (
-        response.data.status_code in _NO_BODY or request.data.method == b"HEAD"
-    ):
+    if response is not None and not has_body(request, response):
         return 0
     if b"transfer-encoding" in found:
         return http1.expected_http_body_size(request, response)
     if length is not None:
         return validate.parse_content_length(length)
     return 0 if response is None else TO_END
+
+
+def has_body(request: http.Request, response: http.Response) -> bool:
+    """Return whether a body follows the head of a response, whatever its fields say.
+
+    Source: RFC 9112, section 6.3."""
+    return request.data.method != b"HEAD" and response.data.status_code not in _NO_BODY
 
 
 def _are_names(names: Index) -> bool:

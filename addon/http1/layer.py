@@ -50,7 +50,7 @@ MAX_EARLY_BYTES = 256 * 1024
 LARGEST_JOINED_BYTES = 64 * 1024
 """Of what is sent in one write. To copy more than so much costs more than to write again."""
 TLS_RECORD = 0x16
-"""How a client begins that speaks TLS. It will send nothing more before it gets a response."""
+"""The first byte of a client that speaks TLS. It will send nothing more before it gets a response."""
 CLIENT_LEFT = "Client disconnected."
 
 

@@ -31,7 +31,7 @@ class Opened:
 
 
 type News = Opened | events.DataReceived | events.ConnectionClosed
-"""What a connection tells, TLS taken off."""
+"""An event of a connection, with tunnels and TLS taken off."""
 
 
 class Upstream:

@@ -88,7 +88,7 @@ _PUT_DAILY = (
 
 
 class Payer(NamedTuple):
-    """Whose calls are summed up together: those of one day, endpoint and credential ('' for none)."""
+    """The key of a sum: the calls of one day, endpoint and credential ('' for none)."""
 
     day: str
     slug: str

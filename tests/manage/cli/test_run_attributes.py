@@ -1,4 +1,4 @@
-"""For whom and what the calls of a run are made, by its options."""
+"""Attributes of a run, by its options."""
 
 import subprocess
 

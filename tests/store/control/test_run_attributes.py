@@ -1,4 +1,4 @@
-"""For whom and what the calls of a run are made, stored once with the run."""
+"""Attributes of a run, which are stored once with it."""
 
 from datetime import timedelta
 
