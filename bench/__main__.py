@@ -144,6 +144,12 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, help="instead of as many as each section has")
     parser.add_argument(
+        "--calls",
+        type=parse_calls,
+        help=f"pages: how many calls there are; above {pages.MANY:,} copies of those, by millions"
+        f" (default: {pages.MANY:,})",
+    )
+    parser.add_argument(
         "--json",
         type=Path,
         metavar="FILE",
@@ -169,6 +175,14 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def parse_calls(text: str) -> int:
+    """Return a number of calls. Raises ArgumentTypeError."""
+    calls = int(text) if text.isascii() and text.isdigit() else 0
+    if not calls or (calls > pages.MANY and calls % pages.MANY):
+        raise argparse.ArgumentTypeError(f"must be a number, above {pages.MANY} whole millions")
+    return calls
+
+
 def parse_names(text: str) -> dict[str, list[str]]:
     """Return sections with their parts, none for all of them. Raises ArgumentTypeError."""
     found: dict[str, list[str]] = {}
@@ -191,7 +205,13 @@ def main(arguments: list[str]) -> int:
     if parsed.dir is not None:
         parsed.dir.mkdir(parents=True, exist_ok=True)
     peers = install_peers(parsed.peers_dir) if parsed.peers else []
-    options = Options(is_quick=parsed.quick, parent=parsed.dir, peers=peers, rounds=parsed.rounds)
+    options = Options(
+        is_quick=parsed.quick,
+        parent=parsed.dir,
+        peers=peers,
+        rounds=parsed.rounds,
+        calls=parsed.calls,
+    )
     for peer in peers:
         print(f"  {peer.title}{f': {peer.failure}' if peer.failure else ''}", flush=True)
     try:

@@ -7,7 +7,7 @@ days up to now: sessions of 300 turns, with prompts, first words, tools, subagen
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -60,17 +60,22 @@ def fill(path: Path, count: int) -> None:
     """Store calls until there are this many. Calls of an earlier run count."""
     with TraceDatabase(path) as traces:
         there = traces.count_entries()
-        for batch in batched(_entries(count, there), BATCH):
+        for batch in batched(make_entries(count, there), BATCH):
             traces.insert(batch)
         traces.connection.execute("pragma wal_checkpoint(truncate)")
 
 
 def fill_whole(path: Path, count: int) -> None:
     """Make a database of so many calls, with what the recorder finds in their sessions during pauses."""
+    make_whole(path, lambda filling: fill(filling, count))
+
+
+def make_whole(path: Path, record: Callable[[Path], None]) -> None:
+    """Make a database of calls that are recorded in the file that is given, and look at their sessions."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         filling = trace_path(Path(folder), "bench")
         filling.parent.mkdir(parents=True)
-        fill(filling, count)
+        record(filling)
         _look_for_savings(Path(folder), "bench")
         filling.rename(path)
 
@@ -90,7 +95,8 @@ def _look_for_savings(data_dir: Path, organization_id: str) -> None:
     databases.close_all()
 
 
-def _entries(count: int, start: int) -> Iterator[UsageLogEntry]:
+def make_entries(count: int, start: int = 0) -> Iterator[UsageLogEntry]:
+    """Yield the calls from a number on, up to this many in all."""
     dice = Random(start)  # noqa: S311 - no secret
     now = clock.now()
     step = timedelta(days=DAYS) / count

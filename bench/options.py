@@ -13,13 +13,15 @@ from bench.peers import Installed
 class Options:
     """A quick run has fewer rounds and smaller databases: it shows that all works, and no figures to
     rely on. ``parent`` is where the data goes meanwhile, None for the temporary directory; ``parts`` of
-    a section are measured, all of them where there are none."""
+    a section are measured, all of them where there are none; ``calls`` is how many the large database of
+    pages has, None for the usual number."""
 
     is_quick: bool = False
     parent: Path | None = None
     peers: Sequence[Installed] = ()
     rounds: int | None = None
     parts: Sequence[str] = ()
+    calls: int | None = None
 
     def choose[Number: (int, float)](self, usual: Number, quick: Number) -> Number:
         """Return the number for this kind of run."""

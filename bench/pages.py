@@ -25,6 +25,7 @@ from bench.filling import MODELS, SESSION_CALLS, fill_whole
 from bench.live import measure_live
 from bench.load import HOST, BenchError, percentile, taximeter
 from bench.long_session import LAST_BYTES, SESSION, TURNS, add_session
+from bench.multiplying import multiply
 from bench.options import Options
 from bench.visitor import Visitor
 from store.control.database import ControlDatabase
@@ -170,9 +171,7 @@ def _repeat_endless(visitor: Visitor, port: int, is_over: threading.Event) -> No
 def prepare(folder: Path, many: int, texts: int) -> Visitors:
     """Fill the databases. The large ones of an earlier run are used again."""
     data_dir = folder / "data"
-    filled = folder / f"calls-{many}.db"
-    if not filled.exists():
-        fill_whole(filled, many)
+    filled = fill_once(folder, many)
     indexed = searching.prepare(folder, texts)
     with ControlDatabase(data_dir / "control.db") as control:
         control.set_up()
@@ -187,10 +186,23 @@ def prepare(folder: Path, many: int, texts: int) -> Visitors:
     return Visitors(large=large, small=small, texts=search)
 
 
+def fill_once(folder: Path, many: int) -> Path:
+    """Return a database of calls, made if an earlier run has not left it there."""
+    filled = folder / f"calls-{many}.db"
+    if filled.exists():
+        return filled
+    if many > MANY:
+        multiply(fill_once(folder, MANY), filled, many // MANY)
+    else:
+        fill_whole(filled, many)
+    return filled
+
+
 def measure(options: Options) -> Iterator[Figure]:
     """Yield the figures of all pages. With a folder of options, the large databases stay there."""
     rounds = options.choose_rounds(ROUNDS, QUICK_ROUNDS)
-    many, texts = options.choose(MANY, QUICK_MANY), options.choose(TEXTS, QUICK_TEXTS)
+    many = options.calls or options.choose(MANY, QUICK_MANY)
+    texts = options.choose(TEXTS, QUICK_TEXTS)
     with ExitStack() as stack:
         folder = options.parent or stack.enter_context(options.folder())
         folder.mkdir(parents=True, exist_ok=True)
