@@ -7,11 +7,10 @@ import click
 
 from manage.api import alert_operations as operations
 from manage.api.alert_operations import AlertRule
-from manage.cli.backend import Backend, given
-from manage.cli.backend_choice import open_backend, print_response
-from manage.cli.console import explained, json_option, service_options
+from manage.cli.backend import given
 from manage.cli.parameters import Amount, Choice
-from manage.cli.terminal import format_amount, format_time, print_table
+from manage.cli.service_command import Service, service_command
+from manage.cli.terminal import format_amount, format_table, format_time
 from runtime.safe_text import terminal_line
 from store.control.alerts import Kind
 from store.control.budgets import Format
@@ -42,9 +41,8 @@ def alerts() -> None:
 
 
 @alerts.command("list")
-@service_options
-@json_option
-def list_alerts(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+@service_command
+def list_alerts(service: Service) -> None:
     """List the alerts, with what was sent last.
 
     The newest is first.
@@ -54,24 +52,23 @@ def list_alerts(base_url: str | None, data_dir: str | None, as_json: bool) -> No
       taximeter alerts list
       taximeter alerts list --json | jq -r '.items[] | select(.last_error) | .id'
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        found = backend.call(operations.list_alerts)
-    if as_json:
-        print_response(found)
-        return
-    print_table(
-        ("ID", "WHEN", "TO", "LAST (UTC)", "RESULT"),
-        [
-            (
-                each.id,
-                _describe(each),
-                terminal_line(_name_target(each)),
-                "never" if each.last_at is None else format_time(each.last_at),
-                "" if each.last_at is None else terminal_line(_describe_result(each)),
-            )
-            for each in found.items
-        ],
-        empty="There are no alerts. `taximeter alerts create` adds one.",
+    found = service.call(operations.list_alerts)
+    service.print(
+        found,
+        format_table(
+            ("ID", "WHEN", "TO", "LAST (UTC)", "RESULT"),
+            [
+                (
+                    each.id,
+                    _describe(each),
+                    terminal_line(_name_target(each)),
+                    "never" if each.last_at is None else format_time(each.last_at),
+                    "" if each.last_at is None else terminal_line(_describe_result(each)),
+                )
+                for each in found.items
+            ],
+            empty="There are no alerts. `taximeter alerts create` adds one.",
+        ),
     )
 
 
@@ -83,17 +80,14 @@ def list_alerts(base_url: str | None, data_dir: str | None, as_json: bool) -> No
     "--format", "format_", type=_choice(Format), help="What the webhook takes: plain is JSON."
 )
 @click.option("--url", help="An https address; without it a webhook is that of the organisation.")
-@service_options
-@json_option
+@service_command
 def create_alert(
+    service: Service,
     kind: str,
     threshold: float,
     channel: str | None,
     format_: str | None,
     url: str | None,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
 ) -> None:
     """Add an alert.
 
@@ -108,25 +102,20 @@ def create_alert(
     """
     if channel is None and (url is not None or format_ is not None):
         channel = "webhook"
-    with explained(), open_backend(base_url, data_dir) as backend:
-        created = backend.call(
-            operations.create_alert,
-            kind=kind,
-            threshold=threshold,
-            **given(channel=channel, format=format_, url=url),
-        )
-    if as_json:
-        print_response(created)
-    else:
-        target = terminal_line(_name_target(created))
-        click.echo(f"Added the alert {created.id}: when {_describe(created)}, to {target}.")
+    created = service.call(
+        operations.create_alert,
+        kind=kind,
+        threshold=threshold,
+        **given(channel=channel, format=format_, url=url),
+    )
+    target = terminal_line(_name_target(created))
+    service.print(created, f"Added the alert {created.id}: when {_describe(created)}, to {target}.")
 
 
 @alerts.command("delete")
 @click.argument("alert")
-@service_options
-@json_option
-def delete_alert(alert: str, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+@service_command
+def delete_alert(service: Service, alert: str) -> None:
     """Delete an alert, named by its id.
 
     What was sent of it goes with it.
@@ -135,22 +124,14 @@ def delete_alert(alert: str, base_url: str | None, data_dir: str | None, as_json
     Examples:
       taximeter alerts delete 0199c0de-5a7c-7e02-8b1d-3f9e2d6c4a10
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        done = backend.call(operations.delete_alert, alert)
-    if as_json:
-        print_response(done)
-    else:
-        click.echo(f"Deleted the alert {terminal_line(alert)}.")
+    done = service.call(operations.delete_alert, alert)
+    service.print(done, f"Deleted the alert {terminal_line(alert)}.")
 
 
 @alerts.command("test")
 @click.argument("alert")
-@service_options
-@json_option
-@click.pass_context
-def test_alert(
-    context: click.Context, alert: str, base_url: str | None, data_dir: str | None, as_json: bool
-) -> None:
+@service_command
+def test_alert(service: Service, alert: str) -> None:
     """Send a test to where an alert goes.
 
     The running service sends it. The command waits for the result, for up to 20 seconds.
@@ -159,24 +140,20 @@ def test_alert(
     Examples:
       taximeter alerts test 0199c0de-5a7c-7e02-8b1d-3f9e2d6c4a10
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        result = _wait(backend, backend.call(operations.send_test, alert))
-    if as_json:
-        print_response(result)
-    else:
-        click.echo(
-            f"The test to {terminal_line(_name_target(result))}: {_describe_result(result)}."
-        )
+    result = _wait(service, service.call(operations.send_test, alert))
+    service.print(
+        result, f"The test to {terminal_line(_name_target(result))}: {_describe_result(result)}."
+    )
     if result.last_delivered_at is None:
-        context.exit(1)
+        raise SystemExit(1)
 
 
-def _wait(backend: Backend, sent: AlertRule) -> AlertRule:
+def _wait(service: Service, sent: AlertRule) -> AlertRule:
     """Return the alert once its test has a result, or when that takes too long."""
     ends_s, found = monotonic() + TEST_WAIT_S, sent
     while not (found.last_delivered_at or found.last_error) and monotonic() < ends_s:
         sleep(TEST_LOOK_S)
-        found = backend.call(operations.get_alert, sent.id)
+        found = service.call(operations.get_alert, sent.id)
     return found
 
 

@@ -12,7 +12,6 @@ from manage.cli.console import (
     API_KEY_VARIABLE,
     BASE_URL_VARIABLE,
     open_control,
-    print_json,
     read_settings,
 )
 from manage.cli.remote import ApiKeyError, KeyAuth, RemoteBackend, is_exposed, read_api_key
@@ -21,7 +20,6 @@ from runtime.settings import Settings, SettingsError
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.people import Caller, list_organization_ids
-from store.json_models import ResponseModel
 from store.traces.paths import find_trace_files
 
 
@@ -138,8 +136,3 @@ def find_base_url(base_url: str | None, data_dir: str | None) -> str:
     """Return the address of the pages of the service that a command acts on. Raises SettingsError,
     UsageError."""
     return find_remote(base_url, data_dir) or read_settings(data_dir=data_dir).base_url
-
-
-def print_response(response: ResponseModel) -> None:
-    """Print a response as the API sends it."""
-    print_json(response.model_dump(mode="json", by_alias=True))

@@ -8,11 +8,10 @@ import click
 from manage.api import budget_operations as operations, organization_operations
 from manage.api.budget_operations import Budget
 from manage.cli.backend import call_for_all, given
-from manage.cli.backend_choice import open_backend, print_response
-from manage.cli.console import explained, json_option, service_options
 from manage.cli.endpoint_slugs import suggesting_endpoints
 from manage.cli.parameters import DOLLARS, Choice, PartOfCalls, Shares
-from manage.cli.terminal import format_amount, format_time, print_table
+from manage.cli.service_command import Service, service_command
+from manage.cli.terminal import format_amount, format_table, format_time
 from metering.attribution import Part
 from metering.budget_periods import Period
 from metering.budget_shares import DEFAULT_SHARES, format_percent
@@ -71,17 +70,14 @@ def budgets() -> None:
     help="The shares of the limit at which owners are told besides 100 %, as 0.5,0.9. 0.8 without it.",
 )
 @_part_option
-@service_options
-@json_option
+@service_command
 def set_budget(
+    service: Service,
     endpoint: str | None,
     organization: bool,
     refuse: bool,
     warn_at: list[float] | None,
     part: Part | None,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
     **limits: float | None,
 ) -> None:
     """Set the budget of an endpoint or of the organisation.
@@ -100,12 +96,8 @@ def set_budget(
     period, limit = _check_limit(limits)
     optional = given(warn_at=warn_at, of=None if part is None else {part.kind: part.value})
     operation = operations.set_budget if subject is None else operations.set_endpoint_budget
-    with (
-        explained(),
-        open_backend(base_url, data_dir) as backend,
-        suggesting_endpoints(backend, subject),
-    ):
-        budget = backend.call(
+    with suggesting_endpoints(service, subject):
+        budget = service.call(
             operation,
             subject or "",
             period=period,
@@ -113,16 +105,12 @@ def set_budget(
             action="refuse" if refuse else "warn",
             **optional,
         )
-    if as_json:
-        print_response(budget)
-    else:
-        click.echo(f"Set the budget of {_name(budget)}: {_describe(budget)}.")
+    service.print(budget, f"Set the budget of {_name(budget)}: {_describe(budget)}.")
 
 
 @budgets.command("list")
-@service_options
-@json_option
-def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+@service_command
+def list_budgets(service: Service) -> None:
     """List the budgets with what was spent.
 
     The newest is first, and spent is what was spent in the current day, week or month.
@@ -132,12 +120,8 @@ def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> N
       taximeter budgets list
       taximeter budgets list --json | jq -r '.items[] | [.slug, .spent_usd / .limit_usd] | @tsv'
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        page = call_for_all(backend, operations.list_budgets)
-    if as_json:
-        print_response(page)
-        return
-    print_table(
+    page = call_for_all(service, operations.list_budgets)
+    table = format_table(
         ("BUDGET OF", "LIMIT", "SPENT", "USED", "AT 100 %", "RESET (UTC)"),
         [
             (
@@ -154,23 +138,17 @@ def list_budgets(base_url: str | None, data_dir: str | None, as_json: bool) -> N
         empty="There are no budgets. `taximeter budgets set` adds one.",
     )
     unpriced = max((item.unpriced_calls for item in page.items), default=0)
-    if unpriced:
-        click.echo(f"\n{format_calls(unpriced)} without a known price not in these sums.")
+    note = f"\n\n{format_calls(unpriced)} without a known price not in these sums."
+    service.print(page, table + note * (unpriced > 0))
 
 
 @budgets.command("delete")
 @click.argument("endpoint", required=False)
 @_organization_option
 @_part_option
-@service_options
-@json_option
+@service_command
 def delete_budget(
-    endpoint: str | None,
-    organization: bool,
-    part: Part | None,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
+    service: Service, endpoint: str | None, organization: bool, part: Part | None
 ) -> None:
     """Delete the budget of an endpoint or of the organisation.
 
@@ -185,24 +163,16 @@ def delete_budget(
     subject = _check_subject(endpoint, organization)
     of = {} if part is None else {str(part.kind): part.value}
     operation = operations.delete_budget if subject is None else operations.delete_endpoint_budget
-    with (
-        explained(),
-        open_backend(base_url, data_dir) as backend,
-        suggesting_endpoints(backend, subject),
-    ):
-        done = backend.call(operation, subject or "", **of)
-    if as_json:
-        print_response(done)
-    else:
-        whose = "the organisation" if subject is None else terminal_line(subject)
-        click.echo(f"Deleted the budget of {whose}{'' if part is None else f' for {part}'}.")
+    with suggesting_endpoints(service, subject):
+        done = service.call(operation, subject or "", **of)
+    whose = "the organisation" if subject is None else terminal_line(subject)
+    service.print(done, f"Deleted the budget of {whose}{'' if part is None else f' for {part}'}.")
 
 
 @budgets.command("time-zone")
 @click.argument("name", required=False)
-@service_options
-@json_option
-def time_zone(name: str | None, base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+@service_command
+def time_zone(service: Service, name: str | None) -> None:
     """Show or set the time zone of budgets and pages.
 
     It is that of the organisation. The days, weeks and months of budgets begin at
@@ -213,15 +183,11 @@ def time_zone(name: str | None, base_url: str | None, data_dir: str | None, as_j
       taximeter budgets time-zone
       taximeter budgets time-zone Europe/Berlin
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        if name is None:
-            organization = backend.call(organization_operations.get_organization)
-        else:
-            organization = backend.call(organization_operations.update_organization, time_zone=name)
-    if as_json:
-        print_response(organization)
+    if name is None:
+        organization = service.call(organization_operations.get_organization)
     else:
-        click.echo(terminal_line(organization.time_zone))
+        organization = service.call(organization_operations.update_organization, time_zone=name)
+    service.print(organization, terminal_line(organization.time_zone))
 
 
 @budgets.command("webhook")
@@ -233,16 +199,8 @@ def time_zone(name: str | None, base_url: str | None, data_dir: str | None, as_j
     help="What it takes of budgets: plain is signed JSON.",
 )
 @click.option("--delete", is_flag=True, help="Report budgets by mail alone.")
-@service_options
-@json_option
-def webhook(
-    url: str | None,
-    format_: str | None,
-    delete: bool,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
-) -> None:
+@service_command
+def webhook(service: Service, url: str | None, format_: str | None, delete: bool) -> None:
     """Show or set the webhook that budgets are reported to.
 
     Owners get a mail besides. Setting it prints the secret that signs its messages. It is not shown again.
@@ -259,22 +217,16 @@ def webhook(
     if url is not None and delete:
         raise click.UsageError("choose one: an address, or --delete")
     response: ResponseModel
-    with explained(), open_backend(base_url, data_dir) as backend:
-        if delete:
-            response = backend.call(operations.delete_webhook)
-            text = "Deleted the webhook."
-        elif url is None:
-            found = response = backend.call(operations.get_webhook)
-            text = terminal_line(found.url)
-        else:
-            created = response = backend.call(
-                operations.set_webhook, url=url, **given(format=format_)
-            )
-            text = f"Set the webhook. Its secret, which is not shown again:\n\n{created.secret}"
-    if as_json:
-        print_response(response)
+    if delete:
+        response = service.call(operations.delete_webhook)
+        text = "Deleted the webhook."
+    elif url is None:
+        found = response = service.call(operations.get_webhook)
+        text = terminal_line(found.url)
     else:
-        click.echo(text)
+        created = response = service.call(operations.set_webhook, url=url, **given(format=format_))
+        text = f"Set the webhook. Its secret, which is not shown again:\n\n{created.secret}"
+    service.print(response, text)
 
 
 def _check_subject(endpoint: str | None, organization: bool) -> str | None:

@@ -3,9 +3,8 @@
 import click
 
 from manage.api import credential_operations as operations
-from manage.cli.backend_choice import open_backend, print_response
-from manage.cli.console import explained, json_option, service_options
-from manage.cli.terminal import format_time, print_table
+from manage.cli.service_command import Service, service_command
+from manage.cli.terminal import format_table, format_time
 from metering.credential_names import SHOWN_CHARS
 from runtime.safe_text import terminal_line
 
@@ -27,9 +26,8 @@ def credentials() -> None:
 
 
 @credentials.command("list")
-@service_options
-@json_option
-def list_names(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+@service_command
+def list_names(service: Service) -> None:
     """List the names of credentials and subscriptions.
 
     \b
@@ -37,36 +35,32 @@ def list_names(base_url: str | None, data_dir: str | None, as_json: bool) -> Non
       taximeter credentials list
       taximeter credentials list --json
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        found = backend.call(operations.list_names)
-    if as_json:
-        print_response(found)
-        return
-    print_table(
-        ("FINGERPRINT", "NAME", "NAMED (UTC)", "ALSO"),
-        [
-            (
-                each.fingerprint,
-                each.name,
-                format_time(each.created_at),
-                ", ".join(
-                    one[:SHOWN_CHARS] for one in each.fingerprints if one != each.fingerprint
-                ),
-            )
-            for each in found.items
-        ],
-        empty="No credential has a name. `taximeter credentials name` gives one.",
+    found = service.call(operations.list_names)
+    service.print(
+        found,
+        format_table(
+            ("FINGERPRINT", "NAME", "NAMED (UTC)", "ALSO"),
+            [
+                (
+                    each.fingerprint,
+                    each.name,
+                    format_time(each.created_at),
+                    ", ".join(
+                        one[:SHOWN_CHARS] for one in each.fingerprints if one != each.fingerprint
+                    ),
+                )
+                for each in found.items
+            ],
+            empty="No credential has a name. `taximeter credentials name` gives one.",
+        ),
     )
 
 
 @credentials.command("name")
 @click.argument("fingerprint")
 @click.argument("name")
-@service_options
-@json_option
-def set_name(
-    fingerprint: str, name: str, base_url: str | None, data_dir: str | None, as_json: bool
-) -> None:
+@service_command
+def set_name(service: Service, fingerprint: str, name: str) -> None:
     """Name a credential or a subscription.
 
     A name that it had is replaced.
@@ -75,21 +69,14 @@ def set_name(
     Examples:
       taximeter credentials name 7d1c09aa54ef8b02 "ci key"
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        named = backend.call(operations.set_name, fingerprint, name=name)
-    if as_json:
-        print_response(named)
-    else:
-        click.echo(f"{terminal_line(named.fingerprint)} is now {terminal_line(named.name)}.")
+    named = service.call(operations.set_name, fingerprint, name=name)
+    service.print(named, f"{terminal_line(named.fingerprint)} is now {terminal_line(named.name)}.")
 
 
 @credentials.command("unname")
 @click.argument("fingerprint")
-@service_options
-@json_option
-def delete_name(
-    fingerprint: str, base_url: str | None, data_dir: str | None, as_json: bool
-) -> None:
+@service_command
+def delete_name(service: Service, fingerprint: str) -> None:
     """Remove the name of a credential.
 
     Its calls stay, and are listed by its fingerprint again.
@@ -98,9 +85,5 @@ def delete_name(
     Examples:
       taximeter credentials unname 7d1c09aa54ef8b02
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        done = backend.call(operations.delete_name, fingerprint)
-    if as_json:
-        print_response(done)
-    else:
-        click.echo(f"Removed the name of {terminal_line(fingerprint)}.")
+    done = service.call(operations.delete_name, fingerprint)
+    service.print(done, f"Removed the name of {terminal_line(fingerprint)}.")

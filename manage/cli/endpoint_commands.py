@@ -6,11 +6,10 @@ import click
 
 from manage.api import endpoint_operations as operations
 from manage.cli.backend import call_for_all, given
-from manage.cli.backend_choice import open_backend, print_response
-from manage.cli.console import explained, json_option, service_options
 from manage.cli.endpoint_slugs import suggesting_endpoints
 from manage.cli.parameters import Choice
-from manage.cli.terminal import format_time, print_table
+from manage.cli.service_command import Service, service_command
+from manage.cli.terminal import format_table, format_time
 from runtime.safe_text import terminal_line
 from runtime.setting_values import SERVICE_UPSTREAM
 from runtime.settings import Streaming
@@ -31,9 +30,8 @@ def endpoints() -> None:
 
 
 @endpoints.command("list")
-@service_options
-@json_option
-def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+@service_command
+def list_endpoints(service: Service) -> None:
     """List the proxy endpoints, newest first. Times are UTC.
 
     \b
@@ -42,26 +40,25 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
       taximeter endpoints list --json | jq -r '.items[].url'
       taximeter endpoints list --base-url https://meter.example.org
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        page = call_for_all(backend, operations.list_endpoints)
-    if as_json:
-        print_response(page)
-        return
-    print_table(
-        ("SLUG", "NAME", "STREAMING", "BODIES", "UPSTREAM", "CREATED (UTC)", "URL"),
-        [
-            (
-                item.slug,
-                item.name,
-                item.streaming or "as the service",
-                "not kept" if item.metadata_only else "kept",
-                item.upstream or "the service's",
-                format_time(item.created_at),
-                item.url,
-            )
-            for item in page.items
-        ],
-        empty="There are no endpoints. `taximeter endpoints create` adds one.",
+    page = call_for_all(service, operations.list_endpoints)
+    service.print(
+        page,
+        format_table(
+            ("SLUG", "NAME", "STREAMING", "BODIES", "UPSTREAM", "CREATED (UTC)", "URL"),
+            [
+                (
+                    item.slug,
+                    item.name,
+                    item.streaming or "as the service",
+                    "not kept" if item.metadata_only else "kept",
+                    item.upstream or "the service's",
+                    format_time(item.created_at),
+                    item.url,
+                )
+                for item in page.items
+            ],
+            empty="There are no endpoints. `taximeter endpoints create` adds one.",
+        ),
     )
 
 
@@ -80,17 +77,14 @@ def list_endpoints(base_url: str | None, data_dir: str | None, as_json: bool) ->
     "--upstream", metavar="NAME",
     help="An upstream of TAXIMETER_UPSTREAMS; service: the service's own.",
 )  # fmt: skip
-@service_options
-@json_option
+@service_command
 def create_endpoint(
+    service: Service,
     name: str,
     slug: str | None,
     streaming: Streaming | None,
     metadata_only: bool,
     upstream: UpstreamChange | None,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
 ) -> None:
     """Create a proxy endpoint. It works immediately, also while the service runs.
 
@@ -104,18 +98,15 @@ def create_endpoint(
       taximeter endpoints create Clinic --metadata-only
       taximeter endpoints create Europe --upstream eu   one of TAXIMETER_UPSTREAMS
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        item = backend.call(
-            operations.create_endpoint,
-            **given(name=name, slug=slug, streaming=streaming, metadata_only=metadata_only or None),
-            **_name_upstream(upstream),
-        )
-    if as_json:
-        print_response(item)
-        return
-    click.echo(
+    item = service.call(
+        operations.create_endpoint,
+        **given(name=name, slug=slug, streaming=streaming, metadata_only=metadata_only or None),
+        **_name_upstream(upstream),
+    )
+    service.print(
+        item,
         f"Created {terminal_line(item.slug)}. Connect a client:\n\n"
-        f"export ANTHROPIC_BASE_URL={terminal_line(item.url)}"
+        f"export ANTHROPIC_BASE_URL={terminal_line(item.url)}",
     )
 
 
@@ -134,17 +125,14 @@ def create_endpoint(
     "--upstream", metavar="NAME",
     help="An upstream of TAXIMETER_UPSTREAMS; service: the service's own. For owners.",
 )  # fmt: skip
-@service_options
-@json_option
+@service_command
 def update_endpoint(
+    service: Service,
     endpoint: str,
     name: str | None,
     streaming: StreamingChange | None,
     metadata_only: bool | None,
     upstream: UpstreamChange | None,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
 ) -> None:
     """Change a proxy endpoint, by its slug or id. The change applies from the next call on.
 
@@ -162,16 +150,9 @@ def update_endpoint(
         )
     if streaming == "service":
         changes["streaming"] = None
-    with (
-        explained(),
-        open_backend(base_url, data_dir) as backend,
-        suggesting_endpoints(backend, endpoint),
-    ):
-        item = backend.call(operations.update_endpoint, endpoint, **changes)
-    if as_json:
-        print_response(item)
-    else:
-        click.echo(f"Changed {terminal_line(item.slug)}.")
+    with suggesting_endpoints(service, endpoint):
+        item = service.call(operations.update_endpoint, endpoint, **changes)
+    service.print(item, f"Changed {terminal_line(item.slug)}.")
 
 
 def _name_upstream(chosen: UpstreamChange | None) -> Mapping[str, str | None]:
@@ -183,11 +164,8 @@ def _name_upstream(chosen: UpstreamChange | None) -> Mapping[str, str | None]:
 
 @endpoints.command("delete")
 @click.argument("endpoint")
-@service_options
-@json_option
-def delete_endpoint(
-    endpoint: str, base_url: str | None, data_dir: str | None, as_json: bool
-) -> None:
+@service_command
+def delete_endpoint(service: Service, endpoint: str) -> None:
     """Delete a proxy endpoint by its slug or id. Its recorded calls are kept; its slug stays reserved.
 
     Of an endpoint with a budget or a retention rule only owners may do this. Both are kept, and hold
@@ -198,13 +176,6 @@ def delete_endpoint(
       taximeter endpoints delete ci-nightly
       taximeter endpoints delete ci-nightly --base-url https://meter.example.org
     """
-    with (
-        explained(),
-        open_backend(base_url, data_dir) as backend,
-        suggesting_endpoints(backend, endpoint),
-    ):
-        done = backend.call(operations.delete_endpoint, endpoint)
-    if as_json:
-        print_response(done)
-    else:
-        click.echo(f"Deleted {terminal_line(endpoint)}.")
+    with suggesting_endpoints(service, endpoint):
+        done = service.call(operations.delete_endpoint, endpoint)
+    service.print(done, f"Deleted {terminal_line(endpoint)}.")

@@ -5,9 +5,8 @@ from datetime import datetime
 import click
 
 from manage.api import credential_operations, limit_operations as operations
-from manage.cli.backend_choice import open_backend, print_response
-from manage.cli.console import explained, json_option, service_options
-from manage.cli.terminal import format_time, print_table
+from manage.cli.service_command import Service, service_command
+from manage.cli.terminal import format_table, format_time
 from metering.credential_names import name_credential
 from metering.formats import format_lasted
 from runtime import clock
@@ -16,9 +15,8 @@ from store.traces.calls.limit_model import LimitWindow
 
 
 @click.command()
-@service_options
-@json_option
-def limits(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
+@service_command
+def limits(service: Service) -> None:
     """Show how much is left of each window of a subscription.
 
     The upstream states the used share with each response, for all devices of an account. What is left
@@ -30,17 +28,11 @@ def limits(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
       taximeter limits
       taximeter limits --json | jq '.items[] | select(.used > 0.9)'
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        found = backend.call(operations.list_limits)
-        if as_json:
-            print_response(found)
-            return
-        names = {
-            each.fingerprint: each.name
-            for each in backend.call(credential_operations.list_names).items
-        }
+    found = service.call(operations.list_limits)
+    named = () if service.as_json else service.call(credential_operations.list_names).items
+    names = {each.fingerprint: each.name for each in named}
     now = clock.now()
-    print_table(
+    table = format_table(
         ("ACCOUNT", "WINDOW", "USED", "LEFT", "RESETS (UTC)", "USED UP (UTC)", "READ", "STATUS"),
         [
             (
@@ -58,6 +50,7 @@ def limits(base_url: str | None, data_dir: str | None, as_json: bool) -> None:
         right=("USED",),
         empty="No response has stated a window of a subscription in the last nine days.",
     )
+    service.print(found, table)
 
 
 def _describe_end(window: LimitWindow) -> str:

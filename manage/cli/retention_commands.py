@@ -11,20 +11,13 @@ import click
 
 from manage.api import retention_operations as operations
 from manage.api.retention_operations import ErasureState, OpenErasures, Retention
-from manage.cli.backend import Backend, LocalBackend, given
-from manage.cli.backend_choice import open_backend, print_response
-from manage.cli.console import (
-    BackendError,
-    explained,
-    json_option,
-    open_control,
-    read_settings,
-    service_options,
-)
+from manage.cli.backend import LocalBackend, given
+from manage.cli.console import BackendError, open_control, read_settings
 from manage.cli.endpoint_slugs import check_endpoint, suggesting_endpoints
 from manage.cli.parameters import OFF, DaysOrOff, Size
 from manage.cli.periods import Instant
 from manage.cli.program import name_commands
+from manage.cli.service_command import Service, service_command
 from manage.cli.terminal import format_time
 from metering.formats import format_bytes, format_calls, format_count
 from runtime import clock
@@ -63,11 +56,8 @@ def retention() -> None:
 
 @retention.command("show")
 @click.option("--endpoint", metavar="SLUG", help="The rule of this endpoint alone.")
-@service_options
-@json_option
-def show_retention(
-    endpoint: str | None, base_url: str | None, data_dir: str | None, as_json: bool
-) -> None:
+@service_command
+def show_retention(service: Service, endpoint: str | None) -> None:
     """Show the rules, and what the next run is going to remove.
 
     \b
@@ -76,12 +66,8 @@ def show_retention(
       taximeter retention show --endpoint clinic
       taximeter retention show --json | jq .next_run
     """
-    with (
-        explained(),
-        open_backend(base_url, data_dir) as backend,
-        suggesting_endpoints(backend, endpoint),
-    ):
-        _show(backend, endpoint, as_json=as_json)
+    with suggesting_endpoints(service, endpoint):
+        _show(service, endpoint)
 
 
 def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -102,15 +88,8 @@ def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
     metavar="SLUG",
     help="Set the rule of this endpoint; off: that of the organisation counts.",
 )
-@service_options
-@json_option
-def set_retention(
-    endpoint: str | None,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
-    **limits: int | str | None,
-) -> None:
+@service_command
+def set_retention(service: Service, endpoint: str | None, **limits: int | str | None) -> None:
     """Set how long calls and their texts are kept. What is not given stays as it is.
 
     \b
@@ -130,41 +109,33 @@ def set_retention(
                 f"{limit.option} is for the whole organisation: leave out --endpoint"
             )
     changes = {name: None if value == OFF else value for name, value in wanted.items()}
-    with (
-        explained(),
-        open_backend(base_url, data_dir) as backend,
-        suggesting_endpoints(backend, endpoint),
-    ):
+    with suggesting_endpoints(service, endpoint):
         if endpoint is None:
-            now = backend.call(operations.get_retention)
+            now = service.call(operations.get_retention)
             rule = now.model_dump(include={limit.name for limit in LIMITS})
-            backend.call(operations.put_retention, **rule | changes)
+            service.call(operations.put_retention, **rule | changes)
         else:
-            before = backend.call(operations.get_endpoint_retention, endpoint)
+            before = service.call(operations.get_endpoint_retention, endpoint)
             rule = before.model_dump()
-            backend.call(operations.put_endpoint_retention, endpoint, **rule | changes)
-        _show(backend, endpoint, as_json=as_json)
+            service.call(operations.put_endpoint_retention, endpoint, **rule | changes)
+        _show(service, endpoint)
 
 
-def _show(backend: Backend, endpoint: str | None, *, as_json: bool) -> None:
-    if endpoint is not None:
-        rule = backend.call(operations.get_endpoint_retention, endpoint)
-        if as_json:
-            print_response(rule)
-            return
-        for limit in LIMITS:
-            if limit.is_for_endpoints:
-                days = _format_days(getattr(rule, limit.name), "as the organisation")
-                click.echo(f"{limit.heading}: {days}")
+def _show(service: Service, endpoint: str | None) -> None:
+    if endpoint is None:
+        state = service.call(operations.get_retention)
+        service.print(state, "\n".join(_describe_state(state)))
         return
-    state = backend.call(operations.get_retention)
-    if as_json:
-        print_response(state)
-    else:
-        _print_state(state)
+    rule = service.call(operations.get_endpoint_retention, endpoint)
+    lines = [
+        f"{limit.heading}: {_format_days(getattr(rule, limit.name), 'as the organisation')}"
+        for limit in LIMITS
+        if limit.is_for_endpoints
+    ]
+    service.print(rule, "\n".join(lines))
 
 
-def _print_state(state: Retention) -> None:
+def _describe_state(state: Retention) -> Iterator[str]:
     for limit in LIMITS:
         value = getattr(state, limit.name)
         if limit.unit == "days":
@@ -172,16 +143,16 @@ def _print_state(state: Retention) -> None:
         else:
             most = limit.unset if value is None else f"at most {format_bytes(value)}"
             text = f"{most}; it has {format_bytes(state.size_bytes)}"
-        click.echo(f"{limit.heading + ':':<10} {text}")
+        yield f"{limit.heading + ':':<10} {text}"
     if state.next_run is not None:
         run = state.next_run
-        click.echo(
+        yield (
             f"Next run:  {format_time(run.at)} UTC. It removes {format_calls(run.entries)} and the"
             f" texts of {format_count(run.texts)} more, about {format_bytes(run.bytes)}."
         )
     if state.last_run is not None:
         last = state.last_run
-        click.echo(
+        yield (
             f"Last run:  {format_time(last.ended_at)} UTC. It removed {format_calls(last.entries)}"
             f" and the texts of {format_count(last.texts)} more, {format_bytes(last.bytes)}."
         )
@@ -203,9 +174,9 @@ def _format_days(days: int | None, otherwise: str) -> str:
 @click.option("--dry-run", is_flag=True, help="Print how many calls these are, and erase nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--status", is_flag=True, help="Print the erasures that have not ended.")
-@service_options
-@json_option
+@service_command
 def erase(
+    service: Service,
     session: str | None,
     credential: str | None,
     client: str | None,
@@ -215,9 +186,6 @@ def erase(
     dry_run: bool,
     yes: bool,
     status: bool,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
 ) -> None:
     """Erase calls with their texts from all files.
 
@@ -243,35 +211,34 @@ def erase(
     if status:
         if fields:
             raise click.UsageError("--status is of all erasures: leave out what to erase")
-        with explained(), open_backend(base_url, data_dir) as backend:
-            _print_status(backend.call(operations.list_erasures), as_json=as_json)
+        found = service.call(operations.list_erasures)
+        service.print(found, "\n".join(_describe_open(found)))
         return
     if not fields:
         raise click.UsageError(
             "choose what to erase: --session, --credential, --client, --endpoint, --from, --until"
         )
-    with explained(), open_backend(base_url, data_dir) as backend:
-        if endpoint is not None:
-            # Nodes that are away do it when they are back, whether there are such calls or not.
-            with suppress(BackendError):
-                check_endpoint(backend, endpoint)
-        if dry_run:
-            counted = backend.call(operations.create_erasure, dry_run=True, **fields)
-            text = f"{format_calls(counted.entries)} would be erased."
-            _report(counted, text + _list_fingerprints(counted), as_json=as_json)
-            return
-        if not yes:
-            _confirm(backend, fields)
-        state = backend.call(operations.create_erasure, **fields)
-        if isinstance(backend, LocalBackend):
-            _carry_out_here(read_settings(data_dir=data_dir))
-        state = _wait(backend, state.id or "")
-    _report(state, _describe(state), as_json=as_json)
+    if endpoint is not None:
+        # Nodes that are away do it when they are back, whether there are such calls or not.
+        with suppress(BackendError):
+            check_endpoint(service, endpoint)
+    if dry_run:
+        counted = service.call(operations.create_erasure, dry_run=True, **fields)
+        text = f"{format_calls(counted.entries)} would be erased."
+        service.print(counted, text + _list_fingerprints(counted))
+        return
+    if not yes:
+        _confirm(service, fields)
+    state = service.call(operations.create_erasure, **fields)
+    if isinstance(service.backend, LocalBackend):
+        _carry_out_here(read_settings(data_dir=service.data_dir))
+    state = _wait(service, state.id or "")
+    service.print(state, _describe(state))
 
 
-def _confirm(backend: Backend, fields: Mapping[str, object]) -> None:
+def _confirm(service: Service, fields: Mapping[str, object]) -> None:
     try:
-        counted = backend.call(operations.create_erasure, dry_run=True, **fields)
+        counted = service.call(operations.create_erasure, dry_run=True, **fields)
         question = f"Erase {format_calls(counted.entries)} for good?{_list_fingerprints(counted)}"
     except BackendError:  # the nodes that keep the calls are away, and do it when they are back
         question = "Erase these calls for good, which cannot be counted now?"
@@ -287,15 +254,12 @@ def _list_fingerprints(state: ErasureState) -> str:
     return f" They are of one account, by the fingerprints {', '.join(state.fingerprints)}."
 
 
-def _print_status(found: OpenErasures, *, as_json: bool) -> None:
-    if as_json:
-        print_response(found)
-        return
+def _describe_open(found: OpenErasures) -> Iterator[str]:
     if not found.items:
-        click.echo("There is nothing left to erase.")
+        yield "There is nothing left to erase."
     for each in found.items:
         head = f"{each.id}: by {each.what}, ordered {format_time(each.ordered_at or '')} UTC."
-        click.echo(terminal_line(f"{head} {_describe_progress(each)}"))
+        yield terminal_line(f"{head} {_describe_progress(each)}")
 
 
 def _describe_progress(state: ErasureState) -> str:
@@ -324,15 +288,15 @@ def _carry_out_here(settings: Settings) -> None:
         lock.release()
 
 
-def _wait(backend: Backend, erasure_id: str) -> ErasureState:
+def _wait(service: Service, erasure_id: str) -> ErasureState:
     """Return the state of an erasure when the recorded calls are gone, or when that takes too long.
 
     Of several copies it waits for those whose nodes live."""
     ends_at_s = time.monotonic() + PATIENCE_S
-    state = backend.call(operations.get_erasure, erasure_id)
+    state = service.call(operations.get_erasure, erasure_id)
     while _goes_on(state) and time.monotonic() < ends_at_s:
         time.sleep(POLL_S)
-        state = backend.call(operations.get_erasure, erasure_id)
+        state = service.call(operations.get_erasure, erasure_id)
     return state
 
 
@@ -340,13 +304,6 @@ def _goes_on(state: ErasureState) -> bool:
     if not state.copies:
         return state.erased_at is None
     return any(each.erased_at is None and each.is_alive for each in state.copies)
-
-
-def _report(state: ErasureState, text: str, *, as_json: bool) -> None:
-    if as_json:
-        print_response(state)
-    else:
-        click.echo(text)
 
 
 def _describe(state: ErasureState) -> str:

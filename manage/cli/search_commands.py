@@ -1,16 +1,17 @@
 """``taximeter search``: what was said in calls, and in which."""
 
 import re
+from collections.abc import Iterator
 from typing import get_args
 
 import click
 
 from manage.api import search_operations
+from manage.api.search_operations import SearchHits
 from manage.cli.backend import given
-from manage.cli.backend_choice import find_base_url, open_backend, print_response
-from manage.cli.console import explained, json_option, service_options
 from manage.cli.endpoint_slugs import check_slugs
 from manage.cli.parameters import Choice, Whole
+from manage.cli.service_command import Service, service_command
 from manage.cli.terminal import Colour, paint
 from metering.formats import format_count
 from runtime.safe_text import terminal_line
@@ -32,18 +33,15 @@ _SPACE = re.compile(r"\s+")
     "-n", "--limit", default=20, show_default=True, type=Whole(1, MAX_LIMIT, example=20),
     help="How many texts at most.",
 )  # fmt: skip
-@service_options
-@json_option
+@service_command
 def search(
+    service: Service,
     words: tuple[str, ...],
     role: str | None,
     slug: str | None,
     model: str | None,
     session: str | None,
     limit: int,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
 ) -> None:
     """Search what was said in calls, newest first.
 
@@ -58,45 +56,45 @@ def search(
       taximeter search 'conf*' --json | jq '.items[].entry_id'
       taximeter search tariff --base-url https://meter.example.org
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        check_slugs([backend], () if slug is None else (slug,))
-        found = backend.call(
-            search_operations.search_calls,
-            **given(
-                q=" ".join(words),
-                role=role,
-                endpoint=slug,
-                model=model,
-                session=session,
-                limit=limit,
-            ),
-        )
-        pages_url = find_base_url(base_url, data_dir)
-    if as_json:
-        print_response(found)
-        return
+    check_slugs([service], () if slug is None else (slug,))
+    found = service.call(
+        search_operations.search_calls,
+        **given(
+            q=" ".join(words),
+            role=role,
+            endpoint=slug,
+            model=model,
+            session=session,
+            limit=limit,
+        ),
+    )
+    service.print(found, "\n".join(_describe(found, service.find_pages_url())))
+
+
+def _describe(found: SearchHits, pages_url: str) -> Iterator[str]:
+    """Yield the lines of what was found."""
     for hit in found.items:
-        _print_hit(hit, pages_url)
+        yield from _describe_hit(hit, pages_url)
     if not found.items and found.has_more:
-        click.echo("Nothing was found in the time of a search: use fewer or rarer words.")
+        yield "Nothing was found in the time of a search: use fewer or rarer words."
     elif not found.items:
-        click.echo("Nothing that was said has all of these words.")
+        yield "Nothing that was said has all of these words."
     elif found.has_more:
-        click.echo(f"There may be more; -n shows up to {MAX_LIMIT}.")
+        yield f"There may be more; -n shows up to {MAX_LIMIT}."
 
 
-def _print_hit(hit: SearchHit, base_url: str) -> None:
+def _describe_hit(hit: SearchHit, pages_url: str) -> Iterator[str]:
     others = ""
     if hit.other_calls:
         more = "more than " if hit.other_calls_capped else ""
         others = f", also in {more}{format_count(hit.other_calls)} later"
     title = f"  {terminal_line(hit.session_title)}" if hit.session_title else ""
-    click.echo(
+    yield (
         f"call {hit.id}  {hit.created_at[:19].replace('T', ' ')}  {hit.role.replace('_', ' ')}"
         f"  {terminal_line(hit.slug)}{title}{others}"
     )
-    click.echo(f"  {_format_snippet(hit)}")
-    click.echo(f"  {base_url}/calls/{hit.id}")
+    yield f"  {_format_snippet(hit)}"
+    yield f"  {pages_url}/calls/{hit.id}"
 
 
 def _format_snippet(hit: SearchHit) -> str:

@@ -1,5 +1,6 @@
 """``taximeter sessions list|show``, here or on a remote service."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from urllib.parse import quote
 
@@ -7,18 +8,17 @@ import click
 
 from manage.api import session_operations
 from manage.cli.backend import given
-from manage.cli.backend_choice import find_base_url, open_backend, print_response
 from manage.cli.command_group import CommandGroup
-from manage.cli.console import explained, json_option, service_options
 from manage.cli.endpoint_slugs import check_slugs
 from manage.cli.parameters import Whole
 from manage.cli.periods import Instant
+from manage.cli.service_command import Service, service_command
 from manage.cli.terminal import (
     format_amount,
     format_cost,
     format_count,
+    format_table,
     format_time,
-    print_table,
 )
 from metering.formats import format_calls
 from runtime import clock
@@ -68,17 +68,14 @@ def sessions() -> None:
     "--since", type=Instant(), metavar="TIME", help="Only sessions that ended then (UTC) or later."
 )
 @click.option("--slug", help="Only sessions of this proxy endpoint.")
-@service_options
-@json_option
+@service_command
 def list_sessions(
+    service: Service,
     limit: int,
     cursor: str | None,
     by_cost: bool,
     since: datetime | None,
     slug: str | None,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
 ) -> None:
     """List sessions, the one that ended last first. Times are UTC.
 
@@ -89,23 +86,19 @@ def list_sessions(
       taximeter sessions list --json | jq -r '.items[] | [.cost_cents, .title] | @tsv'
       taximeter sessions list --base-url https://meter.example.org
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        check_slugs([backend], () if slug is None else (slug,))
-        page = backend.call(
-            session_operations.list_sessions,
-            **given(
-                limit=limit,
-                cursor=cursor,
-                order="cost" if by_cost else None,
-                since=None if since is None else clock.format_ms(since),
-                endpoint=slug,
-            ),
-        )
-    if as_json:
-        print_response(page)
-        return
+    check_slugs([service], () if slug is None else (slug,))
+    page = service.call(
+        session_operations.list_sessions,
+        **given(
+            limit=limit,
+            cursor=cursor,
+            order="cost" if by_cost else None,
+            since=None if since is None else clock.format_ms(since),
+            endpoint=slug,
+        ),
+    )
     numbers = ("CALLS", "ERRORS", "CACHE BREAKS", "COST")
-    print_table(
+    table = format_table(
         ("ENDED (UTC)", *numbers, "SESSION", "TITLE"),
         [
             (
@@ -122,17 +115,14 @@ def list_sessions(
         right=numbers,
         empty="There are no sessions yet." if since is None else "There are no such sessions.",
     )
-    if page.has_more:
-        click.echo(f"\nThere are more: -n shows up to {MAX_LIMIT}, --cursor the next ones.")
+    more = f"\n\nThere are more: -n shows up to {MAX_LIMIT}, --cursor the next ones."
+    service.print(page, table + more * page.has_more)
 
 
 @sessions.command("show")
 @click.argument("session_id", metavar="ID")
-@service_options
-@json_option
-def show_session(
-    session_id: str, base_url: str | None, data_dir: str | None, as_json: bool
-) -> None:
+@service_command
+def show_session(service: Service, session_id: str) -> None:
     """Show the turns of a session, oldest first.
 
     With its agents and what broke its cache. A turn is shown with the tools that it used, or the first
@@ -143,23 +133,19 @@ def show_session(
       taximeter sessions show 5f0e6b7c-3a01-4b52-9d57-1f6b7a0c9d11
       taximeter sessions show ID --json | jq '.cache_breaks'
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        session = backend.call(session_operations.get_session, session_id)
-        pages_url = find_base_url(base_url, data_dir)
-    if as_json:
-        print_response(session)
-    else:
-        _print_session(session, pages_url)
+    session = service.call(session_operations.get_session, session_id)
+    service.print(session, "\n".join(_describe(session, service.find_pages_url())))
 
 
-def _print_session(session: OpenedSession, pages_url: str) -> None:
-    click.echo(terminal_line(session.title or session.session_id))
-    click.echo(
+def _describe(session: OpenedSession, pages_url: str) -> Iterator[str]:
+    """Yield the lines of what a session has."""
+    yield terminal_line(session.title or session.session_id)
+    yield (
         f"{format_time(session.started_at)} to {format_time(session.ended_at)} UTC:"
         f" {format_calls(session.calls)}, {format_amount(session.cost_cents)}\n"
     )
     numbers = ("CALL", "COST")
-    print_table(
+    yield format_table(
         ("ARRIVED (UTC)", *numbers, "AGENT", "MODEL", "DID"),
         [
             (
@@ -168,37 +154,37 @@ def _print_session(session: OpenedSession, pages_url: str) -> None:
                 format_cost(each.cost_cents),
                 _shorten(each.agent_id) or MAIN_AGENT,
                 each.model,
-                _describe(each),
+                _describe_turn(each),
             )
             for each in session.turns
         ],
         right=numbers,
     )
     if len(session.agents) > 1:
-        click.echo("\nAgents:")
+        yield "\nAgents:"
         for agent in session.agents:
-            click.echo(
+            yield (
                 f"  {terminal_line(agent.agent_id or MAIN_AGENT)}: {format_calls(agent.calls)},"
                 f" {format_amount(agent.cost_cents)}"
             )
-    _print_breaks(session)
-    click.echo(f"\n{pages_url}/sessions/{quote(session.session_id, safe='')}")
+    yield from _describe_breaks(session)
+    yield f"\n{pages_url}/sessions/{quote(session.session_id, safe='')}"
 
 
-def _print_breaks(session: OpenedSession) -> None:
+def _describe_breaks(session: OpenedSession) -> Iterator[str]:
     if session.cache_breaks:
-        click.echo("\nBroke the cache:")
+        yield "\nBroke the cache:"
     ids = {each.entry_id: each.id for each in session.turns}
     for found in session.cache_breaks:
         detail = f" ({terminal_line(found.detail)})" if found.detail else ""
         extra = f", {format_amount(found.extra_cost_cents)} extra" if found.extra_cost_cents else ""
-        click.echo(
+        yield (
             f"  call {ids.get(found.entry_id, found.entry_id)}: {terminal_line(found.cause)}{detail},"
             f" {format_count(found.tokens)} tokens{extra}{' (estimated)' if found.estimated else ''}"
         )
 
 
-def _describe(turn: SessionTurn) -> str:
+def _describe_turn(turn: SessionTurn) -> str:
     """Return what a turn did, in a line."""
     if turn.outcome not in NO_ERROR:
         return turn.outcome

@@ -43,27 +43,33 @@ def measure(text: str) -> int:
     return max(wcswidth(text), 0)
 
 
-def print_table(
+def format_table(
     header: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
     right: Iterable[str] = (),
     empty: str | None = None,
-) -> None:
-    """Print a table. ``right`` names the columns that are aligned to the right, as numbers are.
+) -> str:
+    """Return a table as text, or ``empty`` in place of one without rows.
 
-    ``empty`` is printed in place of a table without rows."""
+    ``right`` names the columns that are aligned to the right, as numbers are."""
     rows = list(rows)
     if not rows and empty is not None:
-        click.echo(name_commands(empty))
-        return
-    for line in make_table(header, rows, right=right):
-        click.echo(line)
+        return name_commands(empty)
+    return "\n".join(make_table(header, rows, right=right))
+
+
+def print_table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+) -> None:
+    """Print a table. ``right`` is as for ``format_table``."""
+    click.echo(format_table(header, rows, right=right))
 
 
 def make_table(
     header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
 ) -> list[str]:
+    """Return the lines of a table. ``right`` is as for ``format_table``."""
     right = frozenset(right)
     lines = [[format_text(cell) for cell in row] for row in (header, *rows)]
     widths = [max(map(measure, column)) for column in zip(*lines, strict=True)]

@@ -1,5 +1,6 @@
 """``taximeter usage``: totals of the calls, with bars."""
 
+from collections.abc import Iterator
 from datetime import date
 
 import click
@@ -7,12 +8,11 @@ import click
 from manage.api import usage_operations
 from manage.api.usage_operations import Usage, UsageMonth
 from manage.cli.backend import given
-from manage.cli.backend_choice import open_backend, print_response
-from manage.cli.console import explained, json_option, service_options
 from manage.cli.parameters import Choice
 from manage.cli.periods import Day, find_days, period_options
 from manage.cli.program import name_commands
-from manage.cli.terminal import format_amount, make_bar, print_table
+from manage.cli.service_command import Service, service_command
+from manage.cli.terminal import format_amount, format_table, make_bar
 from manage.cli.usage_cells import (
     describe_open_costs,
     describe_products,
@@ -53,18 +53,15 @@ _NAMES: dict[Grouping, tuple[str, str]] = {
     help="The current month (UTC): its days, today's cost, and the cost expected at its end.",
 )
 @period_options(Day())
-@service_options
-@json_option
+@service_command
 def usage(
+    service: Service,
     by: Grouping,
     month: bool,
     from_day: date | None,
     to_day: date | None,
     since: date | None,
     until: date | None,
-    base_url: str | None,
-    data_dir: str | None,
-    as_json: bool,
 ) -> None:
     """Show what calls cost, by day, model, project and more.
 
@@ -95,37 +92,32 @@ def usage(
         if any(each is not None for each in (from_day, to_day, since, until)):
             raise click.UsageError("--month excludes --from, --to, --since and --until")
         from_day = clock.now().date().replace(day=1)
-    with explained(), open_backend(base_url, data_dir) as backend:
-        first, last = find_days(from_day, to_day, since, until)
-        report = backend.call(
-            usage_operations.get_usage, **given(by=by, from_day=first, to_day=last)
-        )
-    if as_json:
-        print_response(report)
-    else:
-        _print_report(report)
-        if month and report.month is not None:
-            _print_month(report.month)
+    first, last = find_days(from_day, to_day, since, until)
+    report = service.call(usage_operations.get_usage, **given(by=by, from_day=first, to_day=last))
+    lines = [*_describe_report(report)]
+    if month and report.month is not None:
+        lines += _describe_month(report.month)
+    service.print(report, "\n".join(lines))
 
 
-def _print_month(month: UsageMonth) -> None:
+def _describe_month(month: UsageMonth) -> Iterator[str]:
     covered = month.cost_cents - month.spend_cents > 0
-    click.echo(f"\nToday: {format_amount(month.today_cents)}")
-    click.echo(
+    yield f"\nToday: {format_amount(month.today_cents)}"
+    yield (
         f"This month so far: {format_amount(month.cost_cents)}"
         + (f", of which {format_amount(month.spend_cents)} is spend" if covered else "")
     )
     if month.expected_cost_cents is None:
-        click.echo("Expected at its end: not known with less than a day of calls.")
+        yield "Expected at its end: not known with less than a day of calls."
         return
-    click.echo(
+    yield (
         f"Expected at its end: {format_amount(month.expected_cost_cents)}"
         + (f", of which {format_amount(month.expected_spend_cents)} is spend" if covered else "")
     )
-    click.echo("(for each hour that is left the mean of the last 7 days)")
+    yield "(for each hour that is left the mean of the last 7 days)"
 
 
-def _print_report(report: Usage) -> None:
+def _describe_report(report: Usage) -> Iterator[str]:
     groups, totals = report.groups, report.totals
     # Bars of cost; where nothing has a price, of calls.
     measure = "cost_cents" if any(group.cost_cents for group in groups) else "calls"
@@ -141,16 +133,16 @@ def _print_report(report: Usage) -> None:
         for group, counts in zip(groups, cells, strict=False)
     ]
     header = (title, *headings, "")
-    print_table(header, [*rows, ("TOTAL", *cells[-1], "")], right=headings)
+    yield format_table(header, [*rows, ("TOTAL", *cells[-1], "")], right=headings)
     for line in describe_products(report.products):
-        click.echo(f"\n{line}")
+        yield f"\n{line}"
     for line in describe_open_costs(totals):
-        click.echo(f"\n{line}")
+        yield f"\n{line}"
     if totals.unpriced:
         hint = "Add a price to the price file (TAXIMETER_PRICES) and run `taximeter reprice`."
-        click.echo(name_commands(hint))
+        yield name_commands(hint)
     if totals.rejected:
-        click.echo(
+        yield (
             "\nRefused over the rate limit or a budget:"
             f" {format_number(totals.rejected, 'request')}."
         )

@@ -92,8 +92,7 @@ COMMAND = '''"""``taximeter labels create``, here or on a remote service."""
 import click
 
 from manage.api import label_operations as operations
-from manage.cli.backend_choice import open_backend
-from manage.cli.console import explained, service_options
+from manage.cli.service_command import Service, service_command
 from runtime.safe_text import terminal_line
 
 
@@ -109,17 +108,16 @@ def labels() -> None:
 
 @labels.command("create")
 @click.argument("name")
-@service_options
-def create_label(name: str, base_url: str | None, data_dir: str | None) -> None:
+@service_command
+def create_label(service: Service, name: str) -> None:
     """Create a label.
 
     \\b
     Examples:
       taximeter labels create red
     """
-    with explained(), open_backend(base_url, data_dir) as backend:
-        created = backend.call(operations.create_label, name=name)
-    click.echo(f"Created the label {terminal_line(created.name)}.")
+    created = service.call(operations.create_label, name=name)
+    service.print(created, f"Created the label {terminal_line(created.name)}.")
 '''
 CHECK = """
 import json
