@@ -81,7 +81,7 @@ def record(settings: Settings, now: datetime) -> None:
         endpoints = management.list_endpoints(caller).items
         for credential, name in read_table("organization")["credentials"].items():
             found = fingerprint(credential.encode(), key, caller.organization_id)
-            management.name_credential(caller, found, name)
+            management.names.put(caller, found, name)
     prices = load_prices()
     proxy = Proxy(settings, {each.slug: each for each in endpoints}, key)
     ingester = Ingester(

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from extensions.reconcile.comparison import Cause, Recorded, RecordedUsage
 from manage.api.operation import Context, operation
-from store.control.management import check_period
+from manage.api.validation import check_period
 from store.json_models import Day, RequestModel, ResponseModel
 
 
@@ -45,16 +45,21 @@ def get_recorded_usage(context: Context[RecordedUsageQuery]) -> RecordedItems:
     """Return what was recorded on these days for calls that the API bills.
 
     Raises InvalidInputError, PriceFileError."""
-    query, management = context.request, context.management
+    query = context.request
     check_period(query.from_day, query.to_day)
     # Only here: prices take time to load, and nothing else of this needs them.
-    prices = import_module("store.price_file").load_prices(management.prices)
+    prices = import_module("store.price_file").load_prices(context.management.prices)
     read: Callable[..., RecordedUsage] = import_module(
         "extensions.reconcile.recorded_usage"
     ).read_recorded_usage
-    path = management.trace_path_of(context.caller)
     return RecordedItems.make(
-        read(path, query.from_day, query.to_day, prices, query.upstream_organization_id)
+        read(
+            context.trace_path,
+            query.from_day,
+            query.to_day,
+            prices,
+            query.upstream_organization_id,
+        )
     )
 
 

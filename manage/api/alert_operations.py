@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from manage.api.operation import Context, operation
+from manage.api.operation import FOR_OWNERS, Context, operation
 from store.control.alert_management import RuleStatus
 from store.control.alerts import MAX_THRESHOLD, Kind
 from store.control.budgets import Format
@@ -19,7 +19,6 @@ from store.json_models import (
     ResponseModel,
 )
 
-_FOR_OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
 _NO_ALERT = {HTTPStatus.NOT_FOUND: "There is no such alert in your organisation."}
 _THRESHOLD = (
     "Dollars for costs, failed calls within an hour for errors, the used share (0.9) for window."
@@ -107,7 +106,7 @@ def list_alerts(context: Context[NoFields]) -> AlertRules:
     name="createAlert",
     summary="Add an alert.",
     status=HTTPStatus.CREATED,
-    errors=_FOR_OWNERS,
+    errors=FOR_OWNERS,
 )
 def create_alert(context: Context[NewAlert]) -> AlertRule:
     new = context.request
@@ -139,7 +138,7 @@ def get_alert(context: Context[NoFields]) -> AlertRule:
     "/alerts/{id}",
     name="deleteAlert",
     summary="Delete an alert, and what was sent of it.",
-    errors=_NO_ALERT | _FOR_OWNERS,
+    errors=_NO_ALERT | FOR_OWNERS,
 )
 def delete_alert(context: Context[NoFields]) -> Done:
     context.management.alerts.delete(context.caller, context.id)
@@ -151,7 +150,7 @@ def delete_alert(context: Context[NoFields]) -> Done:
     "/alerts/{id}/test",
     name="testAlert",
     summary="Send a test to where an alert goes, within seconds. getAlert says whether it arrived.",
-    errors=_NO_ALERT | _FOR_OWNERS,
+    errors=_NO_ALERT | FOR_OWNERS,
 )
 def send_test(context: Context[NoFields]) -> AlertRule:
     return AlertRule.make(context.management.alerts.test(context.caller, context.id))

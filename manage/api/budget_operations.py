@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from manage.api.operation import Context, operation
+from manage.api.operation import FOR_OWNERS, NO_ENDPOINT, Context, operation
 from metering.attribution import Part, PartKind
 from metering.budget_periods import Period
 from metering.budget_shares import DEFAULT_SHARES, MAX_SHARES
@@ -25,11 +25,9 @@ from store.json_models import (
 )
 
 _ENDPOINT_PATH, _PATH, _WEBHOOK_PATH = "/proxy-endpoints/{id}/budget", "/budget", "/budget-webhook"
-_FOR_OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
 _NO_ENDPOINT_BUDGET = {
     HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation, or it has no budget."
 }
-_NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
 _NO_BUDGET = {HTTPStatus.NOT_FOUND: "Your organisation has no budget of its own."}
 _NO_WEBHOOK = {HTTPStatus.NOT_FOUND: "Your organisation has no webhook."}
 
@@ -164,7 +162,7 @@ def get_endpoint_budget(context: Context[PartQuery]) -> Budget:
     _ENDPOINT_PATH,
     name="setEndpointBudget",
     summary="Set the budget of a proxy endpoint, by its id or slug.",
-    errors=_NO_ENDPOINT | _FOR_OWNERS,
+    errors=NO_ENDPOINT | FOR_OWNERS,
 )
 def set_endpoint_budget(context: Context[NewBudget]) -> Budget:
     return _put(context, context.id)
@@ -175,7 +173,7 @@ def set_endpoint_budget(context: Context[NewBudget]) -> Budget:
     _ENDPOINT_PATH,
     name="deleteEndpointBudget",
     summary="Delete the budget of a proxy endpoint, by its id or slug.",
-    errors=_NO_ENDPOINT_BUDGET | _FOR_OWNERS,
+    errors=_NO_ENDPOINT_BUDGET | FOR_OWNERS,
 )
 def delete_endpoint_budget(context: Context[PartQuery]) -> Done:
     context.management.budgets.delete(context.caller, context.id, context.request.parse())
@@ -216,7 +214,7 @@ def get_budget(context: Context[PartQuery]) -> Budget:
     _PATH,
     name="setBudget",
     summary="Set the budget of your organisation, over all of its endpoints.",
-    errors=_FOR_OWNERS,
+    errors=FOR_OWNERS,
 )
 def set_budget(context: Context[NewBudget]) -> Budget:
     return _put(context, None)
@@ -227,7 +225,7 @@ def set_budget(context: Context[NewBudget]) -> Budget:
     _PATH,
     name="deleteBudget",
     summary="Delete the budget of your organisation. Those of its endpoints stay.",
-    errors=_NO_BUDGET | _FOR_OWNERS,
+    errors=_NO_BUDGET | FOR_OWNERS,
 )
 def delete_budget(context: Context[PartQuery]) -> Done:
     context.management.budgets.delete(context.caller, None, context.request.parse())
@@ -263,7 +261,7 @@ def _put(context: Context[NewBudget], endpoint: str | None) -> Budget:
     _WEBHOOK_PATH,
     name="getBudgetWebhook",
     summary="Where budgets are reported to besides the owners' mail.",
-    errors=_NO_WEBHOOK | _FOR_OWNERS,
+    errors=_NO_WEBHOOK | FOR_OWNERS,
 )
 def get_webhook(context: Context[NoFields]) -> BudgetWebhook:
     webhook = context.management.budgets.find_webhook(context.caller)
@@ -277,7 +275,7 @@ def get_webhook(context: Context[NoFields]) -> BudgetWebhook:
     _WEBHOOK_PATH,
     name="setBudgetWebhook",
     summary="Set where budgets are reported to. Each time it gets a new secret.",
-    errors=_FOR_OWNERS,
+    errors=FOR_OWNERS,
 )
 def set_webhook(context: Context[NewWebhook]) -> CreatedWebhook:
     webhook = context.management.budgets.put_webhook(
@@ -291,7 +289,7 @@ def set_webhook(context: Context[NewWebhook]) -> CreatedWebhook:
     _WEBHOOK_PATH,
     name="deleteBudgetWebhook",
     summary="Report budgets by mail alone.",
-    errors=_NO_WEBHOOK | _FOR_OWNERS,
+    errors=_NO_WEBHOOK | FOR_OWNERS,
 )
 def delete_webhook(context: Context[NoFields]) -> Done:
     context.management.budgets.delete_webhook(context.caller)

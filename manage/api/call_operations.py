@@ -9,10 +9,12 @@ from pydantic import BeforeValidator, Field
 
 from manage.api.operation import Context, operation, streamed
 from manage.api.validation import parse_instant
+from runtime.errors import NotFoundError
 from store.json_models import Instant, RequestModel, ResponseModel, RowsResponse, parse_whole_number
 from store.pagination import DEFAULT_LIMIT
+from store.traces.calls.call_list import read_calls
 from store.traces.calls.call_reader import Side
-from store.traces.calls.one_call import BodyWish
+from store.traces.calls.one_call import BodyWish, read_one_call
 from store.traces.calls.reader import EntryFilter
 
 MAX_CALLS = 1000
@@ -80,8 +82,9 @@ class Calls(RowsResponse):
 )
 def list_calls(context: Context[CallsQuery]) -> Iterator[bytes]:
     query = context.request
-    page = context.management.list_calls(
-        context.caller,
+    page = read_calls(
+        context.trace_path,
+        context.caller.organization_id,
         query.make_filter(),
         query.cursor,
         query.limit,
@@ -148,6 +151,8 @@ def get_call(context: Context[CallQuery]) -> CallDetails:
     wish = None
     if query.body is not None:
         wish = BodyWish(side=query.body, offset=query.offset, length=query.length)
-    found = context.management.get_call(context.caller, context.id, wish)
+    found = read_one_call(context.trace_path, context.id, wish)
+    if found is None:
+        raise NotFoundError(f"there is no call {context.id!r}")
     part = None if found.part is None else PartOfBody.of(found.part)
     return CallDetails.of(found, body=part, **found.details)

@@ -6,13 +6,12 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from manage.api.operation import Context, operation
+from manage.api.operation import FOR_OWNERS, Context, operation
 from store.control.credential_names import CredentialName
 from store.json_models import Done, Instant, Name, NoFields, RequestModel, ResponseModel
 from store.traces.calls.credential_accounts import list_fingerprints
 
 _PATH, _AGENT_PATH = "/credential-names/{id}", "/agent-names/{id}"
-_OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
 
 
 class NewCredentialName(RequestModel):
@@ -57,8 +56,8 @@ class CredentialNames(ResponseModel):
     reads_calls=True,
 )
 def list_names(context: Context[NoFields]) -> CredentialNames:
-    found = context.management.list_credential_names(context.caller)
-    accounts = context.management.find_accounts(context.caller)
+    found = context.management.names.list(context.caller)
+    accounts = context.management.names.find_accounts(context.caller)
     return CredentialNames(items=[NamedCredential.make(each, accounts) for each in found])
 
 
@@ -67,11 +66,11 @@ def list_names(context: Context[NoFields]) -> CredentialNames:
     _PATH,
     name="setCredentialName",
     summary="Name an upstream credential or a subscription, by its fingerprint.",
-    errors=_OWNERS,
+    errors=FOR_OWNERS,
 )
 def set_name(context: Context[NewCredentialName]) -> NamedCredential:
-    named = context.management.name_credential(context.caller, context.id, context.request.name)
-    return NamedCredential.make(named, context.management.find_accounts(context.caller))
+    named = context.management.names.put(context.caller, context.id, context.request.name)
+    return NamedCredential.make(named, context.management.names.find_accounts(context.caller))
 
 
 @operation(
@@ -79,10 +78,10 @@ def set_name(context: Context[NewCredentialName]) -> NamedCredential:
     _PATH,
     name="deleteCredentialName",
     summary="Remove the name of a credential. Its calls stay.",
-    errors=_OWNERS | {HTTPStatus.NOT_FOUND: "Your organisation has not named that credential."},
+    errors=FOR_OWNERS | {HTTPStatus.NOT_FOUND: "Your organisation has not named that credential."},
 )
 def delete_name(context: Context[NoFields]) -> Done:
-    context.management.unname_credential(context.caller, context.id)
+    context.management.names.delete(context.caller, context.id)
     return Done()
 
 
@@ -105,7 +104,7 @@ class AgentNames(ResponseModel):
 
 @operation("GET", "/agent-names", name="listAgentNames", summary="The names of agents.")
 def list_agent_names(context: Context[NoFields]) -> AgentNames:
-    found = context.management.list_agent_names(context.caller)
+    found = context.management.names.list(context.caller, "agent")
     return AgentNames(items=[NamedAgent.make(each) for each in found])
 
 
@@ -114,10 +113,10 @@ def list_agent_names(context: Context[NoFields]) -> AgentNames:
     _AGENT_PATH,
     name="setAgentName",
     summary="Name an agent, by its id.",
-    errors=_OWNERS,
+    errors=FOR_OWNERS,
 )
 def set_agent_name(context: Context[NewCredentialName]) -> NamedAgent:
-    named = context.management.name_agent(context.caller, context.id, context.request.name)
+    named = context.management.names.put(context.caller, context.id, context.request.name, "agent")
     return NamedAgent.make(named)
 
 
@@ -126,8 +125,8 @@ def set_agent_name(context: Context[NewCredentialName]) -> NamedAgent:
     _AGENT_PATH,
     name="deleteAgentName",
     summary="Remove the name of an agent. Its calls stay.",
-    errors=_OWNERS | {HTTPStatus.NOT_FOUND: "Your organisation has not named that agent."},
+    errors=FOR_OWNERS | {HTTPStatus.NOT_FOUND: "Your organisation has not named that agent."},
 )
 def delete_agent_name(context: Context[NoFields]) -> Done:
-    context.management.unname_agent(context.caller, context.id)
+    context.management.names.delete(context.caller, context.id, "agent")
     return Done()

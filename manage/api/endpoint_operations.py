@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from manage.api.operation import Context, operation
+from manage.api.operation import NO_ENDPOINT, Context, operation
 from runtime import clock
 from runtime.setting_values import SERVICE_UPSTREAM
 from runtime.settings import Streaming
@@ -23,8 +23,6 @@ from store.json_models import (
 )
 
 type UpstreamName = Annotated[str, Field(max_length=63)]
-
-_NOT_FOUND = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
 
 
 class NewEndpoint(RequestModel):
@@ -141,7 +139,7 @@ def create_endpoint(context: Context[NewEndpoint]) -> Endpoint:
     "/proxy-endpoints/{id}",
     name="getProxyEndpoint",
     summary="One proxy endpoint, by its id or slug.",
-    errors=_NOT_FOUND,
+    errors=NO_ENDPOINT,
 )
 def get_endpoint(context: Context[NoFields]) -> Endpoint:
     endpoint = context.management.get_endpoint(context.caller, context.id)
@@ -153,7 +151,7 @@ def get_endpoint(context: Context[NoFields]) -> Endpoint:
     "/proxy-endpoints/{id}",
     name="updateProxyEndpoint",
     summary="Change a proxy endpoint, by its id or slug. The change applies from the next call on.",
-    errors=_NOT_FOUND
+    errors=NO_ENDPOINT
     | {
         HTTPStatus.FORBIDDEN: "Only an owner of the organisation may change an endpoint that has a budget or a retention rule, whether bodies are stored, and to which upstream calls go."
     },
@@ -176,7 +174,7 @@ def update_endpoint(context: Context[EndpointChange]) -> Endpoint:
     "/proxy-endpoints/{id}",
     name="deleteProxyEndpoint",
     summary="Delete a proxy endpoint, by its id or slug. Its recorded calls are kept.",
-    errors=_NOT_FOUND
+    errors=NO_ENDPOINT
     | {
         HTTPStatus.FORBIDDEN: "Only an owner of the organisation may delete an endpoint that has a budget or a retention rule."
     },

@@ -1,8 +1,10 @@
 """The operation that reads the limits of subscriptions."""
 
 from manage.api.operation import Context, operation
+from runtime import clock
 from store.json_models import NoFields
 from store.traces.calls.limit_model import Limits
+from store.traces.calls.limit_readings import read_states_of
 
 
 @operation(
@@ -13,4 +15,4 @@ from store.traces.calls.limit_model import Limits
     reads_calls=True,
 )
 def list_limits(context: Context[NoFields]) -> Limits:
-    return Limits.make(context.management.list_limits(context.caller))
+    return Limits.make(read_states_of(context.trace_path, clock.now()))

@@ -9,6 +9,7 @@ from manage.api.operation import Context, operation
 from manage.api.validation import parse_instant
 from store.json_models import Instant, RequestModel, RowsResponse, parse_whole_number
 from store.pagination import DEFAULT_LIMIT
+from store.traces.calls.exported_object import read_objects
 from store.traces.calls.reader import EntryFilter
 
 MAX_OBJECTS = 1000
@@ -54,8 +55,12 @@ class UpstreamObjects(RowsResponse):
 )
 def list_objects(context: Context[ObjectsQuery]) -> UpstreamObjects:
     query = context.request
-    page = context.management.list_objects(
-        context.caller, query.make_filter(), query.cursor, query.limit
+    page = read_objects(
+        context.trace_path,
+        context.caller.organization_id,
+        query.make_filter(),
+        query.cursor,
+        query.limit,
     )
     return UpstreamObjects(
         columns=page.columns,

@@ -7,6 +7,7 @@ local user, or sends it to a remote service (``manage.cli.backend`` and ``manage
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Protocol, get_args, get_type_hints
 
@@ -17,6 +18,10 @@ from store.json_models import NoFields, RequestModel, ResponseModel
 type Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 _WITHOUT_BODY = ("GET", "DELETE")
+
+# Errors that several operations can be refused with.
+FOR_OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
+NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,11 @@ class Context[Request: RequestModel]:
     id: str
     request: Request
     names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def trace_path(self) -> Path:
+        """Return the path of the trace database of the caller's organisation."""
+        return self.management.trace_path_of(self.caller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

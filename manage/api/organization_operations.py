@@ -1,11 +1,10 @@
 """The operations on the caller's organisation, and their models."""
 
-from http import HTTPStatus
 from typing import Annotated
 
 from pydantic import Field
 
-from manage.api.operation import Context, operation
+from manage.api.operation import FOR_OWNERS, Context, operation
 from store.json_models import NoFields, RequestModel, ResponseModel
 
 _ZONE = "The name of a time zone, such as Europe/Berlin: budgets have its days and months, and pages show times in it."
@@ -41,7 +40,7 @@ def get_organization(context: Context[NoFields]) -> CurrentOrganization:
     "/organization",
     name="updateOrganization",
     summary="Change the time zone of your organisation.",
-    errors={HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."},
+    errors=FOR_OWNERS,
 )
 def update_organization(context: Context[OrganizationChange]) -> CurrentOrganization:
     context.management.budgets.set_time_zone(context.caller, context.request.time_zone)

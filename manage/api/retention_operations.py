@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, create_model
 
-from manage.api.operation import Context, operation
+from manage.api.operation import FOR_OWNERS, NO_ENDPOINT, Context, operation
 from manage.api.validation import parse_instant
 from store.control.data_removal import RetentionState
 from store.control.erasures import describe
@@ -15,9 +15,6 @@ from store.copies import Progress
 from store.json_models import Instant, NoFields, RequestModel, ResponseModel
 from store.traces.maintenance.criteria import Criteria
 from store.traces.maintenance.retention_preview import NOTHING
-
-_NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your organisation."}
-_OWNERS = {HTTPStatus.FORBIDDEN: "Only an owner of the organisation may do this."}
 
 
 def _describe(limit: RetentionLimit) -> str:
@@ -222,7 +219,7 @@ def get_retention(context: Context[NoFields]) -> Retention:
     "/retention",
     name="putRetention",
     summary="Set how long your organisation keeps calls. A field that is left out is null.",
-    errors=_OWNERS,
+    errors=FOR_OWNERS,
 )
 def put_retention(context: Context[RetentionRule]) -> Retention:
     removal = context.management.removal
@@ -235,7 +232,7 @@ def put_retention(context: Context[RetentionRule]) -> Retention:
     "/proxy-endpoints/{id}/retention",
     name="getProxyEndpointRetention",
     summary="How long the calls of one endpoint are kept, by its id or slug.",
-    errors=_NO_ENDPOINT,
+    errors=NO_ENDPOINT,
 )
 def get_endpoint_retention(context: Context[NoFields]) -> EndpointRetention:
     rule = context.management.removal.read_rule(context.caller, context.id)
@@ -247,7 +244,7 @@ def get_endpoint_retention(context: Context[NoFields]) -> EndpointRetention:
     "/proxy-endpoints/{id}/retention",
     name="putProxyEndpointRetention",
     summary="Set how long the calls of one endpoint are kept. A field that is left out is null.",
-    errors=_NO_ENDPOINT | _OWNERS,
+    errors=NO_ENDPOINT | FOR_OWNERS,
 )
 def put_endpoint_retention(context: Context[EndpointRetentionRule]) -> EndpointRetention:
     rule = context.request.make_rule()
@@ -261,7 +258,7 @@ def put_endpoint_retention(context: Context[EndpointRetentionRule]) -> EndpointR
     name="createErasure",
     summary="Erase calls with their texts, or count them.",
     status=HTTPStatus.ACCEPTED,
-    errors=_OWNERS,
+    errors=FOR_OWNERS,
 )
 def create_erasure(context: Context[NewErasure]) -> ErasureState:
     criteria = context.request.make_criteria()
@@ -280,7 +277,7 @@ def create_erasure(context: Context[NewErasure]) -> ErasureState:
     "/erasures",
     name="listErasures",
     summary="The erasures that have not ended, the oldest first.",
-    errors=_OWNERS,
+    errors=FOR_OWNERS,
 )
 def list_erasures(context: Context[NoFields]) -> OpenErasures:
     found = context.management.removal.list_erasures(context.caller)
@@ -292,7 +289,7 @@ def list_erasures(context: Context[NoFields]) -> OpenErasures:
     "/erasures/{id}",
     name="getErasure",
     summary="How far an erasure is.",
-    errors=_OWNERS | {HTTPStatus.NOT_FOUND: "There is no such erasure in your organisation."},
+    errors=FOR_OWNERS | {HTTPStatus.NOT_FOUND: "There is no such erasure in your organisation."},
 )
 def get_erasure(context: Context[NoFields]) -> ErasureState:
     return ErasureState.make(context.management.removal.get_erasure(context.caller, context.id))

@@ -98,5 +98,7 @@ def begin_run(context: Context[NewRun]) -> BegunRun:
     reads_calls=True,
 )
 def get_run(context: Context[NoFields]) -> Run:
-    report = context.management.run_usage(context.caller, context.id)
-    return Run.make(report, context.management.runs.find(context.caller, context.id))
+    return Run.make(
+        context.management.runs.read_usage(context.caller, context.id),
+        context.management.runs.find(context.caller, context.id),
+    )

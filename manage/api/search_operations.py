@@ -8,8 +8,8 @@ from pydantic import Field
 from manage.api.operation import Context, operation
 from store.json_models import Limit, RequestModel, ResponseModel
 from store.traces.search.hit_model import SearchHit
-from store.traces.search.query import MAX_CHARS
-from store.traces.search.reader import Filter, Found
+from store.traces.search.query import MAX_CHARS, parse_query
+from store.traces.search.reader import Filter, Found, search_file
 from store.traces.search.walk import Role
 
 
@@ -51,4 +51,4 @@ class SearchHits(ResponseModel):
 def search_calls(context: Context[SearchQuery]) -> SearchHits:
     query = context.request
     only = Filter(slug=query.endpoint, model=query.model, session_id=query.session, role=query.role)
-    return SearchHits.make(context.management.search(context.caller, query.q, only, query.limit))
+    return SearchHits.make(search_file(context.trace_path, parse_query(query.q), only, query.limit))

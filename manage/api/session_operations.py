@@ -7,8 +7,10 @@ from pydantic import Field
 
 from manage.api.operation import Context, operation
 from manage.api.validation import parse_instant
+from runtime.errors import NotFoundError
 from store.json_models import Instant, NoFields, PageQuery
-from store.traces.sessions.session_list import SessionFilter
+from store.traces.sessions.opened import open_session, read_file
+from store.traces.sessions.session_list import SessionFilter, list_page
 from store.traces.sessions.session_model import OpenedSession, SessionList
 
 
@@ -35,10 +37,19 @@ class SessionsQuery(PageQuery):
 def list_sessions(context: Context[SessionsQuery]) -> SessionList:
     query = context.request
     only = SessionFilter(since=parse_instant(query.since, "since"), slug=query.endpoint)
-    listed = context.management.list_sessions(
-        context.caller, only, query.cursor, query.limit, by_cost=query.order == "cost"
+    return SessionList.make(
+        read_file(
+            context.trace_path,
+            lambda reader: list_page(
+                reader,
+                query.limit,
+                query.cursor,
+                by_cost=query.order == "cost",
+                where=only.make_condition(),
+                since=only.since,
+            ),
+        )
     )
-    return SessionList.make(listed)
 
 
 @operation(
@@ -50,4 +61,7 @@ def list_sessions(context: Context[SessionsQuery]) -> SessionList:
     reads_calls=True,
 )
 def get_session(context: Context[NoFields]) -> OpenedSession:
-    return OpenedSession.make(context.management.get_session(context.caller, context.id))
+    found = read_file(context.trace_path, lambda reader: open_session(reader, context.id))
+    if found is None:
+        raise NotFoundError(f"there is no session {context.id!r}: `taximeter sessions` lists them")
+    return OpenedSession.make(found)

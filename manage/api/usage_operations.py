@@ -6,13 +6,16 @@ from typing import Annotated, Any, Self
 from pydantic import Field, create_model
 
 from manage.api.operation import Context, operation
+from manage.api.validation import check_period
 from metering import token_counts
 from metering.credential_names import NOTHING_KNOWN, KnownCredentials
 from metering.token_counts import flatten
+from runtime import clock
 from store.json_models import Day, RequestModel, ResponseModel
 from store.traces.sums.forecast import Month
+from store.traces.sums.month import read_file
 from store.traces.sums.product_model import UsageProduct
-from store.traces.sums.usage_report import Group, Grouping, Totals, UsageReport
+from store.traces.sums.usage_report import Group, Grouping, Totals, UsageReport, read_usage
 
 
 class UsageQuery(RequestModel):
@@ -217,11 +220,12 @@ class Usage(ResponseModel):
 )
 def get_usage(context: Context[UsageQuery]) -> Usage:
     query = context.request
-    report = context.management.usage(context.caller, query.by, query.from_day, query.to_day)
+    check_period(query.from_day, query.to_day)
+    report = read_usage(context.trace_path, query.by, query.from_day, query.to_day)
     known = NOTHING_KNOWN
     if query.by == "credential":
-        known = context.management.find_credentials(context.caller)
+        known = context.management.names.find_credentials(context.caller)
     elif query.by == "agent":
-        found = context.management.list_agent_names(context.caller)
+        found = context.management.names.list(context.caller, "agent")
         known = KnownCredentials({each.fingerprint: each.name for each in found}, {})
-    return Usage.make(report, context.management.month(context.caller), known)
+    return Usage.make(report, read_file(context.trace_path, clock.now()), known)

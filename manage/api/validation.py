@@ -1,6 +1,7 @@
 """Validation of requests, with messages for the person who made them."""
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 from pydantic import ValidationError
@@ -35,6 +36,12 @@ def parse_instant(text: str | None, field: str) -> str | None:
         raise InvalidInputError(
             f"{field} is a day or an instant such as 2026-01-31 or 2026-01-31T18:00:00Z", field
         ) from error
+
+
+def check_period(from_day: date | None, to_day: date | None) -> None:
+    """Check that a period does not end before it begins. Raises InvalidInputError."""
+    if from_day is not None and to_day is not None and from_day > to_day:
+        raise InvalidInputError("from must not come after to", "from")
 
 
 def _describe(fault: Mapping[str, Any]) -> str:

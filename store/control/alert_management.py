@@ -59,20 +59,14 @@ class Proposal:
         return f"{self.threshold_usd:.2f}".removesuffix(".00")
 
 
+@dataclass(frozen=True, slots=True)
 class AlertManagement:
     """The operations on rules for alerts. Every method may also raise sqlite3.Error."""
 
-    def __init__(
-        self,
-        control: ControlDatabase,
-        data_dir: Path,
-        now: Callable[[], datetime],
-        webhook_rule: WebhookRule,
-    ) -> None:
-        self._control = control
-        self._data_dir = data_dir
-        self._now = now
-        self._webhook_rule = webhook_rule
+    _control: ControlDatabase
+    _data_dir: Path
+    _now: Callable[[], datetime]
+    _webhook_rule: WebhookRule
 
     def list(self, caller: Caller) -> Sequence[RuleStatus]:
         """Return the rules, newest first. To members who are not owners, an address is its host alone:

@@ -5,6 +5,7 @@ It is a part of ``store.control.management``. The recorder carries the orders ou
 
 import sqlite3
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.errors import LimitReachedError, NotFoundError
@@ -31,12 +32,12 @@ READ_TIMEOUT_S = 2.0
 MISSING = {"session": "there is no such session", "call": "there is no such call"}
 
 
+@dataclass(frozen=True, slots=True)
 class AnnotationManagement:
     """The orders of ``control.db``. Every method may also raise sqlite3.Error."""
 
-    def __init__(self, control: ControlDatabase, data_dir: Path) -> None:
-        self._control = control
-        self._data_dir = data_dir
+    _control: ControlDatabase
+    _data_dir: Path
 
     def add_label(self, caller: Caller, kind: Kind, id_: str, text: str) -> AnnotationOrder:
         """Label a session, or a call by its id or that of its entry.

@@ -61,22 +61,15 @@ class BudgetStatus:
         return self.is_reached and self.budget.action == "refuse"
 
 
+@dataclass(frozen=True, slots=True)
 class BudgetManagement:
     """The operations on budgets. ``endpoint`` is the id or slug of an endpoint, None for the organisation.
     Every method may also raise sqlite3.Error."""
 
-    def __init__(
-        self,
-        control: ControlDatabase,
-        data_dir: Path,
-        now: Callable[[], datetime],
-        webhook_rule: WebhookRule,
-    ) -> None:
-        """Work on ``control`` for callers; ``audited`` opens a transaction that may change something."""
-        self._control = control
-        self._data_dir = data_dir
-        self._now = now
-        self._webhook_rule = webhook_rule
+    _control: ControlDatabase
+    _data_dir: Path
+    _now: Callable[[], datetime]
+    _webhook_rule: WebhookRule
 
     def list(
         self, caller: Caller, cursor: str | None = None, limit: int = DEFAULT_LIMIT

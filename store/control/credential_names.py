@@ -30,6 +30,23 @@ AGENT_NAMED = Activity("agent.name", "named the agent")
 AGENT_UNNAMED = Activity("agent.unname", "removed the name of the agent")
 
 
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A kind of thing that is named: its words with their article, how its names are looked up, and what
+    the activity log has of them."""
+
+    words: str
+    by: str
+    named: Activity
+    unnamed: Activity
+
+
+NOUNS: Mapping[Kind, Noun] = {
+    "credential": Noun("a credential", "its fingerprint", NAMED, UNNAMED),
+    "agent": Noun("an agent", "its id", AGENT_NAMED, AGENT_UNNAMED),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialName:
     """The name of a credential or of a subscription; of an agent, ``fingerprint`` is its id."""
@@ -75,15 +92,16 @@ def write(
     """Name a credential or an agent, in the place of the name that it had.
 
     Raises InvalidInputError, LimitReachedError."""
+    noun = NOUNS[kind]
     if not _FINGERPRINT.fullmatch(fingerprint):
-        by = "its fingerprint" if kind == "credential" else "its id"
         raise InvalidInputError(
-            f"a {kind} is named by {by}, which `taximeter usage --by {kind}` shows", "fingerprint"
+            f"{noun.words} is named by {noun.by}, which `taximeter usage --by {kind}` shows",
+            "fingerprint",
         )
     found = CredentialName(
         organization_id=organization_id,
         fingerprint=fingerprint,
-        name=check_name(name, f"a {kind}"),
+        name=check_name(name, noun.words),
         created_at=clock.format_ms(clock.now()),
         kind=kind,
     )

@@ -38,18 +38,13 @@ class RetentionState:
     preview: Preview | None
 
 
+@dataclass(frozen=True, slots=True)
 class DataRemoval:
     """The rules and orders of ``control.db``. Every method may also raise sqlite3.Error."""
 
-    def __init__(
-        self,
-        control: ControlDatabase,
-        data_dir: Path,
-        now: Callable[[], datetime] = clock.now,
-    ) -> None:
-        self._control = control
-        self._data_dir = data_dir
-        self._now = now
+    _control: ControlDatabase
+    _data_dir: Path
+    _now: Callable[[], datetime] = clock.now
 
     def read_rule(self, caller: Caller, id_or_slug: str | None = None) -> Rule:
         """Return the rule of the organisation, or that of one endpoint. Raises NotFoundError."""

@@ -1,19 +1,18 @@
 """Management of endpoints, keys and members, for the API, the pages and the command line.
 
+Its parts are attributes: budgets, alerts, names, labels and notes, what is removed, and runs.
+
 There is no HTTP here. Every method takes the caller and stays within the caller's organisation; a
 change is written to the activity log in the same transaction. Refusals are the errors of
 ``runtime.errors``.
 """
 
-import sqlite3
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Self
 
-from metering.credential_names import KnownCredentials, spread_names
-from metering.limit_windows import WindowState
 from runtime import clock
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from runtime.setting_values import SERVICE_UPSTREAM, Upstream
@@ -22,7 +21,6 @@ from runtime.webhook_rule import PUBLIC_ONLY, WebhookRule
 from store.control import (
     api_keys,
     audit,
-    credential_names,
     endpoint_guards,
     endpoints,
     invitations,
@@ -35,30 +33,15 @@ from store.control.api_keys import ApiKey
 from store.control.audit import Details
 from store.control.audited import audited, require_owner
 from store.control.budget_management import BudgetManagement
-from store.control.credential_names import CredentialName
 from store.control.data_removal import DataRemoval
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint, StreamingChange, UpstreamChange
 from store.control.invitations import Invitation
+from store.control.name_management import NameManagement
 from store.control.people import Caller, Member, Organization
-from store.control.run_management import RunManagement, check_run_id
+from store.control.run_management import RunManagement
 from store.pagination import DEFAULT_LIMIT, Page, read_page
-from store.spool.unrecorded import count_unrecorded
-from store.traces.calls.call_list import CallPage, read_calls
-from store.traces.calls.credential_accounts import read_accounts_of
-from store.traces.calls.exported_object import ObjectPage, read_objects
-from store.traces.calls.limit_readings import read_states_of
-from store.traces.calls.one_call import BodyWish, OneCall, read_one_call
-from store.traces.calls.reader import EntryFilter
-from store.traces.calls.run_report import RunReport, read_run
 from store.traces.paths import trace_path
-from store.traces.search.query import parse_query
-from store.traces.search.reader import Filter, Found, search_file
-from store.traces.sessions.opened import Opened, open_session, read_file as read_session_file
-from store.traces.sessions.session_list import Listed, SessionFilter, list_page
-from store.traces.sums.forecast import Month
-from store.traces.sums.month import read_file
-from store.traces.sums.usage_report import Grouping, UsageReport, read_usage
 
 
 class Management:
@@ -88,9 +71,10 @@ class Management:
         self._upstreams = upstreams
         self.annotations = AnnotationManagement(control, data_dir)
         self.alerts = AlertManagement(control, data_dir, now, webhook_rule)
+        self.names = NameManagement(control, data_dir)
         self.budgets = BudgetManagement(control, data_dir, now, webhook_rule)
         self.removal = DataRemoval(control, data_dir, now)
-        self.runs = RunManagement(control, now, find_upstream)
+        self.runs = RunManagement(control, data_dir, now, find_upstream)
 
     @classmethod
     def make(cls, control: ControlDatabase, settings: Settings) -> Self:
@@ -399,186 +383,6 @@ class Management:
                 invitation_id,
                 details,
             )
-
-    # -- names of credentials ---------------------------------------------------------------------
-
-    def list_credential_names(self, caller: Caller) -> Sequence[CredentialName]:
-        """Return the names that the caller's organisation has given to credentials."""
-        with self._control.reading() as db:
-            return credential_names.list_of(db, caller.organization_id)
-
-    def find_accounts(self, caller: Caller) -> Mapping[str, str]:
-        """Return the accounts of credentials by fingerprint, none where they cannot be read now."""
-        try:
-            return read_accounts_of(self.trace_path_of(caller))
-        except sqlite3.Error:
-            return {}
-
-    def find_credentials(self, caller: Caller) -> KnownCredentials:
-        """Return the names and accounts of credentials."""
-        accounts = self.find_accounts(caller)
-        with self._control.reading() as db:
-            names = credential_names.read_names(db, caller.organization_id)
-        return KnownCredentials(spread_names(names, accounts), accounts)
-
-    def name_credential(self, caller: Caller, fingerprint: str, name: str) -> CredentialName:
-        """Name a credential or a subscription, in the place of the name that it had.
-
-        Raises ForbiddenError for a caller who is not an owner, InvalidInputError, LimitReachedError."""
-        require_owner(caller, "name a credential")
-        with audited(self._control, caller) as (db, note):
-            named = credential_names.write(db, caller.organization_id, fingerprint, name)
-            note(credential_names.NAMED, fingerprint, {"name": named.name})
-            return named
-
-    def unname_credential(self, caller: Caller, fingerprint: str) -> None:
-        """Remove the name of a credential.
-
-        Raises ForbiddenError for a caller who is not an owner, NotFoundError."""
-        require_owner(caller, "remove the name of a credential")
-        with audited(self._control, caller) as (db, note):
-            found = credential_names.delete(db, caller.organization_id, fingerprint)
-            note(credential_names.UNNAMED, fingerprint, {"name": found.name})
-
-    def list_agent_names(self, caller: Caller) -> Sequence[CredentialName]:
-        """Return the names that the caller's organisation has given to agents."""
-        with self._control.reading() as db:
-            return credential_names.list_of(db, caller.organization_id, "agent")
-
-    def name_agent(self, caller: Caller, agent_id: str, name: str) -> CredentialName:
-        """Name an agent, in the place of the name that it had.
-
-        Raises ForbiddenError for a caller who is not an owner, InvalidInputError, LimitReachedError."""
-        require_owner(caller, "name an agent")
-        with audited(self._control, caller) as (db, note):
-            named = credential_names.write(db, caller.organization_id, agent_id, name, "agent")
-            note(credential_names.AGENT_NAMED, agent_id, {"name": named.name})
-            return named
-
-    def unname_agent(self, caller: Caller, agent_id: str) -> None:
-        """Remove the name of an agent.
-
-        Raises ForbiddenError for a caller who is not an owner, NotFoundError."""
-        require_owner(caller, "remove the name of an agent")
-        with audited(self._control, caller) as (db, note):
-            found = credential_names.delete(db, caller.organization_id, agent_id, "agent")
-            note(credential_names.AGENT_UNNAMED, agent_id, {"name": found.name})
-
-    # -- usage ------------------------------------------------------------------------------------
-
-    def usage(
-        self,
-        caller: Caller,
-        by: Grouping = "day",
-        from_day: date | None = None,
-        to_day: date | None = None,
-    ) -> UsageReport:
-        """Return the totals of the caller's organisation; days are UTC and both inclusive.
-
-        Raises InvalidInputError."""
-        check_period(from_day, to_day)
-        return read_usage(self.trace_path_of(caller), by, from_day, to_day)
-
-    def month(self, caller: Caller) -> Month:
-        """Return what the current month cost the caller's organisation, and what is expected of it."""
-        return read_file(self.trace_path_of(caller), clock.now())
-
-    def search(self, caller: Caller, text: str, only: Filter, limit: int) -> Found:
-        """Return what was said in the calls of the caller's organisation, newest first.
-
-        Raises InvalidInputError."""
-        path = self.trace_path_of(caller)
-        return search_file(path, parse_query(text), only, limit)
-
-    def list_calls(
-        self,
-        caller: Caller,
-        only: EntryFilter,
-        cursor: str | None,
-        limit: int,
-        *,
-        with_bodies: bool,
-    ) -> CallPage:
-        """Return a page of the calls of the caller's organisation, the oldest first.
-
-        Raises InvalidCursorError."""
-        path = self.trace_path_of(caller)
-        return read_calls(
-            path, caller.organization_id, only, cursor, limit, with_bodies=with_bodies
-        )
-
-    def get_call(self, caller: Caller, text: str, wish: BodyWish | None) -> OneCall:
-        """Return a call of the caller's organisation, by its id or that of its entry.
-
-        ``wish`` is the part of a body that comes with it. Raises NotFoundError."""
-        found = read_one_call(self.trace_path_of(caller), text, wish)
-        if found is None:
-            raise NotFoundError(f"there is no call {text!r}")
-        return found
-
-    def list_limits(self, caller: Caller) -> Sequence[WindowState]:
-        """Return the windows of the subscriptions that the caller's organisation uses."""
-        return read_states_of(self.trace_path_of(caller), clock.now())
-
-    def list_objects(
-        self, caller: Caller, only: EntryFilter, cursor: str | None, limit: int
-    ) -> ObjectPage:
-        """Return a page of the managed sessions and dreams of the caller's organisation.
-
-        Raises InvalidCursorError."""
-        path = self.trace_path_of(caller)
-        return read_objects(path, caller.organization_id, only, cursor, limit)
-
-    def list_sessions(
-        self,
-        caller: Caller,
-        only: SessionFilter,
-        cursor: str | None,
-        limit: int,
-        *,
-        by_cost: bool = False,
-    ) -> Listed:
-        """Return a page of the sessions of the caller's organisation, or the most expensive ones.
-
-        Raises InvalidCursorError."""
-        return read_session_file(
-            self.trace_path_of(caller),
-            lambda reader: list_page(
-                reader,
-                limit,
-                cursor,
-                by_cost=by_cost,
-                where=only.make_condition(),
-                since=only.since,
-            ),
-        )
-
-    def get_session(self, caller: Caller, session_id: str) -> Opened:
-        """Return a session of the caller's organisation. Raises NotFoundError."""
-        found = read_session_file(
-            self.trace_path_of(caller), lambda reader: open_session(reader, session_id)
-        )
-        if found is None:
-            raise NotFoundError(
-                f"there is no session {session_id!r}: `taximeter sessions` lists them"
-            )
-        return found
-
-    def run_usage(self, caller: Caller, run_id: str) -> RunReport:
-        """Return the totals of one run in the caller's organisation, zeros where it made no call.
-
-        Raises NotFoundError for what is not a run id."""
-        check_run_id(run_id)
-        # Counted before the entries are read: what is recorded in between is then in both, not in
-        # neither.
-        pending = count_unrecorded(self._data_dir / "spool", caller.organization_id, run_id)
-        return read_run(self.trace_path_of(caller), run_id, pending)
-
-
-def check_period(from_day: date | None, to_day: date | None) -> None:
-    """Check that a period does not end before it begins. Raises InvalidInputError."""
-    if from_day is not None and to_day is not None and from_day > to_day:
-        raise InvalidInputError("from must not come after to", "from")
 
 
 def _describe(endpoint: ProxyEndpoint) -> Details:

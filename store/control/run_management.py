@@ -1,11 +1,12 @@
 """Runs of clients, for the API and the command line: for whom and what their calls are made.
 
-It is a part of ``store.control.management``. What the calls of a run cost is read from the entries.
+It is a part of ``store.control.management``.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from metering.attribution import NOTHING, Attribution
 from runtime.errors import NotFoundError
@@ -14,6 +15,9 @@ from runtime.setting_values import Upstream
 from store.control import endpoints, run_attributes
 from store.control.database import ControlDatabase
 from store.control.people import Caller
+from store.spool.unrecorded import count_unrecorded
+from store.traces.calls.run_report import RunReport, read_run
+from store.traces.paths import trace_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,19 +34,16 @@ class BegunRun:
     is_first_party: bool
 
 
+@dataclass(frozen=True, slots=True)
 class RunManagement:
-    """The attributes of runs in ``control.db``. Every method may also raise sqlite3.Error."""
+    """The attributes of runs in ``control.db``, and what their calls cost.
 
-    def __init__(
-        self,
-        control: ControlDatabase,
-        now: Callable[[], datetime],
-        find_upstream: Callable[[str | None], Upstream | None],
-    ) -> None:
-        """Begin and find runs. ``find_upstream`` is as for ``Management``."""
-        self._control = control
-        self._now = now
-        self._find_upstream = find_upstream
+    ``find_upstream`` is as for ``Management``. Every method may also raise sqlite3.Error."""
+
+    _control: ControlDatabase
+    _data_dir: Path
+    _now: Callable[[], datetime]
+    _find_upstream: Callable[[str | None], Upstream | None]
 
     def begin(
         self,
@@ -78,6 +79,16 @@ class RunManagement:
         """Return the attributes of a run, nothing where it has none."""
         with self._control.reading() as db:
             return run_attributes.find(db, caller.organization_id, run_id) or NOTHING
+
+    def read_usage(self, caller: Caller, run_id: str) -> RunReport:
+        """Return the totals of one run in the caller's organisation, zeros where it made no call.
+
+        Raises NotFoundError for what is not a run id."""
+        check_run_id(run_id)
+        # Counted before the entries are read: what is recorded in between is then in both, not in
+        # neither.
+        pending = count_unrecorded(self._data_dir / "spool", caller.organization_id, run_id)
+        return read_run(trace_path(self._data_dir, caller.organization_id), run_id, pending)
 
 
 def check_run_id(run_id: str) -> None:

@@ -146,7 +146,7 @@ def limits(used, resets_at):
 
 
 def test_a_window_is_told_once_until_it_is_reset(look, rule, traces, management, ann):
-    management.name_credential(ann, "a" * 32, "laptop of Ana")
+    management.names.put(ann, "a" * 32, "laptop of Ana")
     rule("window", 0.9)
     reset = NOON + timedelta(minutes=70)
     traces.insert([call(1, NOON - timedelta(minutes=9), rate_limits=limits(0.89, reset))])

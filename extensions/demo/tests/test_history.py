@@ -53,7 +53,7 @@ def test_it_is_stored_with_its_instants_costs_and_sessions(tmp_path: Path) -> No
     history.record(settings, MONDAY)
     with ControlDatabase(settings.control_path) as control:
         management = Management.make(control, settings)
-        named = management.list_credential_names(management.local_caller())
+        named = management.names.list(management.local_caller())
     sent = Past(MONDAY).list_sent()
     [path] = find_trace_files(settings.data_dir)
     with closing(sqlite3.connect(path)) as db:

@@ -10,7 +10,7 @@ from queue import Queue
 import pytest
 from starlette.testclient import TestClient
 
-from manage.api import openapi, routes
+from manage.api import openapi, routes, search_operations
 from manage.api.operations import OPERATIONS
 from manage.server import make_app
 from manage.supervision.workers import COUNT
@@ -451,7 +451,7 @@ def test_a_bad_question_for_usage_is_refused(ann, subtests):
             error_of(ann("GET", f"/usage?{query}"), 400, "invalid_input", field)
 
 
-def test_what_was_said_is_searched_in_the_own_organisation_alone(ann, ask, traces_path):
+def test_calls_are_searched_and_counted_in_the_own_organisation_alone(ann, ask, traces_path):
     assert ann("GET", "/search?q=wombat").json() == {"items": [], "hasMore": False}
     with TraceDatabase(traces_path) as traces:
         calls = [(request(user(f"the wombat {n}")), response("a numbat")) for n in range(3)]
@@ -466,6 +466,8 @@ def test_what_was_said_is_searched_in_the_own_organisation_alone(ann, ask, trace
     assert "wombat 2" in found["items"][0]["snippet"]
     assert ann("GET", "/search?q=wombat&endpoint=other").json()["items"] == []
     assert ask("cid", "GET", "/search?q=wombat").json()["items"] == []
+    counted = [ask(who, "GET", "/usage").json()["totals"]["calls"] for who in ("bob", "cid")]
+    assert counted == [3, 0]
 
 
 def test_a_bad_search_is_refused(ann, subtests):
@@ -482,14 +484,14 @@ def test_a_bad_search_is_refused(ann, subtests):
 @pytest.fixture
 def waiting_search(monkeypatch):
     """Lets searches wait: a queue of those that began, and the event that ends them."""
-    began, is_over = Queue[str](), threading.Event()
+    began, is_over = Queue[object](), threading.Event()
 
-    def search(_management, _caller, text, *_):
-        began.put(text)
+    def search(_path, query, *_):
+        began.put(query)
         is_over.wait()
         return Found(hits=[])
 
-    monkeypatch.setattr(Management, "search", search)
+    monkeypatch.setattr(search_operations, "search_file", search)
     return began, is_over
 
 
@@ -565,7 +567,7 @@ def test_what_takes_too_much_memory_is_503_and_the_next_request_is_served(ann, m
     def search(*_arguments):
         raise error
 
-    monkeypatch.setattr(Management, "search", search)
+    monkeypatch.setattr(search_operations, "search_file", search)
     refused = ann("GET", "/search?q=x")
     assert "short of memory" in error_of(refused, 503, "unavailable")
     assert refused.headers["retry-after"] == "3"

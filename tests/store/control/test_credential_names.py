@@ -15,59 +15,59 @@ def manage(control, tmp_path):
 
 
 def list_names(manage, caller):
-    found = manage.list_credential_names(caller)
+    found = manage.names.list(caller)
     return {each.fingerprint: each.name for each in found}
 
 
 def test_a_name_is_given_replaced_and_removed(manage, people, control):
-    manage.name_credential(people.ann, FINGERPRINT, "ci key")
-    manage.name_credential(people.ann, FINGERPRINT, " nightly key ")
-    manage.name_credential(people.ann, "account", "team plan")
+    manage.names.put(people.ann, FINGERPRINT, "ci key")
+    manage.names.put(people.ann, FINGERPRINT, " nightly key ")
+    manage.names.put(people.ann, "account", "team plan")
     assert list_names(manage, people.bob) == {FINGERPRINT: "nightly key", "account": "team plan"}
     with control.reading() as db:
         names = credential_names.read_names(db, people.ann.organization_id)
         log = activity_log.read(db, people.ann.organization_id)
     assert names == list_names(manage, people.ann)
     assert [each.details["name"] for each in log[:3]] == ["team plan", "nightly key", "ci key"]
-    manage.unname_credential(people.ann, FINGERPRINT)
+    manage.names.delete(people.ann, FINGERPRINT)
     assert list_names(manage, people.ann) == {"account": "team plan"}
 
 
 def test_names_are_those_of_one_organisation(manage, people):
-    manage.name_credential(people.ann, FINGERPRINT, "ci key")
+    manage.names.put(people.ann, FINGERPRINT, "ci key")
     assert list_names(manage, people.cid) == {}
     with pytest.raises(NotFoundError):
-        manage.unname_credential(people.cid, FINGERPRINT)
-    manage.name_credential(people.cid, FINGERPRINT, "another")
+        manage.names.delete(people.cid, FINGERPRINT)
+    manage.names.put(people.cid, FINGERPRINT, "another")
     assert list_names(manage, people.ann) == {FINGERPRINT: "ci key"}
 
 
 def test_only_owners_name_credentials(manage, people):
     with pytest.raises(ForbiddenError):
-        manage.name_credential(people.bob, FINGERPRINT, "mine")
-    manage.name_credential(people.ann, FINGERPRINT, "ci key")
+        manage.names.put(people.bob, FINGERPRINT, "mine")
+    manage.names.put(people.ann, FINGERPRINT, "ci key")
     with pytest.raises(ForbiddenError):
-        manage.unname_credential(people.bob, FINGERPRINT)
+        manage.names.delete(people.bob, FINGERPRINT)
     assert list_names(manage, people.ann) == {FINGERPRINT: "ci key"}
 
 
 @pytest.mark.parametrize("fingerprint", ["", "sk-ant-api03 x", "a" * 65, "a/b", "ä", "a\n"])
 def test_what_is_no_fingerprint_is_refused(manage, people, fingerprint):
     with pytest.raises(InvalidInputError, match="by its fingerprint"):
-        manage.name_credential(people.ann, fingerprint, "ci key")
+        manage.names.put(people.ann, fingerprint, "ci key")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "x" * 201])
 def test_a_name_is_one_line(manage, people, name):
     with pytest.raises(InvalidInputError):
-        manage.name_credential(people.ann, FINGERPRINT, name)
+        manage.names.put(people.ann, FINGERPRINT, name)
 
 
 def test_names_are_bounded(manage, people, monkeypatch):
     monkeypatch.setattr(credential_names, "MAX_NAMES", 2)
-    manage.name_credential(people.ann, "a", "1")
-    manage.name_credential(people.ann, "b", "2")
+    manage.names.put(people.ann, "a", "1")
+    manage.names.put(people.ann, "b", "2")
     with pytest.raises(LimitReachedError):
-        manage.name_credential(people.ann, "c", "3")
-    manage.name_credential(people.ann, "b", "4")
+        manage.names.put(people.ann, "c", "3")
+    manage.names.put(people.ann, "b", "4")
     assert list_names(manage, people.ann) == {"a": "1", "b": "4"}

@@ -1,10 +1,9 @@
 import sqlite3
 from contextlib import closing
-from datetime import date, timedelta
+from datetime import timedelta
 
 import pytest
 
-from metering.entry import UsageLogEntry
 from runtime import clock
 from runtime.errors import (
     ConflictError,
@@ -17,8 +16,6 @@ from runtime.errors import (
 )
 from store.control import activity_log
 from store.control.management import Management
-from store.traces.database import TraceDatabase
-from store.traces.paths import trace_path
 
 
 def test_the_local_caller_owns_the_first_organisation(management, control):
@@ -137,25 +134,6 @@ def test_the_audit_log_says_who_did_what_and_keeps_no_secret(management, people,
     ]
     assert log[3].details["streaming"] == "buffered"
     assert raw[8:] not in repr(log)
-
-
-def test_usage_is_that_of_the_callers_organisation(management, people, tmp_path):
-    entry = UsageLogEntry(
-        entry_id="1",
-        created_at="2026-06-01T10:11:12.131Z",
-        proxy_endpoint_id="e",
-        slug="s",
-        outcome="complete",
-        usage_source="final",
-        streamed=True,
-    )
-    with TraceDatabase(trace_path(tmp_path, people.ann.organization_id)) as traces:
-        traces.insert([entry])
-    assert management.usage(people.bob).totals.calls == 1
-    assert management.usage(people.cid).totals.calls == 0
-    assert management.usage(people.ann, "day", date(2026, 6, 2)).totals.calls == 0
-    with pytest.raises(InvalidInputError):
-        management.usage(people.ann, "day", date(2026, 6, 2), date(2026, 6, 1))
 
 
 def test_a_user_who_cannot_join_is_not_made(management, users):
