@@ -26,6 +26,7 @@ from store.price_file import load_prices
 from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
+from store.traces.sums import timing_groups
 
 DAYS = 60
 BATCH = 5_000
@@ -78,6 +79,14 @@ def make_whole(path: Path, record: Callable[[Path], None]) -> None:
         record(filling)
         _look_for_savings(Path(folder), "bench")
         filling.rename(path)
+
+
+def add_up_times(path: Path) -> None:
+    """Add up the times of the days that are over, as the recorder does in its pauses."""
+    with TraceDatabase(path) as traces:
+        while timing_groups.add_up_next(traces.connection, f"{clock.now().date()}"):
+            pass
+        traces.connection.execute("pragma wal_checkpoint(truncate)")
 
 
 def _look_for_savings(data_dir: Path, organization_id: str) -> None:

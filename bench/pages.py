@@ -21,7 +21,7 @@ from urllib.parse import quote, quote_plus
 from bench import searching
 from bench.background import background
 from bench.figures import Figure
-from bench.filling import MODELS, SESSION_CALLS, fill_whole
+from bench.filling import MODELS, SESSION_CALLS, add_up_times, fill_whole
 from bench.live import measure_live
 from bench.load import HOST, BenchError, percentile, taximeter
 from bench.long_session import LAST_BYTES, SESSION, TURNS, add_session
@@ -183,6 +183,8 @@ def prepare(folder: Path, many: int, texts: int) -> Visitors:
     shutil.copy(filled, large.path)
     shutil.copy(indexed, search.path)
     fill_whole(small.path, FEW)
+    for visitor in (large, small):
+        add_up_times(visitor.path)
     return Visitors(large=large, small=small, texts=search)
 
 

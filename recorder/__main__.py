@@ -27,6 +27,7 @@ from recorder.open_databases import OpenDatabases
 from recorder.removals import Removals
 from recorder.savings import SavingsFinder
 from recorder.text_indexing import TextIndexing
+from recorder.timing_groups import TimingGroups
 from runtime import extensions, logs, parent_watch, readiness
 from runtime.heartbeat import Heartbeat
 from runtime.locks import LockHeldError, ProcessLock
@@ -94,6 +95,7 @@ class Recorder:
             *chain(*added),
             *([TextIndexing(databases, clock_s)] if settings.search_index else []),
             SavingsFinder(databases, self._prices, clock_s),
+            TimingGroups(databases, clock_s),
             Removals(settings.control_path, databases, clock_s, erasures),
         ]
 

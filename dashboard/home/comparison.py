@@ -32,8 +32,11 @@ def compare(
     before: Mapping[str, Totals],
     measure: Callable[[Totals], float],
     limit: int,
+    smaller: Totals = _NOTHING,
 ) -> Comparison:
-    """Return the comparison of two periods by group. ``measure`` is what they are sorted by."""
+    """Return the comparison of two periods by group. ``measure`` is what they are sorted by.
+
+    ``smaller`` are the totals of groups that are not among those of ``now``, all in one."""
     lines = [
         Line(name, now.get(name, _NOTHING), before.get(name, _NOTHING))
         for name in now.keys() | before.keys()
@@ -43,10 +46,12 @@ def compare(
     )
     shown = [line for line in lines if _has_value(line, measure)][:limit]
     others = [line for line in lines if line not in shown]
+    if smaller != _NOTHING:
+        others.append(Line(None, smaller, _NOTHING))
     return Comparison(
         lines=shown,
         rest=_add_lines(others) if others else None,
-        total=_add_lines(lines),
+        total=_add_lines([*shown, *others]),
     )
 
 

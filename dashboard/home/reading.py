@@ -53,6 +53,7 @@ SHOWN_GROUPS = 6
 TOOLS = 4
 OTHER_MODELS = 2
 NO_FILTERS = Filters()
+NOTHING = Totals()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,8 @@ class Costs:
     """The section of costs.
 
     ``compared`` is the period set against the one before it: totals by group, of which ``before`` is None
-    where they cannot be told. ``expected_cents`` are those of the last day. ``timings`` are by day and
+    where they cannot be told; ``smaller`` are those of sessions or agents that are not among the largest.
+    ``expected_cents`` are those of the last day. ``timings`` are by day and
     ``group_timings`` by group, both only for the measure of time, ``days`` only for those of sessions
     and prompts: of the columns, and of both periods."""
 
@@ -81,6 +83,7 @@ class Costs:
     series: Series
     now: Mapping[str, Totals]
     before: Mapping[str, Totals] | None
+    smaller: Totals = NOTHING
     expected_cents: float | None = None
     others: Sequence[Exchange] = ()
     timings: Mapping[str, Timing] = field(default_factory=dict)
@@ -216,11 +219,15 @@ def _read_costs(
         whole = reader.read(_ask(choice.period.elapsed, filters), timed=False)
     series = make_series(choice.period.steps, whole.cells, found.cells, SHOWN_GROUPS)
     shown = [group.name for group in series.listed if group.name]
+    now_found = found
+    if found.rest and compared != choice.period:  # which other groups are the largest of
+        now_found = reader.read(_ask(compared.elapsed, filters, by), timed=False)
     costs = Costs(
         choice=choice,
         compared=compared,
         series=series,
-        now=_total_by_group(found, compared),
+        now=_total_by_group(now_found, compared),
+        smaller=add_up(now_found.rest.values(), None) if now_found.rest else NOTHING,
         before=_total_by_group(reader.read(_ask(compared.before, filters, by), timed=False))
         if is_kept and choice.measure != "time" and not (by in SAID_COLUMNS and filters.values)
         else None,

@@ -92,7 +92,8 @@ def make_table(costs: Costs) -> Table:
 
 def _make_groups(costs: Costs) -> Table:
     choice, by = costs.choice, costs.choice.group
-    compared = compare(costs.now, costs.before or {}, read_measure(choice.measure), SHOWN_GROUPS)
+    measure = read_measure(choice.measure)
+    compared = compare(costs.now, costs.before or {}, measure, SHOWN_GROUPS, costs.smaller)
     rows = [
         Row(*_name_line(costs, line, costs.compared), _make_cells(costs, line))
         for line in compared.lines

@@ -894,3 +894,17 @@ def m013_accounts_of_credentials(db: Database) -> None:
         select u.credential_hmac, r.account, min(u.created_at), max(u.created_at)
         from rate_limits as r join usage as u on u.id = r.usage_id
         where r.account is not null and u.credential_hmac is not null group by 1""")
+
+
+@migrations()
+def m014_times_by_group(db: Database) -> None:
+    """Add up the histograms of days that are over, so that a page of months reads few of them."""
+    db.execute("""create table timings_by_group (
+        name text not null,             -- the column that has the value; '': all calls
+        day text not null,
+        value text not null,
+        ttfb_ms blob not null,
+        duration_ms blob not null,
+        proxy_overhead_ms blob not null,
+        output_tokens_per_s blob not null,
+        primary key (name, day, value))""")

@@ -6,6 +6,7 @@ for the count of each bucket; so the histogram of two sets is the sum of theirs.
 """
 
 import math
+import struct
 from collections import Counter
 from collections.abc import Iterable
 
@@ -14,7 +15,6 @@ _PER_OCTAVE = 8
 _LOWEST = 2.0**-6  # what is less is in the first bucket
 _BUCKETS = _PER_OCTAVE * 30  # up to 2**24: of milliseconds, four hours
 _BITS = 32
-_MASK = (1 << _BITS) - 1
 
 
 def make(values: Iterable[float]) -> int:
@@ -69,9 +69,6 @@ def find_percentile(histogram: int, share: float) -> float | None:
     return None
 
 
-def _list_counts(histogram: int) -> list[int]:
-    counts = []
-    while histogram:
-        counts.append(histogram & _MASK)
-        histogram >>= _BITS
-    return counts
+def _list_counts(histogram: int) -> tuple[int, ...]:
+    number = -(-histogram.bit_length() // _BITS)
+    return struct.unpack(f"<{number}I", histogram.to_bytes(4 * number, "little"))

@@ -44,9 +44,11 @@ class Query:
 class Found:
     """Sums by step and group, and timings by group.
 
-    Where reading calls took too long, there are those from ``back_to`` on alone."""
+    Of sessions and agents, ``cells`` has the largest, and ``rest`` the sums of all others by step. Where
+    reading calls took too long, there are those from ``back_to`` on alone."""
 
     cells: dict[Cell, Sums] = field(default_factory=dict)
+    rest: dict[str, Sums] = field(default_factory=dict)
     timings: dict[str, Timing] = field(default_factory=dict)
     back_to: datetime | None = None
 

@@ -7,17 +7,21 @@ under a limit of time: ``Found.back_to`` says how far that came.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
+from typing import Any
 
+import orjson
+
+from metering import token_counts
 from runtime.intervals import HOUR
 from store.database import list_columns
 from store.spool.format import BUDGET_BUCKET
 from store.traces.calls.credential_accounts import read_accounts
 from store.traces.sessions import agent_sums
 from store.traces.sessions.unnamed_sums import read_unnamed
-from store.traces.sums import histograms, rollup, tag_sums
+from store.traces.sums import histograms, rollup, tag_sums, timing_groups
 from store.traces.sums.overview_calls import SQL_OF_CALL, read_calls
 from store.traces.sums.overview_query import (
     AGENT_COLUMNS,
@@ -38,8 +42,14 @@ from store.traces.sums.overview_query import (
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.requested_sums import Part, read_requested, take_out
 from store.traces.sums.rollup import find_product
-from store.traces.sums.sum_columns import VALUE_OF_BILLING, Sums, list_sums, order_sums
-from store.traces.sums.timings import MEASURES, NOTHING, Timing
+from store.traces.sums.sum_columns import (
+    VALUE_OF_BILLING,
+    Sums,
+    count_entries,
+    list_sums,
+    order_sums,
+)
+from store.traces.sums.timings import ALL, MEASURES, NOTHING, Timing
 
 ROWS_TIME_S = 1.0
 SHARES = (
@@ -50,6 +60,8 @@ SHARES = (
     "unified_5h_share",
     "unified_7d_share",
 )
+_SUMS = ", ".join(list_sums({*rollup.SUMS, "billing"}))
+LARGEST = 100  # sessions or agents by each measure; pages list half as many
 
 
 class OverviewReader:
@@ -81,11 +93,11 @@ class OverviewReader:
             return read_calls(self._db, query, self._rows_time_s)
         if not names & OF_CALLS:
             timings, _ = self.read_timings(query) if timed else ({}, {})
-            return Found(self._read_sums(query), timings)
+            return Found(self._read_sums(query), timings=timings)
         if not query.filters and query.by in SAID_COLUMNS:
             return Found(self._read_said(query, query.by))
         if not query.filters and not query.hourly:
-            return Found(self._read_agents(query))
+            return self._read_agents(query, AGENT_COLUMNS[query.by or "session"])
         return read_calls(self._db, query, self._rows_time_s)
 
     def sum_cents(self, query: Query) -> tuple[float, float]:
@@ -181,16 +193,44 @@ class OverviewReader:
                 cells[step, ""] = left
             cells.update({(step, model): sums for model, sums in here.items()})
 
-    def _read_agents(self, query: Query) -> dict[Cell, Sums]:
+    def _read_agents(self, query: Query, column: str) -> Found:
+        """Return the sums of the largest sessions or agents, and the rest of each day.
+
+        There may be thousands, so SQLite adds up all but the largest."""
         days = format_hour(query.start)[:10], format_hour(query.end + DAY - HOUR)[:10]
-        columns = AGENT_COLUMNS
-        cells = self._select_sums(query, "agents_daily", "day", "day", days, columns)
-        if query.by == "session":
+        names = self._db.execute(_write_largest(column), [*days, *[LARGEST] * 3]).fetchall()
+        cells = self._sum_agents(f"day, {column}", *days, column, [name for (name,) in names])
+        by_day = defaultdict[str, list[Sums]](list)
+        for (day, _), sums in cells.items():
+            by_day[day].append(sums)
+        left = {
+            day: take_out(sums, by_day[day])
+            for (day,), sums in self._sum_agents("day", *days).items()
+        }
+        rest = {day: sums for day, sums in left.items() if sums and count_entries(sums)}
+        if column == AGENT_COLUMNS["session"]:
             for (day, name), sums in read_unnamed(self._db, *days).items():
-                if (rest := cells.get((day, ""))) is not None:  # those that name no session
-                    cells[day, ""] = tuple(max(0, a - b) for a, b in zip(rest, sums, strict=True))
+                if (unnamed := cells.get((day, ""))) is not None:  # those that name no session
+                    cells[day, ""] = _subtract(unnamed, sums)
                     cells[day, name] = sums
-        return {cell: sums for cell, sums in cells.items() if any(sums)}
+        return Found({cell: sums for cell, sums in cells.items() if any(sums)}, rest)
+
+    def _sum_agents(
+        self, group: str, first: str, end: str, column: str = "", names: Sequence[str] | None = None
+    ) -> dict[Any, Sums]:
+        """Return the sums of agents on some days, by the columns of a group. With names, of those that a
+        column has alone."""
+        count = group.count(",") + 1
+        where, parameters = "", [first, end]
+        if names is not None:
+            where = f" and {column} in (select value from json_each(?))"  # noqa: S608 - our own name
+            parameters.append(_dump(names))
+        rows = self._db.execute(
+            f"select {group}, {', '.join(list_sums({*agent_sums.SUMS}))} from agents_daily"  # noqa: S608 - our own names
+            f" where day >= ? and day < ?{where} group by {group}",
+            parameters,
+        )
+        return {row[:count]: row[count:] for row in rows}
 
     def _read_said(self, query: Query, name: str) -> dict[Cell, Sums]:
         """Return the sums by what clients say of their calls; the rest is of those that say nothing."""
@@ -222,36 +262,86 @@ class OverviewReader:
         """Return the sums of the rows of a table between two values of the column ``at``."""
         group = "''" if query.by is None else columns[query.by]
         where, parameters = write_filters(query.filters, columns)
-        present = {*rollup.SUMS, "billing"} if table != "agents_daily" else {*agent_sums.SUMS}
+        # The rows are in the order of the first column; for a second one SQLite would sort them.
+        grouped = "1" if query.by is None else "1, 2"
         rows = self._db.execute(
-            f"select {step}, {group}, {', '.join(list_sums(present))} from {table}"  # noqa: S608 - our own names
-            f" where {at} >= ? and {at} < ?{where} group by 1, 2",
+            f"select {step}, {group}, {_SUMS} from {table}"  # noqa: S608 - our own names
+            f" where {at} >= ? and {at} < ?{where} group by {grouped}",
             [*between, *parameters],
         )
         return {row[:2]: row[2:] for row in rows}
 
     def read_timings(self, query: Query) -> tuple[dict[str, Timing], dict[str, Timing]]:
-        """Return the timings of whole days by group, and those by day."""
-        where, parameters = write_filters(query.filters, COLUMNS)
-        group = "''" if query.by is None else COLUMNS[query.by]
-        rows = self._db.execute(
-            f"select day, {group}, {', '.join(MEASURES)} from timings_daily"  # noqa: S608 - our own names
-            f" where day >= ? and day < ?{where}",
-            [
-                format_hour(query.start)[:10],
-                format_hour(query.end + DAY - HOUR)[:10],
-                *parameters,
-            ],
-        )
+        """Return the timings of whole days by group, and those by day.
+
+        By one name or none, most days are read from the table that has them added up."""
+        days = _list_days(query)
+        names = {*query.filters, *filter(None, [query.by])}
         cells = defaultdict[Cell, list[int]](lambda: [0] * len(MEASURES))
-        for row in rows:
-            histograms.add_packed(cells[row[:2]], row[2:])
-        groups, days = defaultdict[str, Timing](Timing), defaultdict[str, Timing](Timing)
+        if len(names) <= 1 and days:
+            column = COLUMNS[names.pop()] if names else ALL
+            added_up = timing_groups.list_days(self._db, days[0], f"{days[-1]}~")
+            source = f"timings_by_group where name = '{column}' and"
+            self._add_timings(cells, query, source, dict.fromkeys(COLUMNS, "value"), added_up)
+            days = sorted({*days} - {*added_up})
+        self._add_timings(cells, query, "timings_daily where", COLUMNS, days)
+        groups, of_days = defaultdict[str, Timing](Timing), defaultdict[str, Timing](Timing)
         for (day, name), sums in cells.items():
             timing = Timing(*sums)
             groups[name] += timing
-            days[day] += timing
-        return dict(groups), dict(days)
+            of_days[day] += timing
+        return dict(groups), dict(of_days)
+
+    def _add_timings(
+        self,
+        cells: dict[Cell, list[int]],
+        query: Query,
+        source: str,
+        columns: Mapping[str, str],
+        days: Sequence[str],
+    ) -> None:
+        """Add the timings of some days, from a table that has names in these columns."""
+        if not days:
+            return
+        where, parameters = write_filters(query.filters, columns)
+        group = "''" if query.by is None else columns[query.by]
+        rows = self._db.execute(
+            f"select day, {group}, {', '.join(MEASURES)} from {source}"  # noqa: S608 - our own names
+            f" day in (select value from json_each(?)){where}",
+            [_dump(days), *parameters],
+        )
+        for row in rows:
+            histograms.add_packed(cells[row[:2]], row[2:])
+
+
+def _write_largest(column: str) -> str:
+    """Return SQL for the names of the groups with the largest costs, tokens and numbers of calls.
+
+    '' is among them, which is that of calls without a name."""
+    largest = " union ".join(
+        f"select * from (select name from sums order by {measure} desc, calls desc, name desc limit ?)"  # noqa: S608
+        for measure in ("cents", "tokens", "calls")
+    )
+    return (
+        f"with sums as materialized (select {column} as name, sum(cost_cents) as cents,"  # noqa: S608 - our own names
+        f" sum({' + '.join(token_counts.NAMES)}) as tokens, sum(entries) as calls"
+        f" from agents_daily where day >= ? and day < ? group by 1) {largest} union select ''"
+    )
+
+
+def _subtract(whole: Sums, part: Sums) -> Sums:
+    """Return what a part leaves; sums of floats may leave less than nothing."""
+    return tuple(max(0, a - b) for a, b in zip(whole, part, strict=True))
+
+
+def _dump(names: Iterable[str]) -> str:
+    return orjson.dumps([*names]).decode()
+
+
+def _list_days(query: Query) -> list[str]:
+    """Return the days of a period, also those that it has a part of."""
+    first, end = query.start.date(), (query.end + DAY - HOUR).date()
+    return [f"{first + timedelta(days=place)}" for place in range((end - first).days)]
 
 
 def _merge_accounts(found: Found, accounts: Mapping[str, str]) -> None:

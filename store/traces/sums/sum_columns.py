@@ -37,3 +37,8 @@ def list_sums(columns: Container[str]) -> list[str]:
 def order_sums(named: Mapping[str, float]) -> Sums:
     """Return numbers by name in the order of ``list_sums``."""
     return tuple(named.get(name, 0) for name in ("value_cents", *_SUMMED))
+
+
+def count_entries(sums: Sums) -> int:
+    """Return the number of calls in numbers in that order."""
+    return int(sums[1])

@@ -42,6 +42,8 @@ class Timing(NamedTuple):
 MEASURES = Timing._fields
 _read_values = attrgetter(*MEASURES)
 NOTHING = Timing()
+GROUPS = DAY_KEYS[2:]  # columns by each of which the timings of a day that is over are added up
+ALL = ""  # in place of a column: those of all calls
 _KEYS = ", ".join(DAY_KEYS)
 _IS_KEY = " and ".join(f"{name} = ?" for name in DAY_KEYS)
 _FIND = f"select {', '.join(MEASURES)} from timings_daily where {_IS_KEY}"  # noqa: S608 - our own names
@@ -49,6 +51,8 @@ _REPLACE = (
     f"insert or replace into timings_daily ({_KEYS}, {', '.join(MEASURES)})"  # noqa: S608 - our own names
     f" values ({', '.join('?' * (len(DAY_KEYS) + len(MEASURES)))})"
 )
+# What a day was added up to before there were these calls.
+_FORGET = f"delete from timings_by_group where day = ? and name in {('', *GROUPS)}"  # noqa: S608 - our own names
 
 
 def measure_all(rows: Iterable[Sequence[float | None]]) -> Timing:
@@ -78,6 +82,7 @@ class Timings:
         for key, values in self._added.items():
             bound = names.bound(key)
             days[bound.day, *bound[1:]] += values
+        connection.executemany(_FORGET, {(day,) for day, *_ in days})
         for day, values in days.items():
             timing = measure_all(values)
             stored = connection.execute(_FIND, day).fetchone()

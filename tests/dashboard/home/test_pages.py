@@ -487,6 +487,35 @@ def test_sessions_are_named_by_their_titles_and_lead_to_their_pages(ann, weeks):
     assert '<a href="/sessions/s9"><span class="sw s1"></span> <bdi>Title 9</bdi></a>' in page
 
 
+@pytest.mark.parametrize("measure", ["cost", "tokens", "calls"])
+@pytest.mark.parametrize("by", ["session", "agent"])
+def test_the_largest_of_many_sessions_are_those_of_all(ann, record, monkeypatch, by, measure):
+    monkeypatch.setattr("dashboard.home.pages.clock", SimpleNamespace(now=lambda: NOW))
+    record(
+        ann.organization_id,
+        *(
+            {
+                f"{by}_id": f"name{number}",
+                "created_at": f"2026-03-{1 + number % 14:02}T08:00:00.000Z",
+                "cost_cents": Decimal(100 + number * 7 % 31),
+                "output_tokens": number * 11 % 37,
+            }
+            for number in range(20)
+            for _ in range(1 + number * 5 % 7)
+        ),
+        {"created_at": "2026-03-13T08:00:00.000Z"},
+    )
+    pages = []
+    for largest in (6, 1_000):  # six are shown
+        monkeypatch.setattr("store.traces.sums.overview_reader.LARGEST", largest)
+        pages.append(ann.get(f"/?by={by}&measure={measure}").text)
+    assert read_table(pages[0]) == read_table(pages[1])
+    assert [row[0] for row in read_table(pages[0])][-1] == "All"
+    assert len(read_table(pages[0])) == 8
+    charts = [page.partition('class="chart"')[2].partition("</svg>")[0] for page in pages]
+    assert charts[0] == charts[1] != ""
+
+
 def test_a_filter_holds_for_chart_and_table_and_can_be_removed(ann, weeks):
     page = ann.get("/?endpoint=two").text
     assert [row[:2] for row in read_table(page)] == [
