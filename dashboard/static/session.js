@@ -61,9 +61,10 @@
     if (row) scrollTo(row, 40);
   };
   let isDown = false;
+  const isJump = (event) => event.target.closest("a:not([data-n])");
   const isOnDrawing = (event) => drawing()?.contains(event.target);
   map.addEventListener("pointerdown", (event) => {
-    if (!isOnDrawing(event) || event.button) return;
+    if (!isOnDrawing(event) || event.button || isJump(event)) return;
     const bar = barAt(event);
     if (!bar.getAttribute("href").startsWith("#")) return;
     isDown = true;
@@ -81,8 +82,8 @@
   map.addEventListener("pointerleave", () => (map.querySelector("output").textContent = ""));
   map.addEventListener("click", (event) => {
     const link = event.target.closest("a");
-    if (isOnDrawing(event) && link?.getAttribute("href").startsWith("#")) event.preventDefault();
-    else if (link?.matches(".jump") && open(document.getElementById(link.hash.slice(1)))) event.preventDefault();
+    if (isJump(event) && open(document.getElementById(link.hash.slice(1)))) event.preventDefault();
+    else if (isOnDrawing(event) && link?.getAttribute("href").startsWith("#")) event.preventDefault();
   });
 
   // -- going to a row, in whatever is folded ----------------------------------------------------
@@ -165,8 +166,8 @@
     followSoon();
   };
   story.addEventListener("click", (event) => {
-    const mark = event.target.closest(".line[data-call] > .chev"); // the key o does the same
-    if (mark) toggle(mark.parentElement);
+    const row = event.target.closest("a") ? null : event.target.closest(".line[data-call]"); // the key o does the same
+    if (row) toggle(row);
   });
   story.classList.add("unfolds");
 

@@ -14,7 +14,7 @@ from store.traces.sessions.steps import Step
 DEAR = 4  # times the median of a session's turns makes a cost bold
 FILE, FOLDER, SEARCHES = "Read", "LS", frozenset({"Grep", "Glob"})
 SUBAGENT_TOOLS = frozenset({"Task", "Agent"})
-_SIDE_CALL = "Aside"
+_SIDE_CALL = "Side call"
 
 type LineKind = Literal["tool", "says", "answer", "side"]
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from dashboard.drawing import find_cut
 from dashboard.paid_parts import PaidPart
 from dashboard.sessions.story.chapters import Thread
+from dashboard.sessions.story.events import Event
 from dashboard.sessions.story.story import Story
 from dashboard.sessions.story.summary import split_cost
 from metering.formats import format_short_tokens, format_some_cost
@@ -21,6 +22,8 @@ TOP, GROUND = 16.0, 78.0
 _SMALLEST = 0.8  # pixels of what cost something
 _VALUE_ROOM = 3.5  # per cent of the width that a value takes
 _MARK_ROOM, _MARK_ROOM_OF_PHONES = 2.0, 7.0  # the same of the number of a prompt
+_CROSS_ROOM, _CROSS_PIXELS = 0.5, 7  # half of a cross in per cent of the width, all of it in pixels
+_LAST_PLACES = 97  # per cent of the width from which on there is more room to the left
 _GAP = 0.08  # of a bar's place, on each side
 
 
@@ -97,6 +100,16 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Cross:
+    """A call that failed, which is no turn: ``x`` is where the turn begins that came next, and ``shift``
+    moves those of one place apart, in pixels."""
+
+    event: Event
+    x: float
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """The value of a bar that is cut off, above it."""
 
@@ -110,6 +123,7 @@ class Map:
 
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
+    crosses: tuple[Cross, ...]
     stretches: tuple[Stretch, ...]
     values: tuple[Value, ...]
     turns: int
@@ -134,6 +148,7 @@ def make_map(story: Story, labels: dict[int, str]) -> Map:
     return Map(
         bars=bars,
         marks=_mark_prompts(story, place, width / size, values),
+        crosses=_cross_failed_calls(story, place, width / size),
         stretches=tuple(_stretch(each, place, width / size) for each in story.threads),
         values=values,
         turns=len(steps),
@@ -194,7 +209,7 @@ def _mark_prompts(
         if first is None:
             continue
         x = place[first.id] * width
-        marks.append(Mark(chapter.number, x, is_left=x > 97))
+        marks.append(Mark(chapter.number, x, is_left=x > _LAST_PLACES))
     kept = _thin(marks, _MARK_ROOM)
     on_phones = {mark.number for mark in _thin(kept, _MARK_ROOM_OF_PHONES)}
     return tuple(
@@ -205,6 +220,23 @@ def _mark_prompts(
         )
         for mark in kept
     )
+
+
+def _cross_failed_calls(story: Story, place: dict[int, int], width: float) -> tuple[Cross, ...]:
+    """Return a cross for each call that failed, between the turns that were made before and after it."""
+    events = {event.step.id: event for event in story.events if event.kind == "fail"}
+    crosses: list[Cross] = []
+    turns = 0
+    for step in story.steps:
+        if step.id in place:
+            turns = place[step.id] + 1
+        elif (event := events.get(step.id)) is not None:
+            x = min(max(turns * width, _CROSS_ROOM), 100 - _CROSS_ROOM)
+            before = crosses[-1].shift if crosses and crosses[-1].x == x else None
+            apart = -_CROSS_PIXELS if x > _LAST_PLACES else _CROSS_PIXELS
+            shift = 0 if before is None else before + apart
+            crosses.append(Cross(event, x, shift))
+    return tuple(crosses)
 
 
 def _list_values(bars: Sequence[Bar]) -> tuple[Value, ...]:

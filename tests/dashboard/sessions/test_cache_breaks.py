@@ -81,7 +81,7 @@ def test_calls_without_a_session_id_that_continue_one_another_are_a_session(ann,
     ((cents,),) = read(recording, "select sum(cost_cents) from usage where id <= 3")
     assert opened["cost_cents"] == pytest.approx(cents)
     page = ann.get("/sessions/unnamed-1").text
-    assert "The client sends no session id" in page
+    assert "no session id from the client" in page
     (table,) = set(re.findall(r'href="(/traces/usage\?_through=[^"]+)"', page))
     assert "unnamed_calls" in table
     call = ann.get("/calls/2").text

@@ -147,7 +147,23 @@ def test_map_has_a_bar_for_each_turn_and_marks_below() -> None:
     assert [bar.has_break for bar in drawn.bars] == [False, True, False, False]
     assert [(mark.number, mark.x) for mark in drawn.marks] == [(1, 0), (2, 75)]
     assert [(each.x, each.width) for each in drawn.stretches] == [(50, 25)]
+    assert [(each.event.step.id, each.x, each.shift) for each in drawn.crosses] == [(3, 50, 0)]
     assert drawn.bars[0].label == "Turn 1 · Bash x · $0.010 · context 1.0k"
+
+
+def test_map_has_a_cross_for_each_call_that_failed() -> None:
+    session = Session()
+    session.add(outcome="upstream_error")
+    session.add()
+    session.add(outcome="upstream_error", agent_id="a")
+    session.add(outcome="upstream_error")
+    drawn = make_map(session.tell(), {})
+    assert [(each.event.step.id, each.x) for each in drawn.crosses] == [
+        (1, 0.5),
+        (3, 99.5),
+        (4, 99.5),
+    ]
+    assert [each.shift for each in drawn.crosses] == [0, 0, -7]
 
 
 def test_bar_that_is_cut_shows_its_value() -> None:
