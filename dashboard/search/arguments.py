@@ -10,9 +10,10 @@ from dashboard.list_arguments import parse_limit
 from runtime import clock
 from runtime.errors import InvalidInputError
 from store.list_cursors import parse_cursor
+from store.traces.search.filtering import Filter
 from store.traces.search.index import ROLES
 from store.traces.search.query import Query, parse_query
-from store.traces.search.reader import Filter, Place
+from store.traces.search.reader import Place
 from store.traces.search.walk import Role
 
 NAMES = ("since", "until", "endpoint", "model", "session", "role")

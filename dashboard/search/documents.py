@@ -12,6 +12,7 @@ from store.traces.search.notes import FoundNote
 
 class SearchNote(ResponseModel):
     session_id: Annotated[str | None, Field(description="null: it is about a call.")]
+    session_title: str | None
     id: Annotated[int | None, Field(description="Of the call; null: it is about a session.")]
     text: str
     by: Annotated[str | None, Field(description="null: the operator.")]
@@ -19,7 +20,12 @@ class SearchNote(ResponseModel):
 
     @classmethod
     def make(cls, found: FoundNote) -> Self:
-        return cls.of(found.note, session_id=found.session_id, id=found.usage_id)
+        return cls.of(
+            found.note,
+            session_id=found.session_id,
+            session_title=found.session_title,
+            id=found.usage_id,
+        )
 
 
 class SearchResults(ListResponse):
@@ -33,4 +39,8 @@ class SearchResults(ListResponse):
     notes: Annotated[
         Sequence[SearchNote],
         Field(description="Notes with these words, on the first page without filters."),
+    ] = ()
+    labels: Annotated[
+        Sequence[str],
+        Field(description="Labels with these words, on the first page without filters."),
     ] = ()

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +20,7 @@ from dashboard.visitors import Visitors
 from runtime.settings import Settings
 from store.list_cursors import format_cursor
 from store.traces.search.hit_model import SearchHit
-from store.traces.search.notes import FoundNote, search_notes
+from store.traces.search.notes import FoundNote, search_labels, search_notes
 from store.traces.search.progress import Reach, read_reach
 from store.traces.search.query import MAX_CHARS
 from store.traces.search.reader import Found, SearchReader
@@ -40,12 +40,18 @@ ROLE_TITLES = {
 class _Result:
     """The result of a search. ``location`` is where an id leads: to its call or its session.
 
-    ``notes`` are what people wrote, on the first page of a search without filters."""
+    ``notes`` and ``labels`` are what people gave, on the first page of a search without filters."""
 
     found: Found
     reach: Reach
     location: str | None = None
     notes: Sequence[FoundNote] = ()
+    labels: Sequence[str] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing matched."""
+        return not (self.found.hits or self.notes or self.labels)
 
 
 class SearchPages(TracePages):
@@ -99,6 +105,7 @@ class SearchPages(TracePages):
                     has_more=place is not None,
                     location=result.location,
                     notes=[SearchNote.make(each) for each in result.notes],
+                    labels=result.labels,
                     indexed=self._is_on,
                     searched_back_to=result.reach.back_to,
                     calls_not_searched=result.reach.left,
@@ -115,15 +122,15 @@ class SearchPages(TracePages):
         if not reader.is_ready:
             return nothing
         location = _find_location(reader, arguments.text)
-        notes = (
-            search_notes(connection, arguments.query)
-            if arguments.is_first and not arguments.given
-            else []
-        )
+        result = replace(nothing, location=location)
+        if arguments.is_first and not arguments.given:
+            notes = search_notes(connection, arguments.query)
+            labels = search_labels(connection, arguments.query)
+            result = replace(result, notes=notes, labels=labels)
         if not self._is_on:
-            return _Result(found=nothing.found, reach=nothing.reach, location=location, notes=notes)
+            return result
         found = reader.search(arguments.query, arguments.only, arguments.limit, arguments.place)
-        return _Result(found=found, reach=read_reach(connection), location=location, notes=notes)
+        return replace(result, found=found, reach=read_reach(connection))
 
 
 def _find_location(reader: SearchReader, text: str) -> str | None:

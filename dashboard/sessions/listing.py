@@ -6,7 +6,8 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from dashboard.addresses import session_address
-from dashboard.call_filters import CallFilters, Chip
+from dashboard.call_filters import TAG_PREFIX, CallFilters, Chip
+from metering.attribution import PROJECT, USER
 from metering.credential_names import name_credential
 from store.traces.sessions.session_list import Listed
 from store.traces.sessions.session_reader import Session, SessionReader
@@ -20,6 +21,8 @@ _FLAGS = (
 )
 _COLUMNS = (("endpoint", "slug", "Endpoint"), ("client", "client", "Client"),
             ("credential", "credential_hmac", "Credential"))  # fmt: skip
+_COLUMNS_OF_CALLS = (("model", "model", "Model"), (f"{TAG_PREFIX}{USER}", "attributed_user", "User"),
+                     (f"{TAG_PREFIX}{PROJECT}", "project", "Project"))  # fmt: skip
 
 
 class Choice(NamedTuple):
@@ -119,14 +122,29 @@ def make_menus(
     menus = [Menu("", flags)]
     for name, column, title in _COLUMNS:
         counts = [] if reader is None else reader.count_values(column, MOST_VALUES)
-        choices = [
-            Choice(_word(name, value, names), filters.only(name, value).address(PATH), count)
-            for value, count in counts
-            if (value,) != filters.values.get(name)
-        ]
-        if choices:
-            menus.append(Menu(title, choices))
-    return menus
+        menus.append(_make_menu(title, name, counts, filters, names))
+    for name, column, title in _COLUMNS_OF_CALLS:
+        values = [] if reader is None else reader.list_values(column, MOST_VALUES)
+        menus.append(_make_menu(title, name, [(each, None) for each in values], filters, names))
+    labels = [] if reader is None else reader.list_all_labels(MOST_VALUES)
+    menus.append(_make_menu("Label", "label", [(each, None) for each in labels], filters, names))
+    return [each for each in menus if each.choices]
+
+
+def _make_menu(
+    title: str,
+    name: str,
+    values: Sequence[tuple[str, int | None]],
+    filters: CallFilters,
+    names: Mapping[str, str],
+) -> Menu:
+    """Return the values of a filter but the one that is chosen."""
+    choices = [
+        Choice(_word(name, value, names), filters.only(name, value).address(PATH), count)
+        for value, count in values
+        if (value,) != filters.values.get(name)
+    ]
+    return Menu(title, choices)
 
 
 def _word(name: str, value: str, names: Mapping[str, str]) -> str:

@@ -7,9 +7,10 @@ from pydantic import Field
 
 from manage.api.operation import Context, operation
 from store.json_models import Limit, RequestModel, ResponseModel
+from store.traces.search.filtering import Filter
 from store.traces.search.hit_model import SearchHit
 from store.traces.search.query import MAX_CHARS, parse_query
-from store.traces.search.reader import Filter, Found, search_file
+from store.traces.search.reader import Found, search_file
 from store.traces.search.walk import Role
 
 

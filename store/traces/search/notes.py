@@ -1,4 +1,4 @@
-"""Searching the notes that people wrote about sessions and calls, by the same queries as texts.
+"""Searching the notes and labels that people gave to sessions and calls, by the same queries as texts.
 
 They are few and short, so they are read and not indexed.
 """
@@ -6,9 +6,10 @@ They are few and short, so they are read and not indexed.
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from store.database import list_columns
-from store.traces.annotations import Note
+from store.traces.annotations import Note, count_labels
 from store.traces.search.query import Phrase, Query
 from store.traces.search.text import find_words
 
@@ -18,9 +19,12 @@ MAX_FOUND = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundNote:
-    """A note that matches, with the session or the row id of the call that it is about."""
+    """A note that matches, with the session or the row id of the call that it is about.
+
+    ``session_title`` is None of a call, and where it is not known what the session is about."""
 
     session_id: str | None
+    session_title: str | None
     usage_id: int | None
     note: Note
 
@@ -30,17 +34,37 @@ def search_notes(connection: sqlite3.Connection, query: Query) -> list[FoundNote
     if not query.phrases or not list_columns(connection, "notes"):
         return []
     rows = connection.execute(
-        "select session_id, usage_id, text, by, at from notes order by at desc limit ?", (MAX_READ,)
+        "select n.session_id, s.title, n.usage_id, n.text, n.by, n.at"
+        " from (select * from notes order by at desc limit ?) as n"
+        " left join sessions as s on s.session_id = n.session_id order by n.at desc",
+        (MAX_READ,),
     )
-    found = []
-    for session_id, usage_id, text, by, at in rows:
-        words = [word.folded for word in find_words(text)]
-        if all(_has_phrase(words, phrase) for phrase in query.phrases):
-            note = Note(text=text, by=by, at=at)
-            found.append(FoundNote(session_id=session_id, usage_id=usage_id, note=note))
-            if len(found) == MAX_FOUND:
-                break
-    return found
+    found = (
+        FoundNote(
+            session_id=session_id,
+            session_title=title,
+            usage_id=usage_id,
+            note=Note(text=text, by=by, at=at),
+        )
+        for session_id, title, usage_id, text, by, at in rows
+        if _matches(query, text)
+    )
+    return list(islice(found, MAX_FOUND))
+
+
+def search_labels(connection: sqlite3.Connection, query: Query) -> list[str]:
+    """Return the labels that match a query, the one that most sessions and calls have first.
+
+    Raises sqlite3.Error."""
+    if not query.phrases or not list_columns(connection, "labels"):
+        return []
+    labels = (label for label, _ in count_labels(connection, MAX_READ) if _matches(query, label))
+    return list(islice(labels, MAX_FOUND))
+
+
+def _matches(query: Query, text: str) -> bool:
+    words = [word.folded for word in find_words(text)]
+    return all(_has_phrase(words, phrase) for phrase in query.phrases)
 
 
 def _has_phrase(words: Sequence[str], phrase: Phrase) -> bool:

@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from store.database import open_readonly
 from store.traces.search import index
+from store.traces.search.filtering import CALL, CallsWithin, Filter, FoundCall
 from store.traces.search.later_calls import Wanted, count_later_calls
 from store.traces.search.query import Query
 from store.traces.search.snippets import Snippet, make_snippet
-from store.traces.search.walk import Role, Texts
+from store.traces.search.walk import Texts
 from store.traces.sums.usage_report import READ_TIMEOUT_S
 
 SEARCH_S = 0.15  # after that a search goes on from where it is on its next page
@@ -26,21 +26,15 @@ COUNT_S = 0.1
 HARD_LIMIT_S = 3.0  # one look into a full-text table cannot go on later
 _CHECK_EVERY_STEPS = 5_000
 _HIGHEST = 2**62
-_CALL = (
-    "u.id, u.entry_id, u.created_at, u.slug, u.model,"
-    " coalesce(u.session_id, 'unnamed-' || n.first_id)"
-)
 _PIECES = (
-    f"select 'p', t.rowid, {_CALL} from search_text(:match) as t"  # noqa: S608 - our own text
+    f"select t.rowid, {CALL} from search_text(:match) as t"  # noqa: S608 - our own text
     " cross join search_pieces as s on s.piece_id = t.rowid"
     " cross join usage as u on u.id = s.usage_id"
-    " left join unnamed_calls as n on n.usage_id = u.id"
     " where t.rowid < :below order by t.rowid desc"
 )
 _RESPONSES = (
-    f"select 'r', t.rowid, {_CALL} from search_response(:match) as t"  # noqa: S608 - our own text
+    f"select -t.rowid, {CALL} from search_response(:match) as t"  # noqa: S608 - our own text
     " cross join usage as u on u.id = t.rowid"
-    " left join unnamed_calls as n on n.usage_id = u.id"
     " where t.rowid < :below order by t.rowid desc"
 )
 _ENTRY_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -55,22 +49,11 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """The calls to search: those that arrived at ``since`` or later and before ``until``, at an endpoint,
-    with a model that matches a pattern of ``*`` and ``?``, of a session. None excludes nothing."""
-
-    since: str | None = None
-    until: str | None = None
-    slug: str | None = None
-    model: str | None = None
-    session_id: str | None = None
-    role: Role | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A text that was found, with the first call that has it. ``other_calls`` are later ones; if they
-    are ``capped`` there may be more. ``session_title`` is what the session is about, where it is known."""
+    """A text that was found, with the first of the calls to search that has it.
+
+    ``other_calls`` are later ones of its session, or of all for system prompts and tools; if they are
+    ``capped`` there may be more. ``session_title`` is what the session is about, where it is known."""
 
     usage_id: int
     entry_id: str
@@ -95,14 +78,10 @@ class Found:
 
 
 class _Row(NamedTuple):
-    kind: str
-    rowid: int
-    usage_id: int
-    entry_id: str
-    created_at: str
-    slug: str
-    model: str | None
-    session_id: str | None
+    """A text that matches: a piece, or below zero the response of a call, with the first call that has it."""
+
+    source: int
+    call: FoundCall
 
 
 class SearchReader:
@@ -150,6 +129,7 @@ class SearchReader:
         def is_over() -> bool:
             return self._clock_s() >= ends_at_s
 
+        within = CallsWithin(self._db, only, is_over)
         with self._hard_limit():
             rows = self._merge(query.match(only.role), place)
             for number, row in enumerate(rows):
@@ -158,10 +138,11 @@ class SearchReader:
                 if len(found) == limit or is_cut:
                     break
                 place = _advance(place, row)
-                if _is_wanted(row, only):
-                    texts = self._read_texts(row)
+                call = row.call if only.admits(row.call) else within.find(row.source)
+                if call is not None:
+                    texts = self._read_texts(row.source)
                     snippet = make_snippet(texts, query, only.role, is_over)
-                    found += [] if snippet is None else [(row, snippet)]
+                    found += [] if snippet is None else [(row._replace(call=call), snippet)]
             else:
                 return Found(hits=self._count(found))
         return Found(hits=self._count(found), next_place=place, is_cut=is_cut)
@@ -170,32 +151,27 @@ class SearchReader:
         pieces = self._db.execute(_PIECES, {"match": match, "below": place.piece_id})
         responses = self._db.execute(_RESPONSES, {"match": match, "below": place.usage_id})
         return heapq.merge(
-            map(_Row._make, pieces), map(_Row._make, responses), key=lambda row: -row.usage_id
+            map(_make_row, pieces), map(_make_row, responses), key=lambda row: -row.call.usage_id
         )
 
-    def _read_texts(self, row: _Row) -> Texts:
-        read = index.read_piece_texts if row.kind == "p" else index.read_response_texts
-        return read(self._db, row.rowid)
+    def _read_texts(self, source: int) -> Texts:
+        read = index.read_piece_texts if source > 0 else index.read_response_texts
+        return read(self._db, abs(source))
 
     def _count(self, found: list[tuple[_Row, Snippet]]) -> list[Hit]:
-        titles = self._read_titles({row.session_id for row, _ in found})
+        titles = self._read_titles({row.call.session_id for row, _ in found})
         hits = [
             Hit(
-                usage_id=row.usage_id,
-                entry_id=row.entry_id,
-                created_at=row.created_at,
-                slug=row.slug,
-                model=row.model,
-                session_id=row.session_id,
-                session_title=titles.get(row.session_id),
+                **row.call._asdict(),
+                session_title=titles.get(row.call.session_id),
                 snippet=snippet,
             )
             for row, snippet in found
         ]
         wanted = [
             Wanted(
-                source=row.rowid if row.kind == "p" else -row.rowid,
-                usage_id=row.usage_id,
+                source=row.source,
+                usage_id=row.call.usage_id,
                 is_everywhere=snippet.role in ("system", "tool"),
             )
             for row, snippet in found
@@ -234,17 +210,11 @@ def search_file(path: Path, query: Query, only: Filter, limit: int) -> Found:
         return reader.search(query, only, limit, Place()) if reader.is_ready else Found(hits=[])
 
 
+def _make_row(row: tuple[Any, ...]) -> _Row:
+    return _Row(row[0], FoundCall._make(row[1:]))
+
+
 def _advance(place: Place, row: _Row) -> Place:
-    if row.kind == "p":
-        return place._replace(piece_id=row.rowid)
-    return place._replace(usage_id=row.rowid)
-
-
-def _is_wanted(row: _Row, only: Filter) -> bool:
-    return (
-        (only.since is None or row.created_at >= only.since)
-        and (only.until is None or row.created_at < only.until)
-        and only.slug in (None, row.slug)
-        and only.session_id in (None, row.session_id)
-        and (only.model is None or fnmatchcase(row.model or "", only.model.replace("[", "[[]")))
-    )
+    if row.source > 0:
+        return place._replace(piece_id=row.source)
+    return place._replace(usage_id=-row.source)

@@ -223,6 +223,19 @@ class SessionReader:
         )
         return [(str(value), int(count)) for value, count in rows]
 
+    def list_values(self, column: str, limit: int) -> list[str]:
+        """Return values of calls in a column with an index, in their order. Few reads: one for each value."""
+        found: list[str] = []
+        while len(found) < limit:
+            (value,) = self._db.execute(
+                f"select min({column}) from usage where {column} > ?",  # noqa: S608 - our own names
+                (found[-1] if found else "",),
+            ).fetchone()
+            if value is None:
+                break
+            found.append(value)
+        return found
+
     def find(self, session_id: str) -> Session | None:
         """Return a session, None where there is none with this id."""
         row = self._db.execute(
@@ -292,6 +305,12 @@ class SessionReader:
         """Return the labels of those of these sessions that have some, by their ids."""
         ids = [each.session_id for each in sessions]
         return annotations.list_labels_of_sessions(self._connection, ids)
+
+    def list_all_labels(self, limit: int) -> list[str]:
+        """Return the labels that most sessions and calls have, most first."""
+        if not list_columns(self._connection, "labels"):
+            return []
+        return [label for label, _ in annotations.count_labels(self._connection, limit)]
 
     def list_breaks(self, session_id: str) -> list[BrokenCall]:
         """Return the calls of a session that broke the cache, in the order of arrival."""

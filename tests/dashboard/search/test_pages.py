@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from manage.server import make_app
 from store.traces.calls.predecessors import write_previous
 from store.traces.database import TraceDatabase
-from store.traces.search import later_calls, reader
+from store.traces.search import filtering, later_calls, reader
 from store.traces.search.indexer import Indexer
 from tests.dashboard.people import BASE_URL, COOKIE
 from tests.store.traces.search.conversation import (
@@ -132,6 +132,37 @@ def test_filters_leave_out_other_calls(ann):
         ({"since": "2026-05-01T10:00:01Z"}, []),
     ):
         assert [hit["id"] for hit in find(ann, "wombat", **arguments)] == expected, arguments
+
+
+def test_a_text_that_is_sent_again_is_found_in_each_session_and_on_each_day(ann):
+    for number, day in enumerate(("2026-05-01", "2026-05-03", "2026-05-03")):
+        at = f"{day}T10:00:00.000Z"
+        said = user("where is the zebrafinch")
+        say(ann, said, session_id=f"s{number}", created_at=at, answer=response("in its quokka"))
+        more = [said, assistant("in its quokka"), user(f"go on {number}")]
+        say(ann, *more, session_id=f"s{number}", created_at=at, model="claude-haiku-4-5")
+    for words in ("zebrafinch", '"be a kind koala"'):
+        for arguments, expected in (
+            ({}, [1]),
+            ({"since": "2026-05-02"}, [3]),
+            ({"until": "2026-05-02"}, [1]),
+            ({"session": "s2"}, [5]),
+            ({"session": "s2", "until": "2026-05-02"}, []),
+            ({"model": "claude-haiku*", "since": "2026-05-02"}, [4]),
+            ({"endpoint": "nope"}, []),
+        ):
+            assert [hit["id"] for hit in find(ann, words, **arguments)] == expected, arguments
+    (hit,) = find(ann, "zebrafinch", session="s2")
+    assert (hit["session_id"], hit["other_calls"]) == ("s2", 1)
+    # What was answered is found where it comes back, too.
+    assert 4 in [hit["id"] for hit in find(ann, "quokka", model="claude-haiku*", session="s1")]
+
+
+def test_of_the_calls_that_filters_leave_the_newest_are_looked_through(ann, monkeypatch):
+    for number in range(4):
+        say(ann, user("a zebrafinch"), session_id=f"s{number}", slug="busy" if number else "first")
+    monkeypatch.setattr(filtering, "MAX_CALLS", 2)
+    assert [hit["id"] for hit in find(ann, "zebrafinch", endpoint="busy")] == [3]
 
 
 def test_ids_lead_straight_to_their_call_or_session(ann):
@@ -299,8 +330,9 @@ def test_every_page_has_the_search_box(ann):
 
 
 def test_notes_are_found_without_filters(ann):
-    ann.record(session_id="s1")
+    ann.record(session_id="s1", title_text="Fix the tracker")
     with sqlite3.connect(ann.path) as db:
+        db.execute("insert into labels (session_id, label, at) values ('s1', 'tracker bug', '')")
         rows = [("s1", None, "The tracker was restarted."), (None, 1, "<i>tracker</i>")]
         db.executemany(
             "insert into notes (session_id, usage_id, text, at) values (?, ?, ?, '2026-01-02')",
@@ -310,12 +342,17 @@ def test_notes_are_found_without_filters(ann):
     page = ann.get("/search?q=tracker").text
     assert "The tracker was restarted." in page
     assert "&lt;i&gt;tracker" in page
-    assert 'href="/sessions/s1"' in page
+    assert '<a href="/sessions/s1"><bdi>Fix the tracker</bdi></a>' in page
+    assert 'href="/calls?period=all&amp;label=tracker%20bug"' in page
+    assert "Nothing found" not in page
+    assert ann.get("/search.json?q=bug").json()["labels"] == ["tracker bug"]
+    assert ann.get("/search.json?q=bug&endpoint=default").json()["labels"] == []
     found = ann.get("/search.json?q=restarted").json()
     assert found["items"] == []
     assert found["notes"] == [
         {
             "session_id": "s1",
+            "session_title": "Fix the tracker",
             "id": None,
             "text": "The tracker was restarted.",
             "by": None,

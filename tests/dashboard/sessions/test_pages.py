@@ -349,6 +349,22 @@ def test_the_menu_of_filters_counts_the_newest_sessions(ann):
     assert "A call failed A tool failed Broke the cache Endpoint default 2 nightly 1" in page
 
 
+def test_the_menu_of_filters_has_models_users_projects_and_labels(ann):
+    said = {"attributed_user": "mia", "project": "checkout"}
+    ann.record(call(1, "a", model="claude-opus-5", **said), call(2, "b", model="claude-haiku-4-5"))
+    with TraceDatabase(ann.path) as traces, database.immediate(traces.connection):
+        given = annotations.Label(label="flaky test", by=None, at="2026-01-01T00:00:00.000Z")
+        annotations.write_label(traces.connection, Subject("session", "a"), "a", given)
+    page = ann.get("/sessions").text
+    menu = "Model claude-haiku-4-5 claude-opus-5 User mia Project checkout Label flaky test"
+    assert menu in words_of(page)
+    for address, found in (("?model=claude-haiku-4-5", "b"), ("?tag.project=checkout", "a")):
+        assert f'href="/sessions{address}"' in page
+        assert re.findall(r'<a href="/sessions/(\w)">', ann.get(f"/sessions{address}").text) == [
+            found
+        ]
+
+
 def test_the_tools_of_a_session_are_summed(ann):
     fine = ToolUse(tool="Read", target="/p/a/x.py", result=ToolResult(2_000, None))
     broken = ToolUse(tool="Bash", target="pytest", result=ToolResult(90, "exit 1"))

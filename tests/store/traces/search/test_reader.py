@@ -4,9 +4,10 @@ import itertools
 import time
 
 from store.traces.database import TraceDatabase
+from store.traces.search.filtering import Filter
 from store.traces.search.indexer import Indexer
 from store.traces.search.query import parse_query
-from store.traces.search.reader import SEARCH_S, Filter, Place, SearchReader
+from store.traces.search.reader import SEARCH_S, Place, SearchReader
 from tests.store.traces.search.conversation import record, request, response, user
 
 
