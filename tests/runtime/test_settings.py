@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from extensions.cluster.settings import CLUSTER
-from runtime import settings as runtime_settings
 from runtime.settings import (
     Address,
     MailLimits,
@@ -13,6 +12,7 @@ from runtime.settings import (
     SettingsError,
     Timeouts,
     Upstream,
+    group_own_settings,
     list_settings,
     without_secrets,
     without_web_settings,
@@ -142,7 +142,7 @@ def test_a_bad_setting_is_named_with_what_to_write(name, text):
 
 
 def test_every_setting_has_a_help_and_a_field():
-    own = {setting.name for settings in runtime_settings._GROUPS.values() for setting in settings}
+    own = {setting.name for settings in group_own_settings().values() for setting in settings}
     assert own | {"node", "of_extensions"} == set(Settings.__slots__)
     assert all(setting.help.endswith(".") for setting in list_settings())
 
