@@ -12,6 +12,7 @@ from wire.json_reading import as_objects, as_text
 from wire.request import CONTINUATION
 
 MAX_CHARS = 80
+CUT = "…"  # at the end of a title that is not all of its text
 _REMINDER, _END = "<system-reminder>", "</system-reminder>"
 _BEFORE_CUT = ".,:;… "  # a cut text ends in "…" alone, not in "…." or "word,…"
 _SPACE = re.compile(r"[ \t\r\n]+")
@@ -22,17 +23,31 @@ def find_title(messages: Sequence[object]) -> str | None:
     """Return the title of a call with these messages, or None when there are no such words.
 
     It is text from outside, with whatever characters that has. Never raises."""
-    for message in reversed(messages):
-        if isinstance(message, dict) and message.get("role") == "user":
-            first: str | None = None
-            for text in _list_texts(message.get("content")):
-                title = _shorten(_skip_reminders(text))
-                if title and not is_continuation(title):
-                    return title
-                first = first or title or None
-            if first is not None:
-                return first
-    return None
+    return next(filter(None, map(_read_title, reversed(messages))), None)
+
+
+def find_asked(messages: Sequence[object]) -> int | None:
+    """Return the place of the message that the title is from, or None. Never raises."""
+    places = range(len(messages) - 1, -1, -1)
+    return next((place for place in places if _read_title(messages[place])), None)
+
+
+def is_reminder(text: str) -> bool:
+    """Return whether a text has no words outside of reminders."""
+    return not _skip_reminders(text).strip()
+
+
+def _read_title(message: object) -> str | None:
+    """Return the title that a message has, or None."""
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return None
+    first: str | None = None
+    for text in _list_texts(message.get("content")):
+        title = _shorten(_skip_reminders(text))
+        if title and not is_continuation(title):
+            return title
+        first = first or title or None
+    return first
 
 
 def is_continuation(title: str) -> bool:
@@ -70,5 +85,5 @@ def _shorten(text: str) -> str:
         line = " ".join(text.split())
     if len(line) > MAX_CHARS:
         words = line[: MAX_CHARS + 1].rpartition(" ")[0].rstrip(_BEFORE_CUT)
-        line = f"{words or line[:MAX_CHARS]}…"
+        line = f"{words or line[:MAX_CHARS]}{CUT}"
     return line

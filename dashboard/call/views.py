@@ -31,7 +31,8 @@ from store.traces.calls.call_reader import Call, CallReader, Side
 from store.traces.calls.threads import read_whole_request
 from wire import request as wire
 from wire.block import find_calls
-from wire.json_reading import as_list, as_object
+from wire.json_reading import as_list, as_object, as_text
+from wire.title import find_asked, is_reminder
 
 MAX_PAGE_BYTES = 4 << 20  # of a body that is part of the page of its call
 MAX_READ_BYTES = 48 << 20
@@ -91,6 +92,38 @@ def open_new(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
         earlier=_end_before(view.messages, latest.first),
         front_words=_describe_front(request),
     )
+
+
+def open_asked(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
+    """Return the message that the title of a call is from, no messages where there is none.
+
+    Results of tools and reminders of the client are left out. ``is_plain`` is that of ``Room``.
+
+    Raises sqlite3.Error, MissingPieceError."""
+    address = body_address(call.id, "request")
+    request, refusal = _open_request(call, reader, MAX_PAGE_BYTES)
+    if request is None:
+        return refusal
+    given = request.messages
+    place = find_asked([{"role": each.role, "content": each.content} for each in given])
+    if place is None:
+        return View(address=address, messages=())
+    room = Room(allowance=Allowance(MAX_PAGE_CHARS), address=address, is_plain=is_plain)
+    found = read_messages(given, room, place + 1, place + 1)
+    asked = tuple(
+        replace(each, blocks=tuple(filter(_is_asked, each.blocks)), moved=0) for each in found
+    )
+    return View(address=address, messages=asked, message_count=len(given))
+
+
+def _is_asked(block: Block) -> bool:
+    """Return whether a block is what a person said."""
+    if block.kind == "text":
+        source = block.source
+        return not is_reminder(
+            source if isinstance(source, str) else as_text(as_object(source).get("text"))
+        )
+    return block.kind != "result"
 
 
 def open_response(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:

@@ -38,6 +38,7 @@ JSON = ".json"
 MAX_PAGES = 10_000
 MAX_ID = 10**18 - 1
 
+PARTS = ("asked", "said", "both")  # of a turn that is unfolded
 TABS = {"tools": "session_tools.html", "calls": "session_calls.html"}
 
 
@@ -150,10 +151,13 @@ class SessionPages(TracePages):
         return await self._respond(caller, respond)
 
     async def turn_part(self, request: Request) -> Response:
-        """Serve what a turn said and did, to be put below its line."""
+        """Serve what was asked in a turn, what it said and did, or both, to be put below its line."""
         caller = await self._visitors.require_caller(request)
-        usage_id = min(request.path_params["usage_id"], MAX_ID)
-        return self._forwarding.respond(request, caller, "turn", {"usage_id": usage_id})
+        parts = request.query_params.get("parts", "said")
+        if parts not in PARTS:
+            raise InvalidInputError("parts must be asked, said or both", "parts")
+        arguments = {"usage_id": min(request.path_params["usage_id"], MAX_ID), "parts": parts}
+        return self._forwarding.respond(request, caller, "turn", arguments)
 
     def _render(self, caller: Caller, view: View, template: str) -> Response:
         return rendering.render(

@@ -1,6 +1,6 @@
 """The words of one turn of a session, for its unfolded line, as a query process makes them."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
@@ -8,13 +8,15 @@ from starlette.responses import HTMLResponse, Response
 from dashboard import rendering
 from dashboard.call.conversation import Message
 from dashboard.call.lookup import NO_CALL
-from dashboard.call.views import open_new, open_response
+from dashboard.call.views import open_asked, open_new, open_response
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from store.traces.calls import predecessors
 from store.traces.calls.call_reader import CallReader
 
 _ANSWER = "assistant"
+
+type PartNames = Literal["asked", "said", "both"]
 
 
 class _Answer(NamedTuple):
@@ -25,21 +27,27 @@ class _Answer(NamedTuple):
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:
-    """Return the markup of the response of a call, with the results of its tools.
+    """Return the markup of what a call was asked, of its response with results of tools, or of both.
 
-    These are in the next call of the conversation, if there is one. Raises HTTPException, sqlite3.Error
+    The results are in the next call of the conversation, if there is one. Raises HTTPException, sqlite3.Error
     and MissingPieceError."""
     usage_id = page.arguments["usage_id"]
     call = reader.find_call(usage_id)
     if call is None:
         raise HTTPException(404, NO_CALL)
-    found = _find_answer(usage_id, reader, is_plain=page.is_plain)
-    response = None if found else open_response(call, reader, is_plain=page.is_plain).response
+    parts: PartNames = page.arguments["parts"]
+    asked = None if parts == "said" else open_asked(call, reader, is_plain=page.is_plain)
+    found = response = None
+    if parts != "asked":
+        found = _find_answer(usage_id, reader, is_plain=page.is_plain)
+        response = None if found else open_response(call, reader, is_plain=page.is_plain).response
     text = rendering.render_part(
         "session_turn.html",
         is_plain=page.is_plain,
         usage_id=usage_id,
         previous_id=call.predecessor_id,
+        parts=parts,
+        asked=asked,
         answer=found,
         response=response,
         has_response=call.response is not None,

@@ -276,6 +276,10 @@ class View:
         """Return the address of a call."""
         return call_address(step.id)
 
+    def part_address(self, step: Step) -> str:
+        """Return the address of what was asked in a call."""
+        return f"{self.address}/turns/{step.id}?parts=asked"
+
     def event_address(self, event: Event) -> str:
         """Return the address of what an event is about."""
         return call_address(event.step.id)

@@ -156,7 +156,8 @@
     row.after(body);
     row.classList.add("unfolded");
     try {
-      const answer = await fetch(story.dataset.turns + row.dataset.call, { headers: { accept: "text/html" } });
+      const parts = row.dataset.parts ? `?parts=${row.dataset.parts}` : "";
+      const answer = await fetch(story.dataset.turns + row.dataset.call + parts, { headers: { accept: "text/html" } });
       if (!answer.ok || answer.redirected) throw new Error(answer.statusText);
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       body.replaceChildren(...document.importNode(page.body, true).childNodes);

@@ -17,6 +17,7 @@ from dashboard.sessions.story.lines import (
 from dashboard.what_was_done import name_object, split_folder
 from store.traces.sessions.prompts import Prompt
 from store.traces.sessions.steps import Step, sum_cents
+from wire.title import CUT
 
 MAX_DEPTH = 3
 _SHOWN_NAMES = 4
@@ -74,6 +75,13 @@ class Stretch:
     steps: tuple[Step, ...]
 
     @property
+    def opening(self) -> Step:
+        """Return the first turn that was for the prompt or task, a failed call where there is no turn."""
+        asked = [step for step in self.steps if step.turn.title_text and not step.is_side_call]
+        turns = (step for step in asked if not (step.is_failed or step.is_compaction))
+        return next(turns, asked[0] if asked else self.steps[0])
+
+    @property
     def turns(self) -> list[Step]:
         """Return the calls that did not fail."""
         return [step for step in self.steps if not step.is_failed]
@@ -124,6 +132,11 @@ class Chapter(Stretch):
     items: tuple[Item, ...]
 
     shape: ClassVar = "chapter"
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether the prompt has more words than its title."""
+        return self.title is not None and self.title.endswith(CUT)
 
 
 def count_failures(steps: Iterable[Step]) -> int:

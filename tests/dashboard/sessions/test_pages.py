@@ -1,5 +1,6 @@
 """The pages of sessions: the list, one session, and both as JSON."""
 
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -20,6 +21,7 @@ from store.traces import annotations
 from store.traces.database import TraceDatabase
 from store.traces.sessions import session_list
 from tests.dashboard.pages import words_of
+from wire.title import find_title
 
 HOUR = "2026-03-01T10:"
 
@@ -241,6 +243,37 @@ def test_a_turn_unfolds_where_it_stands(ann, cid):
     assert 'href="/calls/1"' in part.text
     assert ann.get("/sessions/a/turns/2").status_code == 404
     assert cid.get("/sessions/a/turns/1").status_code == 404
+
+
+def test_a_prompt_is_read_whole_where_it_stands(ann):
+    reminder = {"type": "text", "text": "<system-reminder>Be brief.</system-reminder>"}
+    prompt = f"Mend the test. {'Look at each file. ' * 9}The end."
+    messages = [
+        {"role": "user", "content": [reminder, {"type": "text", "text": prompt}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "2 failed"}]},
+    ]  # fmt: skip
+    body = json.dumps({"model": "m", "messages": messages}).encode()
+    answer = json.dumps({"content": [{"type": "text", "text": "Mended."}]}).encode()
+    title = find_title(messages)
+    ann.record(call(1, title_text=title, request_body=body, response_body=answer))
+    (part,) = re.findall(r'<details class="whole" data-part="([^"]+)"', ann.get("/sessions/a").text)
+    asked = words_of(ann.get(part).text)
+    assert asked.startswith("Mend the test. Look at each file.")
+    assert "The end." in asked
+    assert not {"Be brief", "2 failed", "Mended"} & set(
+        re.findall(r"Be brief|2 failed|Mended", asked)
+    )
+    both = words_of(ann.get("/sessions/a/turns/1?parts=both").text)
+    assert re.search(r"Asked Mend the test.*The end\. Answered Mended\.", both)
+    assert ann.get("/sessions/a/turns/1?parts=x").status_code == 400
+
+
+def test_questions_of_a_chat_stand_above_their_answers(ann):
+    ann.record(*(call(n, title_text=f"Question {n}?", said_text=f"It is {n}.") for n in (1, 2, 3)))
+    page = ann.get("/sessions/a")
+    assert "Asked Answer Question 2? It is 2." in lines(page)[1]
+    assert page.text.count('data-parts="both"') == 3
 
 
 @pytest.mark.parametrize("name", ["a b/c?d", "<b>x</b>", "é.json", "\u202eabc"])

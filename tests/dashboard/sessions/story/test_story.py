@@ -60,6 +60,17 @@ def test_without_ids_another_prompt_begins_with_other_words() -> None:
     assert [each.title for each in session.tell().chapters] == ["Mend it", "Now this"]
 
 
+def test_prompt_opens_with_its_first_turn_and_says_whether_its_title_is_cut() -> None:
+    session = Session()
+    session.add(title_text="Give this session a title", request_class="auxiliary")
+    session.add(title_text="Mend the test that…", outcome="upstream_error")
+    session.add(title_text="Mend the test that…")
+    session.add(title_text="Mend it", prompt_id="p2", outcome="upstream_error")
+    first, second = session.tell().chapters
+    assert (first.opening.id, first.is_cut) == (3, True)
+    assert (second.opening.id, second.is_cut) == (4, False)
+
+
 def test_summary_that_a_client_goes_on_from_begins_no_prompt() -> None:
     session = Session()
     for title in ("Mend it", f"{CONTINUATION} that ran out of…", "Now this"):
