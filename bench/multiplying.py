@@ -15,7 +15,6 @@ from pathlib import Path
 from bench.load import BenchError
 from store.traces.database import TraceDatabase
 from store.traces.sums import histograms
-from store.traces.sums.timings import MEASURES
 
 CACHE_KIB = 256 * 1024
 # Tables with a row for each call, or for each session.
@@ -42,6 +41,7 @@ SUMS = (
     "time_counters",
     "tags_hourly",
     "tools_daily",
+    "tool_sizes_daily",
     "tool_targets_daily",
 )
 SHARED = ("pieces", "segments", "search_progress")
@@ -129,7 +129,7 @@ def _insert(
 def _write_row(db: sqlite3.Connection, table: str, factor: int) -> dict[str, str]:
     """Return the SQL of each column of the copies ``c.n`` of a row."""
     written = {}
-    for name, _ in _list_columns(db, table):
+    for name, _, _ in _list_columns(db, table):
         value = f"t.{name}"
         if name in _IDS or f"{table}.{name}" in _IDS:
             value = f"(t.{name} - 1) * {factor} + c.n + 1"
@@ -144,16 +144,19 @@ def _write_row(db: sqlite3.Connection, table: str, factor: int) -> dict[str, str
 def _write_sums(db: sqlite3.Connection, table: str, factor: int) -> dict[str, str]:
     """Return the SQL of each column of a row of sums."""
     written = {}
-    for name, is_key in _list_columns(db, table):
+    for name, is_key, kind in _list_columns(db, table):
         if is_key or name.endswith("_share"):
             written[name] = f"t.{name}"
-        elif table == "timings_daily" and name in MEASURES:
+        elif kind == "BLOB":
             written[name] = f"multiply_histogram(t.{name})"
         else:
             written[name] = f"t.{name} * {factor}"
     return written
 
 
-def _list_columns(db: sqlite3.Connection, table: str) -> list[tuple[str, bool]]:
-    rows = db.execute("select name, pk > 0 from pragma_table_info(?, 'filled')", (table,))
-    return [(name, bool(is_key)) for name, is_key in rows]
+def _list_columns(db: sqlite3.Connection, table: str) -> list[tuple[str, bool, str]]:
+    """Return the columns of a table: name, whether it is of the key, and type."""
+    rows = db.execute(
+        "select name, pk > 0, upper(type) from pragma_table_info(?, 'filled')", (table,)
+    )
+    return [(name, bool(is_key), kind) for name, is_key, kind in rows]

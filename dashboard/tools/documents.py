@@ -26,6 +26,10 @@ class _Results(ResponseModel):
 class Tool(_Results):
     server: Annotated[str | None, Field(description="null for the tools of no MCP server.")]
     tool: Annotated[str | None, Field(description="null where the name is not known.")]
+    median_result_tokens: Annotated[
+        int | None,
+        Field(description="Of its results, within 4.5 %. null where no sizes are known."),
+    ]
     definition_cents: Annotated[
         SumOfCents, Field(description="What calls paid for its definition.")
     ]

@@ -25,11 +25,6 @@ class ToolLine:
         """Return the sum of all that it cost."""
         return sum_cents(self.sums)
 
-    @property
-    def mean_tokens(self) -> int | None:
-        """Return the tokens of a result, None where there were none."""
-        return self.sums.result_tokens // self.sums.uses if self.sums.result_tokens else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTools:

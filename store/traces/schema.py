@@ -908,3 +908,19 @@ def m014_times_by_group(db: Database) -> None:
         proxy_overhead_ms blob not null,
         output_tokens_per_s blob not null,
         primary key (name, day, value))""")
+
+
+@migrations()
+def m015_sizes_of_results(db: Database) -> None:
+    """Keep the sizes of the results of tools as histograms, for their medians.
+
+    Sessions that were looked at before have none until they are looked at again."""
+    db.execute("alter table session_tools add column result_sizes blob not null default x''")
+    db.execute("""create table tool_sizes_daily (
+        day text not null,              -- of the calls, UTC
+        slug text not null,
+        credential text not null,
+        server text not null,
+        tool text not null,
+        result_sizes blob not null,     -- estimated tokens of each result, as ``histograms`` packs them
+        primary key (day, slug, credential, server, tool))""")

@@ -18,6 +18,7 @@ from store.traces.maintenance import retention
 from store.traces.maintenance.retention import Limits, Rules
 from store.traces.paths import trace_path
 from store.traces.savings import savings
+from store.traces.sums import histograms
 from tests.conversations.sessions import assistant, conversation, request, text, tool, user
 from tests.recorder.conversations import PRICES, Recording
 
@@ -308,6 +309,9 @@ def test_tools_are_summed_up_with_what_they_cost(recording, finder):
     )
     assert (read["server"], read["tool"], read["uses"], read["failed"]) == ("", "Read", 1, 0)
     assert read["result_tokens"] == pytest.approx(10_000 / 3, rel=0.01)
+    (stored,) = recording.read("select result_sizes from tool_sizes_daily")
+    median = histograms.find_percentile(histograms.unpack(stored["result_sizes"]), 0.5)
+    assert median == pytest.approx(10_000 / 3, rel=0.05)
     assert 0 < read["carried_cents"] < read["written_cents"]
     assert (tracker["server"], tracker["tool"], tracker["uses"]) == ("tracker", "list", 0)
     assert tracker["definition_cents"] > read["definition_cents"] > 0

@@ -13,16 +13,20 @@ import sqlite3
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+import orjson
 
 from store.traces.sessions import unnamed_sessions
+from store.traces.sums import histograms
 
 MAX_TARGETS = 200  # of a day, and of a session on a day; the others are one row
 OTHER = "(other)"
 _USES = (
     "select substr(u.created_at, 1, 10), u.slug, coalesce(u.credential_hmac, ''),"  # noqa: S608 - our own text
     " coalesce(t.server, ''), coalesce(t.tool, ''), coalesce(t.target, ''),"
-    " count(*), sum(t.problem is not null), coalesce(sum(t.result_tokens), 0)"
+    " count(*), sum(t.problem is not null), coalesce(sum(t.result_tokens), 0),"
+    " json_group_array(t.result_tokens) filter (where t.result_tokens is not null)"
     " from usage as u join tool_uses as t on t.usage_id = u.id"
     f" where u.id in ({unnamed_sessions.CALLS}) group by 1, 2, 3, 4, 5, 6"
 )
@@ -43,13 +47,13 @@ _OF_TOOL = "day, slug, credential, server, tool"
 _SUMS_OF_TOOL = f"{_RESULTS}, definition_cents, {_CENTS}"
 _IS_TOOL = "day = ? and slug = ? and credential = ? and server = ? and tool = ?"
 _TOOLS_OF_SESSION = (
-    f"{_DAYS} select s.day, slug, credential, server, tool, {_SUMS_OF_TOOL}"  # noqa: S608 - our own text
+    f"{_DAYS} select s.day, slug, credential, server, tool, {_SUMS_OF_TOOL}, result_sizes"  # noqa: S608 - our own text
     f" from days cross join session_tools as s {_OF_SESSION}"
 )
 _DELETE_TOOL = f"delete from session_tools where {_IS_TOOL} and session_id = ?"  # noqa: S608 - our own text
 _PUT_TOOL = (
-    f"insert or replace into session_tools ({_OF_TOOL}, session_id, {_SUMS_OF_TOOL})"  # noqa: S608 - our own text
-    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    f"insert or replace into session_tools ({_OF_TOOL}, session_id, {_SUMS_OF_TOOL}, result_sizes)"  # noqa: S608 - our own text
+    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _ADD_TOOL = (
     f"insert into tools_daily ({_OF_TOOL}, {_SUMS_OF_TOOL})"  # noqa: S608 - our own text
@@ -62,6 +66,11 @@ _REMOVE_EMPTY = (
     f"delete from tools_daily where {_IS_TOOL} and uses <= 0 and result_tokens <= 0"  # noqa: S608 - our own text
     " and definition_cents + written_cents + carried_cents < 1e-9"
 )
+_FIND_SIZES = f"select result_sizes from tool_sizes_daily where {_IS_TOOL}"  # noqa: S608 - our own text
+_PUT_SIZES = (
+    f"insert or replace into tool_sizes_daily ({_OF_TOOL}, result_sizes) values (?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own text
+)
+_DELETE_SIZES = f"delete from tool_sizes_daily where {_IS_TOOL}"  # noqa: S608 - our own text
 _OF_TARGET = "slug, credential, server, tool, target"
 _TARGETS_OF_DAY = (
     f"select {_OF_TARGET}, sessions, {_RESULTS}, {_CENTS} from tool_targets_daily where day = ?"  # noqa: S608 - our own text
@@ -105,7 +114,8 @@ class Target(NamedTuple):
 
 @dataclass(slots=True)
 class ToolSums:
-    """Sums of uses. Costs are in US cents, of tokens with a known price."""
+    """Sums of uses. Costs are in US cents, of tokens with a known price. ``sizes`` is the histogram of the
+    tokens of results."""
 
     uses: int = 0
     failed: int = 0
@@ -113,6 +123,14 @@ class ToolSums:
     definition_cents: float = 0.0
     written_cents: float = 0.0
     carried_cents: float = 0.0
+    sizes: int = 0
+
+    @classmethod
+    def of(cls, columns: Sequence[Any], sizes: int) -> Self:
+        """Return the sums of the columns of a table, with a histogram."""
+        sums = cls(*columns)
+        sums.sizes = sizes
+        return sums
 
     @property
     def columns(self) -> tuple[float, ...]:
@@ -131,6 +149,12 @@ class ToolSums:
         """Return what the results cost."""
         return self.written_cents + self.carried_cents
 
+    @property
+    def median_result_tokens(self) -> int | None:
+        """Return the median size of a result, None where no sizes are known."""
+        median = histograms.find_percentile(self.sizes, 0.5)
+        return None if median is None else round(median)
+
     def add(self, other: "ToolSums") -> None:
         """Add other sums to these."""
         self.uses += other.uses
@@ -139,6 +163,7 @@ class ToolSums:
         self.definition_cents += other.definition_cents
         self.written_cents += other.written_cents
         self.carried_cents += other.carried_cents
+        self.sizes += other.sizes
 
 
 NO_SUMS = ToolSums()
@@ -236,7 +261,12 @@ def read_uses(
 ) -> dict[tuple[Payer, Target], ToolSums]:
     """Return the uses of tools in a session, without their costs."""
     rows = connection.execute(_USES, unnamed_sessions.bind(session_id))
-    return {(Payer(*row[:3]), Target(*row[3:6])): ToolSums(*row[6:]) for row in rows}
+    return {
+        (Payer(*row[:3]), Target(*row[3:6])): ToolSums.of(
+            row[6:9], histograms.make(orjson.loads(row[9]))
+        )
+        for row in rows
+    }
 
 
 def write_session(
@@ -292,7 +322,7 @@ def _read_tools(
     connection: sqlite3.Connection, session_id: str, first_day: str = ""
 ) -> dict[ToolKey, ToolSums]:
     rows = connection.execute(_TOOLS_OF_SESSION, {"session_id": session_id, "first_day": first_day})
-    return {row[:5]: ToolSums(*row[5:]) for row in rows}
+    return {row[:5]: ToolSums.of(row[5:11], histograms.unpack(row[11])) for row in rows}
 
 
 def _read_targets(
@@ -319,13 +349,29 @@ def _change_tools(
     if not gone and not put:
         return
     connection.executemany(_DELETE_TOOL, [(*key, session_id) for key in gone])
-    connection.executemany(_PUT_TOOL, [(*key, session_id, *new[key].columns) for key in put])
+    connection.executemany(
+        _PUT_TOOL,
+        [(*key, session_id, *new[key].columns, histograms.pack(new[key].sizes)) for key in put],
+    )
     differences = []
     for key in (*gone, *put):
-        after, before = new.get(key, NO_SUMS).columns, old.get(key, NO_SUMS).columns
-        differences.append((*key, *(one - other for one, other in zip(after, before, strict=True))))
+        after, before = new.get(key, NO_SUMS), old.get(key, NO_SUMS)
+        pairs = zip(after.columns, before.columns, strict=True)
+        differences.append((*key, *(one - other for one, other in pairs)))
+        _change_sizes(connection, key, after.sizes - before.sizes)
     connection.executemany(_ADD_TOOL, differences)
     connection.executemany(_REMOVE_EMPTY, gone)
+
+
+def _change_sizes(connection: sqlite3.Connection, key: ToolKey, change: int) -> None:
+    """Add the difference of two histograms to that of a day."""
+    if not change:
+        return
+    (stored,) = connection.execute(_FIND_SIZES, key).fetchone() or (b"",)
+    if (sizes := histograms.unpack(stored) + change) > 0:
+        connection.execute(_PUT_SIZES, (*key, histograms.pack(sizes)))
+    else:
+        connection.execute(_DELETE_SIZES, key)
 
 
 def _change_targets(

@@ -1,6 +1,7 @@
 """Reading the sums of tools of a period, from those of its days alone."""
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -8,6 +9,7 @@ from typing import NamedTuple
 
 from store.database import list_columns
 from store.traces.savings.tool_sums import OTHER, ToolSums
+from store.traces.sums import histograms
 
 _RESULTS = "sum(uses), sum(failed), sum(result_tokens)"
 _CENTS = "total(written_cents), total(carried_cents)"
@@ -18,6 +20,10 @@ _WHERE = (
 _TOOLS = (
     f"select server, tool, {_RESULTS}, total(definition_cents), {_CENTS}"  # noqa: S608 - our own text
     f" from tools_daily where {_WHERE.format(credential='credential')} group by 1, 2"
+)
+_SIZES = (
+    "select server, tool, result_sizes from tool_sizes_daily"  # noqa: S608 - our own text
+    f" where {_WHERE.format(credential='credential')}"
 )
 _TARGETS = (
     f"select server, tool, target, sum(sessions), {_RESULTS}, 0.0, {_CENTS}"  # noqa: S608 - our own text
@@ -81,11 +87,24 @@ class ToolsReader:
         self._cursor = connection.cursor()
         self._cursor.row_factory = None
         self.is_ready = bool(list_columns(connection, "tools_daily"))
+        self._has_sizes = bool(list_columns(connection, "tool_sizes_daily"))
 
     def list_tools(self, given: ToolFilter) -> list[SummedTool]:
         """Return the tools of a period."""
+        sizes = self._read_sizes(given)
         rows = self._cursor.execute(_TOOLS, given.bind()).fetchall()
-        return [SummedTool(row[0], row[1], ToolSums(*row[2:])) for row in rows]
+        return [
+            SummedTool(row[0], row[1], ToolSums.of(row[2:], sizes.get(row[:2], 0))) for row in rows
+        ]
+
+    def _read_sizes(self, given: ToolFilter) -> dict[tuple[str, str], int]:
+        """Return the histograms of the sizes of results, by server and tool."""
+        if not self._has_sizes:
+            return {}  # the recorder has not made the table yet
+        found = defaultdict[tuple[str, str], list[int]](lambda: [0])
+        for server, tool, sizes in self._cursor.execute(_SIZES, given.bind()):
+            histograms.add_packed(found[server, tool], (sizes,))
+        return {name: sizes for name, (sizes,) in found.items()}
 
     def list_targets(self, given: ToolFilter, limit: int) -> list[SummedTarget]:
         """Return the targets whose results cost most."""

@@ -10,6 +10,7 @@ from store.control import credential_names
 from store.traces.database import TraceDatabase
 from store.traces.savings import tool_sums
 from store.traces.savings.tool_sums import Payer, Target, ToolSums
+from store.traces.sums import histograms
 from tests.dashboard.pages import words_of
 
 TODAY = clock.format_ms(clock.now())[:10]
@@ -24,7 +25,9 @@ def store(person, *uses, day=TODAY, slug="default", credential="c0ffeec0ffee", s
 
 
 def used(uses=1, failed=0, tokens=0, definition=0.0, written=0.0, carried=0.0):
-    return ToolSums(uses, failed, tokens, definition, written, carried)
+    """Return sums of uses whose results are all of one size."""
+    sizes = histograms.make([tokens / uses] * uses if uses else [])
+    return ToolSums(uses, failed, tokens, definition, written, carried, sizes)
 
 
 @pytest.fixture
@@ -47,11 +50,11 @@ def test_tools_are_listed_by_server_with_what_they_cost(tools):
     assert "Tools put 5.1k tokens into conversations" in words
     assert "Writing them cost $1.73, carrying them to the end of their conversations $2.30" in words
     assert "2 tools of tracker were never called and cost $0.70." in words
-    assert "own 2 tools 6 3 4.4k $0.15 $1.70 $2.30 $4.15" in words
-    assert "Read 4 1 1.0k 4.0k $0.10 $1.50 $2.20 $3.80" in words
-    assert "tracker MCP, 3 tools 1 700 $0.72 $0.03 $0.00 $0.75" in words
+    assert "own 2 tools 6 3 981 4.4k $0.15 $1.70 $2.30 $4.15" in words
+    assert "Read 4 1 981 4.0k $0.10 $1.50 $2.20 $3.80" in words
+    assert "tracker MCP, 3 tools 1 693 700 $0.72 $0.03 $0.00 $0.75" in words
     assert "2 more, never called 0" in words
-    assert "All tools 7 3 5.1k $0.87 $1.73 $2.30 $4.90" in words
+    assert "All tools 7 3 981 5.1k $0.87 $1.73 $2.30 $4.90" in words
     assert words.index("Read") < words.index("Bash") < words.index("tracker MCP")
 
 
@@ -101,6 +104,7 @@ def test_the_same_as_json(tools):
         "uses": 4,
         "failed": 1,
         "result_tokens": 4_000,
+        "median_result_tokens": 981,
         "definition_cents": 10.0,
         "written_cents": 150.0,
         "carried_cents": 220.0,
@@ -151,7 +155,7 @@ def test_many_tools_of_a_server_are_one_line(ann):
     assert "tool-11" in words
     assert "tool-4" in words
     assert "tool-3 " not in words
-    assert "4 more 4 0 $0.00 $0.10 $0.00 $0.10" in words
+    assert "4 more 4 0 0 $0.00 $0.10 $0.00 $0.10" in words
 
 
 def test_markup_in_names_is_text(ann):

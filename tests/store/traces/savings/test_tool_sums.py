@@ -1,6 +1,7 @@
 """The sums of tools by day, of which targets are bounded."""
 
 from collections import defaultdict
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +22,8 @@ from store.traces.savings.tool_sums import (
     ToolSums,
     change_targets,
 )
+from store.traces.savings.tools_reader import ToolFilter, ToolsReader
+from store.traces.sums import histograms
 
 DAY = "2026-01-02"
 
@@ -78,6 +81,53 @@ def test_sums_of_days_lose_what_a_session_had(traces):
     assert len(read(traces)) == 3
     write(traces, "b", {})
     assert read(traces, "*", "tools_daily") == read(traces) == []
+
+
+def sized(*sizes, tool="Read", slug="default"):
+    payer = Payer(DAY, slug, "")
+    sums = ToolSums(uses=len(sizes), result_tokens=sum(sizes), sizes=histograms.make(sizes))
+    return {(payer, Target("", tool, "/a")): sums}
+
+
+def read_sizes(traces, **filters):
+    period = ToolFilter(first=date(2026, 1, 1), last=date(2026, 1, 31), **filters)
+    tools = ToolsReader(traces.connection).list_tools(period)
+    return {
+        each.tool: (histograms.count(each.sums.sizes), each.sums.median_result_tokens)
+        for each in tools
+    }
+
+
+def test_medians_are_those_of_the_results_of_all_sessions(traces):
+    write(traces, "a", sized(10, 20, 3_000))
+    write(traces, "b", sized(4_000, 5_000))
+    write(traces, "c", sized(1, tool="Bash") | sized(7, slug="two"))
+    assert read_sizes(traces) == {
+        "Read": (6, pytest.approx(20, rel=0.05)),
+        "Bash": (1, 1),
+    }
+    assert read_sizes(traces, slug="two") == {"Read": (1, 7)}
+    write(traces, "b", sized(4_000, 5_000, 6_000, 7_000))
+    assert read_sizes(traces)["Read"] == (8, pytest.approx(3_000, rel=0.05))
+
+
+def test_sizes_leave_with_their_session(traces):
+    write(traces, "a", sized(10, 20))
+    write(traces, "b", sized(10, 4_000))
+    with database.immediate(traces.connection):
+        tool_sums.remove_session(traces.connection, "a")
+    assert read_sizes(traces)["Read"][0] == 2
+    write(traces, "b", {})
+    assert read(traces, "*", "tool_sizes_daily") == []
+
+
+def test_a_session_that_was_looked_at_before_sizes_were_kept_gets_them(traces):
+    write(traces, "a", sized(10, 20))
+    traces.connection.execute("update session_tools set result_sizes = x''")
+    traces.connection.execute("delete from tool_sizes_daily")
+    assert read_sizes(traces) == {"Read": (0, None)}
+    write(traces, "a", sized(10, 20, 30))
+    assert read_sizes(traces) == {"Read": (3, pytest.approx(20, rel=0.05))}
 
 
 def test_sums_with_costs_are_kept_where_they_cannot_be_computed_again(traces):
