@@ -15,6 +15,7 @@ import orjson
 
 from metering.budget_periods import Period
 from runtime.files import replace_private
+from store.control.records import Id, Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +23,12 @@ class ReachedBudget:
     """A budget that is used up. ``subject_id`` is the endpoint or the organisation that it is for; the
     period begins and ends at seconds since 1970. ``resets_at`` is its end for people."""
 
-    organization_id: str
-    subject_id: str
+    organization_id: Id
+    subject_id: Id
     period: Period
     starts_s: float
     resets_s: float
-    resets_at: str
+    resets_at: Instant
 
     @property
     def is_of_organization(self) -> bool:

@@ -9,11 +9,13 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import fields
+from typing import Any, Literal, TypeAliasType, get_args, get_origin
 
 import orjson
 
 from runtime import clock
+from store.control.records import Id, Instant, Line
 
 MOST_BYTES = 8 << 20
 MOST_NUMBER = 1 << 53
@@ -174,3 +176,33 @@ def items(check: Check, most: int = 100_000) -> Callable[[Any], list[Any]]:
         return [check(each) for each in value]
 
     return check_all
+
+
+_OF_TYPES: Mapping[object, Check] = {
+    Id: name,
+    Instant: instant,
+    Line: text(100),
+    str: any_text(1_000),
+    bool: boolean,
+    int: integer(0),
+    float: number,
+}
+
+
+def find_check(of: Any, others: Mapping[object, Check] = {}) -> Check:
+    """Return the check of the values of a type. ``others`` go before the usual checks."""
+    found = others.get(of) or _OF_TYPES.get(of)
+    if found is not None:
+        return found
+    if isinstance(of, TypeAliasType):
+        return find_check(of.__value__, others)
+    if get_origin(of) is Literal:
+        return choice(*get_args(of))
+    kinds = [find_check(each, others) for each in get_args(of) if each is not type(None)]
+    check = kinds[0] if len(kinds) == 1 else either(*kinds)
+    return optional(check) if type(None) in get_args(of) else check
+
+
+def find_checks(record: Any, **given: Check) -> dict[str, Check]:
+    """Return the checks of the fields of a dataclass: those that are given, and the others by their types."""
+    return {each.name: given.get(each.name) or find_check(each.type) for each in fields(record)}

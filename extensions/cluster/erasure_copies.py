@@ -7,12 +7,12 @@ order. A proxy node, whose ``copy`` is empty, is settled once it has shipped all
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from runtime import clock
 from store.control.erasures import Erasure
+from store.control.records import Id, Instant, Table
 
 OF_PROXY = ""
 
@@ -21,49 +21,47 @@ OF_PROXY = ""
 class ErasureCopy:
     """The state of an order on a node. What was shipped up to ``shipped`` has arrived there."""
 
-    erasure_id: str
-    node: str
+    erasure_id: Id
+    node: Id
     copy: str
     entries: int = 0
     set_aside: int = 0
-    erased_at: str | None = None
-    shipped: str | None = None
-    settled_at: str | None = None
+    erased_at: Instant | None = None
+    shipped: Instant | None = None
+    settled_at: Instant | None = None
 
 
-_NAMES = [each.name for each in fields(ErasureCopy)]
-_COLUMNS = ", ".join(_NAMES)
+TABLE = Table("erasure_copies", ErasureCopy)
 
 
 def list_of(db: sqlite3.Connection, erasure_id: str) -> list[ErasureCopy]:
     """Return the states of an order on all nodes that are known to have a part in it."""
-    sql = f"select {_COLUMNS} from erasure_copies where erasure_id = ? order by copy, node"  # noqa: S608 - our own names
-    return [_from_row(row) for row in db.execute(sql, (erasure_id,))]
+    return TABLE.read(db, "where erasure_id = ? order by copy, node", erasure_id)
 
 
 def list_open_on(db: sqlite3.Connection, node: str) -> list[ErasureCopy]:
     """Return the states of the orders that have not ended in the copies of a node."""
-    sql = (
-        f"select {_COLUMNS} from erasure_copies where node = ? and copy <> ''"  # noqa: S608 - our own names
-        " and erasure_id in (select id from erasures where ended_at is null) order by 1"
+    return TABLE.read(
+        db,
+        "where node = ? and copy <> ''"
+        " and erasure_id in (select id from erasures where ended_at is null) order by erasure_id",
+        node,
     )
-    return [_from_row(row) for row in db.execute(sql, (node,))]
 
 
 def find(db: sqlite3.Connection, erasure_id: str, node: str, copy: str) -> ErasureCopy:
     """Return the state of an order on a node, that of one which has not begun where there is none."""
-    sql = f"select {_COLUMNS} from erasure_copies where erasure_id = ? and node = ? and copy = ?"  # noqa: S608 - our own names
-    row = db.execute(sql, (erasure_id, node, copy)).fetchone()
-    return _from_row(row) if row else ErasureCopy(erasure_id=erasure_id, node=node, copy=copy)
+    found = TABLE.find(db, "where erasure_id = ? and node = ? and copy = ?", erasure_id, node, copy)
+    return found or ErasureCopy(erasure_id=erasure_id, node=node, copy=copy)
 
 
 def write(db: sqlite3.Connection, state: ErasureCopy) -> None:
     """Store a state in the place of the one before."""
-    db.execute(
-        f"insert into erasure_copies ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - our own names
-        " on conflict do update set entries = excluded.entries, set_aside = excluded.set_aside,"
+    TABLE.insert(
+        db,
+        TABLE.make_row(state),
+        "on conflict do update set entries = excluded.entries, set_aside = excluded.set_aside,"
         " erased_at = excluded.erased_at, shipped = excluded.shipped, settled_at = excluded.settled_at",
-        astuple(state),
     )
 
 
@@ -109,11 +107,11 @@ def forget_node(db: sqlite3.Connection, node: str) -> None:
 
 def take_unlogged(db: sqlite3.Connection, erasure_id: str) -> list[ErasureCopy]:
     """Return the copies that have erased what they had and of which the activity log does not say so."""
-    sql = (
-        f"select {_COLUMNS} from erasure_copies"  # noqa: S608 - our own names
-        " where erasure_id = ? and copy <> '' and erased_at is not null and is_logged = 0"
+    found = TABLE.read(
+        db,
+        "where erasure_id = ? and copy <> '' and erased_at is not null and is_logged = 0",
+        erasure_id,
     )
-    found = [_from_row(row) for row in db.execute(sql, (erasure_id,))]
     db.execute(
         "update erasure_copies set is_logged = 1 where erasure_id = ? and erased_at is not null",
         (erasure_id,),
@@ -134,8 +132,3 @@ def find_shipped(erasure: Erasure, states: list[ErasureCopy]) -> str | None:
     instants = [each.settled_at for each in states if each.copy == OF_PROXY]
     known = [each for each in instants if each is not None]
     return max(known, default=erasure.ordered_at) if len(known) == len(instants) else None
-
-
-def _from_row(row: tuple[object, ...]) -> ErasureCopy:
-    values: dict[str, Any] = dict(zip(_NAMES, row, strict=True))
-    return ErasureCopy(**values)

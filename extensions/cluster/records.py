@@ -5,7 +5,7 @@ could have written, or raises RecordError. The entries of the log are parsed in 
 the directory in ``directory.py``, by the same rule.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,16 +15,14 @@ from extensions.cluster import checks
 from extensions.cluster.buckets import BUCKETS, find_bucket
 from extensions.cluster.checks import RecordError, build, parse_json
 from extensions.cluster.erasure_copies import ErasureCopy
-from metering.attribution import MAX_NAME_CHARS
 from store.backup.contents import list_names_of_organization
 from store.budget_file import ReachedBudget
 from store.control.alerts import Alert as RuleAlert
 from store.control.budget_alerts import Alert
-from store.control.erasures import MAX_CHARS
+from store.control.records import Id, Instant
 from store.traces.maintenance.criteria import Criteria
 
 MOST_PIECE_BYTES = 4 << 20
-_CRITERION = checks.optional(checks.any_text(MAX_CHARS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +62,17 @@ class Move(_Record):
     id: str
     group: str
     bucket: int
-    giver: str
-    taker: str
+    giver: Id
+    taker: Id
 
     @property
     def field(self) -> str:
         return f"{self.group}:{self.bucket}"
 
 
-_MOVE = {
-    "id": checks.identifier,
-    "group": checks.group,
-    "bucket": checks.integer(0, BUCKETS - 1),
-    "giver": checks.name,
-    "taker": checks.name,
-}
+_MOVE = checks.find_checks(
+    Move, id=checks.identifier, group=checks.group, bucket=checks.integer(0, BUCKETS - 1)
+)
 
 
 def parse_move(content: bytes, field: str | None = None) -> Move:
@@ -147,14 +141,12 @@ class Wish(_Record):
     refusal: str | None = None
 
 
-_WISH = {
-    "attempt": checks.optional(checks.identifier),
-    "name": lambda value: check_trace_file(value) if value != "" else "",
-    "offset": checks.integer(0),
-    "is_complete": checks.boolean,
-    "is_placed": checks.boolean,
-    "refusal": checks.optional(checks.text(300)),
-}
+_WISH = checks.find_checks(
+    Wish,
+    attempt=checks.optional(checks.identifier),
+    name=lambda value: check_trace_file(value) if value != "" else "",
+    refusal=checks.optional(checks.text(300)),
+)
 
 
 def parse_wish(content: bytes) -> Wish:
@@ -185,23 +177,20 @@ class PublishedOrder(_Record):
     ``shipped`` is None while a proxy node may still have calls that it is about."""
 
     id: str
-    organization_id: str
-    ordered_at: str
+    organization_id: Id
+    ordered_at: Instant
     criteria: Criteria
-    shipped: str | None
+    shipped: Instant | None
 
 
-_CRITERIA = {
-    **dict.fromkeys(("session", "credential", "client", "endpoint"), _CRITERION),
-    **dict.fromkeys(("since", "until"), checks.optional(checks.instant)),
-}
-_ORDER = {
-    "id": checks.identifier,
-    "organization_id": checks.name,
-    "ordered_at": checks.instant,
-    "criteria": lambda value: build(Criteria, value, _CRITERIA),
-    "shipped": checks.optional(checks.instant),
-}
+_CRITERIA = checks.find_checks(
+    Criteria, **dict.fromkeys(("since", "until"), checks.optional(checks.instant))
+)
+_ORDER = checks.find_checks(
+    PublishedOrder,
+    id=checks.identifier,
+    criteria=lambda value: build(Criteria, value, _CRITERIA),
+)
 
 
 def parse_order(content: bytes, id_: str) -> PublishedOrder:
@@ -225,14 +214,7 @@ class Report(_Record):
     has_left: bool = False
 
 
-_STATE = {
-    "erasure_id": checks.identifier,
-    "node": checks.name,
-    "copy": checks.group,
-    "entries": checks.integer(0),
-    "set_aside": checks.integer(0),
-    **dict.fromkeys(("erased_at", "shipped", "settled_at"), checks.optional(checks.instant)),
-}
+_STATE = checks.find_checks(ErasureCopy, erasure_id=checks.identifier, copy=checks.group)
 
 
 def parse_report(content: bytes, node: str) -> Report:
@@ -262,38 +244,9 @@ class BudgetReport(_Record):
     fired: Sequence[RuleAlert] = ()
 
 
-_PERIOD = checks.choice("day", "week", "month")
-_REACHED = {
-    "organization_id": checks.name,
-    "subject_id": checks.name,
-    "period": _PERIOD,
-    "starts_s": checks.number,
-    "resets_s": checks.number,
-    "resets_at": checks.instant,
-}
-_ALERT: Mapping[str, checks.Check] = {
-    "id": checks.identifier,
-    "organization_id": checks.name,
-    "proxy_endpoint_id": checks.optional(checks.name),
-    "slug": checks.optional(checks.name),
-    "period": _PERIOD,
-    **dict.fromkeys(("starts_at", "resets_at", "created_at"), checks.instant),
-    **dict.fromkeys(("limit_usd", "spent_usd"), checks.number),
-    "percent": checks.number,
-    "action": checks.choice("warn", "refuse"),
-    "of_kind": checks.optional(checks.choice("user", "project", "tag")),
-    "of_value": checks.optional(checks.text(MAX_NAME_CHARS)),
-}
-
-
-_FIRED: Mapping[str, checks.Check] = {
-    **dict.fromkeys(("id", "rule_id"), checks.identifier),
-    "organization_id": checks.name,
-    "kind": checks.choice("session_cost", "errors", "window", "day_cost"),
-    **dict.fromkeys(("occasion", "subject", "sentence", "link"), checks.any_text(1_000)),
-    "at": checks.instant,
-    "is_test": checks.boolean,
-}
+_REACHED = checks.find_checks(ReachedBudget)
+_ALERT = checks.find_checks(Alert, id=checks.identifier)
+_FIRED = checks.find_checks(RuleAlert, id=checks.identifier, rule_id=checks.identifier)
 
 
 def _check_reached(found: object) -> ReachedBudget:

@@ -6,7 +6,7 @@ Which they are the tables say (``store.control.shared``), and the check of a col
 import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAliasType, get_args, get_origin
+from typing import Any
 
 import orjson
 
@@ -14,7 +14,7 @@ from extensions.cluster import checks
 from extensions.cluster.checks import Check, RecordError, build
 from runtime import clock
 from store.control import retention
-from store.control.records import Id, Instant, Line, Table
+from store.control.records import Table
 from store.control.shared import TABLES
 
 logger = logging.getLogger(__name__)
@@ -36,29 +36,13 @@ def _digits(value: object) -> str:
     raise RecordError("not bytes")
 
 
-_CHECKS: Mapping[object, Check] = {
-    Id: checks.name,
-    Instant: checks.instant,
-    Line: checks.text(100),
-    str: checks.any_text(1000),
+# Where a column differs from a field: SQLite has numbers for truth, and those of days and bytes are above 0,
+# which would remove every call.
+_OF_COLUMNS: Mapping[object, Check] = {
     bytes: _blob,
     bool: checks.integer(0, 1),
-    int: checks.integer(1),  # numbers of days and bytes: 0 would remove every call
-    float: checks.number,
+    int: checks.integer(1),
 }
-
-
-def _find_check(of: Any) -> Check:
-    """Return the check of a column by its type."""
-    if of in _CHECKS:
-        return _CHECKS[of]
-    if isinstance(of, TypeAliasType):
-        return _find_check(of.__value__)
-    if get_origin(of) is Literal:
-        return checks.choice(*get_args(of))
-    kinds = [_find_check(each) for each in get_args(of) if each is not type(None)]
-    check = kinds[0] if len(kinds) == 1 else checks.either(*kinds)
-    return checks.optional(check) if type(None) in get_args(of) else check
 
 
 class _SharedTable:
@@ -69,7 +53,9 @@ class _SharedTable:
             raise ValueError(f"{table.name} is not shared")
         self.name = table.name
         self.key = table.shared.key
-        self.checks = {name: _find_check(of) for name, of in table.list_shared().items()}
+        self.checks = {
+            name: checks.find_check(of, _OF_COLUMNS) for name, of in table.list_shared().items()
+        }
         names, marks = ", ".join(self.checks), ", ".join(f":{name}" for name in self.checks)
         found = " and ".join(f"{column} = ?" for column in self.key)
         self.select = f"select {names} from {self.name} where {table.shared.where}"  # noqa: S608

@@ -69,15 +69,15 @@ class Alert:
 
     ``occasion`` tells the alerts of a rule apart. ``link`` is below the address of the service."""
 
-    id: str
-    organization_id: str
-    rule_id: str
+    id: Id
+    organization_id: Id
+    rule_id: Id
     occasion: str
     kind: Kind
     subject: str
     sentence: str
     link: str
-    at: str
+    at: Instant
     is_test: bool = False
 
     @property

@@ -15,7 +15,7 @@ from runtime import clock
 from store.control import audit, budgets, delivery_rows
 from store.control.audit import Activity, Details
 from store.control.budgets import Action, Budget
-from store.control.records import Table
+from store.control.records import Id, Instant, Line, Table
 
 KEPT_FOR = timedelta(days=100)
 
@@ -28,20 +28,20 @@ GIVEN_UP = Activity("budget.not_delivered", "gave up reporting on the budget of"
 class Alert:
     """A budget that reached a percentage of its limit within a period."""
 
-    id: str
-    organization_id: str
-    proxy_endpoint_id: str | None
-    slug: str | None
+    id: Id
+    organization_id: Id
+    proxy_endpoint_id: Id | None
+    slug: Id | None
     period: Period
-    starts_at: str
-    resets_at: str
+    starts_at: Instant
+    resets_at: Instant
     limit_usd: float
     spent_usd: float
     percent: float
     action: Action
-    created_at: str
+    created_at: Instant
     of_kind: PartKind | None = None
-    of_value: str | None = None
+    of_value: Line | None = None
 
     @property
     def is_reached(self) -> bool:
