@@ -20,6 +20,7 @@ from opentelemetry.semconv.attributes import (
 )
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from metering.attribution import parse_tags
 from runtime import clock
 from runtime.setting_values import Upstream
 from store.traces.bodies.bodies import StoredBodies
@@ -130,6 +131,9 @@ def _list_attributes(organization_id: str, call: FinishedCall) -> dict[str, Attr
         f"{_PREFIX}outcome": call.outcome,
         f"{_PREFIX}client": call.client,
         f"{_PREFIX}upstream_request_id": call.upstream_request_id,
+        f"{_PREFIX}user": call.attributed_user,
+        f"{_PREFIX}project": call.project,
+        f"{_PREFIX}tags": tuple(parse_tags(call.tags)) or None,
         f"{_PREFIX}cost_usd": None if call.cost_cents is None else call.cost_cents / 100,
         f"{_PREFIX}first_byte_s": _seconds(call.ttfb_ms),
         f"{_PREFIX}proxy_overhead_s": _seconds(call.proxy_overhead_ms),

@@ -73,6 +73,14 @@ def test_a_call_has_the_attributes_of_the_conventions_and_ours(export):
     assert "prompt" not in str(span)
 
 
+def test_a_call_says_for_whom_and_what_it_is_made(export):
+    span = export(attributed_user="ann", project="shop", tags='["nightly","env:dev"]')
+    attributes = read_attributes(span)
+    assert attributes["taximeter.user"] == "ann"
+    assert attributes["taximeter.project"] == "shop"
+    assert attributes["taximeter.tags"] == ["nightly", "env:dev"]
+
+
 def test_a_failure_is_an_error_with_its_type(export):
     span = export(outcome="upstream_error", error_type="overloaded_error", status_code=529)
     assert span.status.code == StatusCode.ERROR.value

@@ -17,7 +17,7 @@ READ_TIMEOUT_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedCall:
-    """A stored call, as the columns of ``usage`` have it."""
+    """A stored call, as the columns of ``usage`` have it. ``tags`` is a JSON list."""
 
     id: int
     entry_id: str
@@ -41,6 +41,10 @@ class FinishedCall:
     agent_id: str | None
     client: str | None
     upstream_request_id: str | None
+    billing: str | None = None
+    attributed_user: str | None = None
+    project: str | None = None
+    tags: str | None = None
 
 
 COLUMNS = tuple(list_flat_fields(FinishedCall))
