@@ -112,7 +112,11 @@ def main() -> None:
     parser.add_argument("--worker", type=int, default=1, help="the number of this worker")
     parser.add_argument("--board", type=int, nargs=2, metavar=("FD", "ROW"), help="of all workers")
     parser.add_argument("--windows-fd", type=int, help="the windows of all workers")
+    parser.add_argument("--check", action="store_true", help="only say whether mitmproxy will do")
     arguments = parser.parse_args()
+    if arguments.check:
+        _check_mitmproxy()
+        return
     logs.configure(arguments.name)
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
@@ -126,11 +130,15 @@ def main() -> None:
         listener = socket.socket(fileno=arguments.listen_fd)
         limit = ConnectionLimit(settings.client_connections, settings.trusted_proxies, config.board)
         mitmproxy_patches.listen_on(BoundSocket(listener, config.board, limit))
+    _check_mitmproxy()
+    asyncio.run(serve(settings, config))
+
+
+def _check_mitmproxy() -> None:
     try:
         mitmproxy_patches.check()
     except MitmproxyChangedError as error:
         sys.exit(f"taximeter: {error}")
-    asyncio.run(serve(settings, config))
 
 
 if __name__ == "__main__":

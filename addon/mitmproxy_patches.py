@@ -3,7 +3,8 @@
 The patches are there because the stock core would lose, mix up or leak requests, or let one peer take
 the event loop or the memory from all others. What they are replaced with is in ``addon/core``.
 
-One whose original has changed is not applied: the proxy does not start, and says why.
+Whether a mitmproxy will do is decided by the functions here, whatever its version. With one that has changed
+one of them the proxy does not start, and says why.
 """
 
 from collections.abc import Iterable
@@ -18,18 +19,27 @@ from addon.core.read_policy import ReadPolicy
 from addon.core.reverse_mode import BoundSocket
 from addon.http1.layer import Http1Layer
 from runtime import patches
-from runtime.installing import command_for
+from runtime.installing import MITMPROXY_TRIED, command_for
 from runtime.patches import Patch
-
-# What the digests were taken of, the first and the last of them: ``pyproject.toml`` asks for these. With
-# another one that changed nothing here the proxy starts too.
-KNOWN_VERSIONS = ("12.2.3", "12.3.0", "12.3.1")
-REQUIREMENT = f"mitmproxy>={KNOWN_VERSIONS[0]},<={KNOWN_VERSIONS[-1]}"
 
 
 class MitmproxyChangedError(Exception):
     """A function that a patch replaces is not the one that the patch was written for."""
 
+
+# Nothing takes the place of these, and no mitmproxy will do in which they are others.
+NEEDED: tuple[Patch[object], ...] = (
+    Patch(
+        owner=server.ConnectionHandler,
+        name="__init__",
+        reason="How long a connection may be silent is an option (a constant of ten minutes up to 12.2.0),"
+        " and its layer, transports and watchdog have these names.",
+        contract_test="test_connection_reading.py::"
+        "test_the_core_still_takes_the_longest_silence_from_an_option",
+        digest="d3c0f7253517568f",
+        replace=None,
+    ),
+)
 
 CORE: tuple[Patch[ReadPolicy], ...] = (
     Patch(
@@ -99,18 +109,18 @@ RESPONSES: tuple[Patch[object], ...] = (
 )
 
 OF_SERVICE: tuple[Patch[Any], ...] = (*CORE, *DIRECT_READING, *BOUND_SOCKET)
-EVERY: tuple[Patch[Any], ...] = (*OF_SERVICE, *RESPONSES)
+EVERY: tuple[Patch[Any], ...] = (*NEEDED, *OF_SERVICE, *RESPONSES)
 
 
 def check(chosen: Iterable[Patch[Any]] | None = None) -> None:
     """Raise MitmproxyChangedError unless mitmproxy is one that the patches were written for.
 
     ``chosen`` None: those of the service."""
-    changed = patches.find_changed(OF_SERVICE if chosen is None else chosen)
+    changed = patches.find_changed((*NEEDED, *(OF_SERVICE if chosen is None else chosen)))
     if changed:
         raise MitmproxyChangedError(
-            f"mitmproxy {version.VERSION} has changed what Taximeter depends on ({', '.join(changed)})."
-            f" This command installs one that it works with: {command_for(REQUIREMENT)}"
+            f"mitmproxy {version.VERSION} differs in what Taximeter depends on ({', '.join(changed)})."
+            f" This command installs one that it works with: {command_for(MITMPROXY_TRIED)}"
         )
 
 

@@ -16,6 +16,9 @@ from urllib.parse import unquote, urlsplit
 
 NAME = "taximeter"
 DATASETTE_VERSIONS = ("0.65.5",)  # that the patches of the pages of tables were written for
+# The oldest mitmproxy that will do, and the newest that was tried: see CONTRIBUTING.md, Dependencies.
+MITMPROXY_OLDEST, MITMPROXY_NEWEST = "12.2.1", "12.3.1"
+MITMPROXY_TRIED = f"mitmproxy>={MITMPROXY_OLDEST},<={MITMPROXY_NEWEST}"
 _UV_RECEIPT = "uv-receipt.toml"  # in the environment of each tool
 _OF_AN_EXTRA = re.compile(r"""([\w.-]++)[^;]*+;.*\bextra *+== *+["']([\w.-]++)["']""", re.ASCII)
 

@@ -10,7 +10,9 @@ import re
 import shutil
 import sqlite3
 import stat
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -29,7 +31,13 @@ from metering.price_format import PriceFileError
 from metering.prices import OWN_LABEL, list_built_in_versions
 from runtime import clock
 from runtime.heartbeat import Heartbeat
-from runtime.installing import DATASETTE_VERSIONS, command_for
+from runtime.installing import (
+    DATASETTE_VERSIONS,
+    MITMPROXY_NEWEST,
+    MITMPROXY_OLDEST,
+    MITMPROXY_TRIED,
+    command_for,
+)
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
 from store.price_file import load_prices
@@ -61,6 +69,7 @@ def examine(
     Otherwise everything is checked as it would be for a service started in this environment."""
     yield from check_service(settings, service)
     yield check_python(*_versions(service))
+    yield check_mitmproxy(version("mitmproxy"), ask_proxy)
     yield check_datasette(version("datasette"))
     yield from check_data_dir(settings.data_dir.absolute())
     yield check_free_space(settings)
@@ -92,6 +101,29 @@ def check_python(python: str, sqlite: str) -> Finding:
         needed = " and SQLite ".join(".".join(map(str, v)) for v in (OLDEST_PYTHON, OLDEST_SQLITE))
         return Finding("python", "wrong", f"{versions} is too old", f"install Python {needed}")
     return Finding("python", "ok", versions)
+
+
+def check_mitmproxy(installed: str, ask: Callable[[], str | None]) -> Finding:
+    """Say whether the proxy starts with this mitmproxy. ``ask`` is called for one that was not tried, and
+    returns the complaint of the proxy, or None."""
+    name, shown = "mitmproxy", terminal_line(installed)
+    if _numbers(MITMPROXY_OLDEST) <= _numbers(installed) <= _numbers(MITMPROXY_NEWEST):
+        return Finding(name, "ok", shown)
+    complaint = ask()
+    if complaint is not None:
+        return Finding(name, "wrong", f"the proxy does not start: {terminal_line(complaint)}")
+    message = f"{shown} was not tried (those up to {MITMPROXY_NEWEST} were), but has what the proxy replaces"
+    return Finding(name, "note", message, f"if calls fail, run `{command_for(MITMPROXY_TRIED)}`")
+
+
+def ask_proxy() -> str | None:
+    """Have the proxy compare the functions of mitmproxy that it depends on; return its complaint, or None."""
+    command = [sys.executable, "-P", "-m", "addon", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    if not done.returncode:
+        return None
+    said = done.stderr.strip().splitlines() or [f"it ends with status {done.returncode}"]
+    return said[-1].removeprefix("taximeter: ")
 
 
 def check_datasette(installed: str) -> Finding:

@@ -9,7 +9,7 @@ from collections import deque
 import pytest
 
 from addon.__main__ import COLLECTIONS
-from addon.mitmproxy_patches import REQUIREMENT
+from runtime.installing import MITMPROXY_TRIED
 from store.control.database import ControlDatabase
 from tests import ROOT
 
@@ -45,7 +45,7 @@ def test_the_proxy_does_not_start_when_mitmproxy_has_changed_and_says_which_to_i
     assert ended.returncode == 1
     assert ended.stderr.startswith("taximeter: mitmproxy ")
     assert "ReverseInstance.listen" in ended.stderr
-    assert ended.stderr.endswith(f"pip install '{REQUIREMENT}'\n")
+    assert ended.stderr.endswith(f"pip install '{MITMPROXY_TRIED}'\n")
 
 
 @pytest.mark.live

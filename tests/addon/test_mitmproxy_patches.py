@@ -12,9 +12,10 @@ from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.test import taddons
 
 from addon import mitmproxy_patches
-from addon.mitmproxy_patches import KNOWN_VERSIONS, REQUIREMENT, MitmproxyChangedError
+from addon.mitmproxy_patches import MitmproxyChangedError
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
+from runtime.installing import MITMPROXY_NEWEST, MITMPROXY_OLDEST, MITMPROXY_TRIED
 from runtime.settings import Settings
 from tests import ROOT
 
@@ -25,7 +26,7 @@ EVERY = pytest.mark.parametrize("patch", mitmproxy_patches.EVERY, ids=str)
 def test_a_patch_is_for_the_function_that_mitmproxy_has(patch):
     assert patch.fits, (
         f"mitmproxy has changed {patch}: read what changed, run {patch.contract_test}, and then"
-        " set the digest of its patch, and KNOWN_VERSIONS"
+        " set the digest of its patch, and what is tried in runtime/installing.py"
     )
 
 
@@ -41,12 +42,16 @@ def test_a_patch_names_its_contract_test_and_its_reason(patch):
     assert patch.reason.endswith(".")
 
 
-def test_what_is_installed_is_a_version_that_the_patches_are_known_to_fit():
+def test_what_is_asked_for_begins_with_the_oldest_that_will_do_and_what_is_locked_was_tried():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [text for text in project["dependencies"] if text.startswith("mitmproxy")]
-    assert asked == [REQUIREMENT]
+    assert asked == [f"mitmproxy>={MITMPROXY_OLDEST},<14"]
     [locked] = re.findall(r"^mitmproxy==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)
-    assert locked in KNOWN_VERSIONS
+    assert _numbers(MITMPROXY_OLDEST) <= _numbers(locked) <= _numbers(MITMPROXY_NEWEST)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in version.split(".")]
 
 
 def test_the_addon_does_not_load_when_mitmproxy_has_changed_under_it(tmp_path, monkeypatch):
@@ -68,4 +73,12 @@ def test_the_error_names_what_changed_and_the_remedy():
         mitmproxy_patches.check([*mitmproxy_patches.CORE[1:], *changed])
     assert f"mitmproxy {version.VERSION}" in str(raised.value)
     assert "(ConnectionHandler.drain_writers)" in str(raised.value)
-    assert f"pip install '{REQUIREMENT}'" in str(raised.value)
+    assert f"pip install '{MITMPROXY_TRIED}'" in str(raised.value)
+
+
+def test_a_mitmproxy_without_a_function_that_is_used_as_it_is_will_not_do(monkeypatch):
+    needed = [replace(patch, digest="0" * 16) for patch in mitmproxy_patches.NEEDED]
+    monkeypatch.setattr(mitmproxy_patches, "NEEDED", needed)
+    for chosen in (None, mitmproxy_patches.RESPONSES):
+        with pytest.raises(MitmproxyChangedError, match="__init__"):
+            mitmproxy_patches.check(chosen)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from mitmproxy import options
 from mitmproxy.connection import Client
-from mitmproxy.proxy import context
+from mitmproxy.proxy import context, layer
 from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
 
 from addon.core import chunked, connection_reading
@@ -42,6 +42,15 @@ async def gives_way(handler):
     asyncio.get_running_loop().call_soon(ran.append, True)
     await handler.drain_writers()
     return bool(ran)
+
+
+async def test_the_core_still_takes_the_longest_silence_from_an_option():
+    opts = options.Options()
+    opts.update(tcp_timeout=7)
+    handler = Handler(make_context(opts))
+    assert handler.timeout_watchdog.timeout == 7
+    assert handler.transports == {}
+    assert isinstance(handler.layer, layer.NextLayer)
 
 
 @pytest.mark.usefixtures("unpatched")

@@ -1,7 +1,9 @@
 import json
 import os
+import shutil
 import socket
 import ssl
+import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -14,13 +16,18 @@ import trustme
 from click.testing import CliRunner
 
 from manage.cli.main import cli
-from manage.doctor.checks import check_datasette, examine
+from manage.doctor.checks import ask_proxy, check_datasette, check_mitmproxy, examine
 from manage.supervision.announcement import Announcement
 from metering.prices import BASE_VERSION, OWN_LABEL
 from runtime import clock
 from runtime.child_troubles import ChildTrouble, write_troubles
 from runtime.heartbeat import Heartbeat
-from runtime.installing import DATASETTE_VERSIONS
+from runtime.installing import (
+    DATASETTE_VERSIONS,
+    MITMPROXY_NEWEST,
+    MITMPROXY_OLDEST,
+    MITMPROXY_TRIED,
+)
 from runtime.locks import ProcessLock
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
@@ -110,7 +117,7 @@ def test_all_is_well_before_and_after_the_first_start(run, upstream_url, monkeyp
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert [line.split()[1] for line in lines] == [
-        "service", "python", "datasette", "data", "disk", "databases", "spool", "upstream", "prices", "clock",
+        "service", "python", "mitmproxy", "datasette", "data", "disk", "databases", "spool", "upstream", "prices", "clock",
     ]  # fmt: skip
     assert "`taximeter up` starts it" in result.stdout
     monkeypatch.setenv("TAXIMETER_DATA_DIR", str(tmp_path / "none"))
@@ -304,6 +311,28 @@ def test_the_settings_of_the_service_are_looked_at_and_not_those_of_this_environ
     assert checks["upstream"]["verdict"] == checks["disk"]["verdict"] == "ok"
     assert checks["settings"]["verdict"] == "note"
     assert "TAXIMETER_DISK_RESERVE, TAXIMETER_UPSTREAM_URL" in checks["settings"]["message"]
+
+
+@pytest.mark.parametrize("installed", [MITMPROXY_OLDEST, MITMPROXY_NEWEST])
+def test_a_mitmproxy_that_was_tried_is_fine(installed):
+    assert check_mitmproxy(installed, ask_proxy).verdict == "ok"
+
+
+def test_the_proxy_is_asked_about_a_mitmproxy_that_was_not_tried():
+    finding = check_mitmproxy("12.99.0", ask_proxy)  # asks about the one that is there
+    assert finding.verdict == "note"
+    assert MITMPROXY_TRIED in (finding.advice or "")
+
+
+def test_a_mitmproxy_with_which_the_proxy_does_not_start_is_wrong():
+    finding = check_mitmproxy("12.2.0", lambda: "mitmproxy 12.2.0 differs")
+    assert finding.verdict == "wrong"
+    assert finding.message == "the proxy does not start: mitmproxy 12.2.0 differs"
+
+
+def test_what_the_proxy_prints_before_it_ends_is_its_complaint(monkeypatch):
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    assert ask_proxy() == "it ends with status 1"
 
 
 def test_a_datasette_that_the_pages_are_not_known_to_work_with_is_a_note():

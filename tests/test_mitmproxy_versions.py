@@ -1,0 +1,87 @@
+"""The oldest and the newest mitmproxy are tested beside the locked one, out of indexes of the tests' own."""
+
+import os
+import socket
+import zipfile
+from importlib.metadata import version
+
+import pytest
+
+from runtime.installing import MITMPROXY_OLDEST
+from tests import ROOT, mitmproxy_versions
+
+pytestmark = pytest.mark.slow  # pip takes a second
+
+
+@pytest.fixture(autouse=True)
+def _without_the_settings_of_this_machine(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+
+def write_wheel(folder, number, requires=""):
+    about = f"mitmproxy-{number}.dist-info"
+    with zipfile.ZipFile(folder / f"mitmproxy-{number}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("mitmproxy/__init__.py", "")
+        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: mitmproxy\nVersion: {number}\n{requires}")  # fmt: skip
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")  # fmt: skip
+        wheel.writestr(f"{about}/RECORD", "")
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A folder where pip finds packages, and nowhere else."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    return tmp_path
+
+
+def test_tests_run_with_the_oldest_and_the_newest_and_one_that_fails_is_told(
+    index, monkeypatch, capfd
+):
+    for number in (MITMPROXY_OLDEST, "12.99.0", "13.5.0", "14.0.0"):
+        write_wheel(index, number)
+    tests = index / "test_version.py"
+    tests.write_text(
+        "from importlib.metadata import version\n"
+        "import runtime.installing\n"
+        f"def test_version(): assert version('mitmproxy') == {MITMPROXY_OLDEST!r}\n"
+    )
+    monkeypatch.setattr(mitmproxy_versions, "TESTS", (str(tests),))
+    monkeypatch.setattr(mitmproxy_versions, "IN_PARALLEL", ("-p", "no:xdist"))
+    assert mitmproxy_versions.main() == 1
+    said = capfd.readouterr().out
+    oldest, newest = said.index(f"With mitmproxy {MITMPROXY_OLDEST}:\n"), said.index("13.5.0:\n")
+    assert said.index("1 passed") > oldest
+    assert said.index("1 failed") > newest > said.index("1 passed")
+
+
+def test_one_that_does_not_fit_our_other_bounds_fails(index, capfd):
+    write_wheel(index, MITMPROXY_OLDEST, "Requires-Dist: brotli<1.2\n")
+    assert mitmproxy_versions.main() == 2
+    said = capfd.readouterr().err
+    assert said.startswith(f"mitmproxy=={MITMPROXY_OLDEST} could not be installed with what else")
+    assert "brotli" in said
+
+
+def test_one_that_is_locked_is_not_tested_again(index, monkeypatch, capfd):
+    monkeypatch.setattr(mitmproxy_versions, "MITMPROXY_OLDEST", version("mitmproxy"))
+    assert mitmproxy_versions.main() == 0
+    assert capfd.readouterr().out.count("with which all was tested already.\n") == 2
+
+
+def test_without_an_index_it_says_so_and_goes_on(monkeypatch, capsys):
+    with socket.socket() as silent:  # bound and not listening: connections are refused
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{port}/simple")
+        assert mitmproxy_versions.main() == 0
+    assert capsys.readouterr().out.startswith(
+        f"mitmproxy=={MITMPROXY_OLDEST}: no package index can be reached, skipped.\n"
+    )
+
+
+def test_the_tests_that_it_runs_are_there():
+    for path in mitmproxy_versions.TESTS:
+        assert (ROOT / path).exists(), path
