@@ -30,6 +30,7 @@ from dashboard.help.pages import HelpPages
 from dashboard.home.pages import HomePages
 from dashboard.kept_connections import KeptConnections
 from dashboard.limits.pages import LimitPages
+from dashboard.live.in_flight import SpoolWatch
 from dashboard.live.pages import LivePages
 from dashboard.mail.mailer import Mailer
 from dashboard.overview.pages import OverviewPages
@@ -65,54 +66,42 @@ class CallPages:
 
     def __init__(self, settings: Settings, visitors: Visitors, *, has_people: bool = False) -> None:
         self.visitors = visitors
-        self._connections = connections = KeptConnections()
         sockets = os.environ.get(QUERY_SOCKETS_VARIABLE)
         self._queries = QueryProxy(Path(sockets) if sockets else None, settings.query_processes)
-        forwarding = PageForwarding(settings, visitors, self._queries)
-        self._call_tabs = CallTabPages(settings, visitors, connections, forwarding)
-        self._context = ContextPages(visitors, forwarding)
-        prices = PagePrices(settings.prices)
-        self._overview = OverviewPages(settings, visitors, connections)
-        self._limits = LimitPages(settings, visitors, connections)
-        self._live = LivePages(settings, visitors, connections)
-        self._home = HomePages(settings, visitors, connections, prices, self._live.spool)
-        self._models = ModelPages(settings, visitors, connections, prices)
-        self._call_list = CallListPages(settings, visitors, connections, self._live.spool)
-        self._savings = SavingsPages(settings, visitors, connections)
-        self._tools = ToolPages(settings, visitors, connections)
-        self._share = SharePages(settings, visitors, connections, forwarding)
-        self._search = SearchPages(settings, visitors, connections)
-        self._sessions = SessionPages(settings, visitors, connections, forwarding)
-        self._traces = Traces(settings, visitors, connections, self._queries, forwarding)
         self._site = site = Site(
             settings=settings,
             visitors=visitors,
-            connections=connections,
+            connections=KeptConnections(),
+            forwarding=PageForwarding(settings, visitors, self._queries),
+            prices=PagePrices(settings.prices),
+            spool=SpoolWatch(settings.proxy_spool_path, settings.spool_path),
             has_people=has_people,
         )
-        self._added: list[BaseRoute] = [*chain(*extensions.call().pages(site=site))]
-
-    def routes(self) -> list[BaseRoute]:
-        return [
-            *self._home.routes(),
-            *self._overview.routes(),
-            *self._limits.routes(),
+        self._live = LivePages(site)
+        self._traces = Traces(site, self._queries)
+        # An address is that of the first page that has it: an id of a session may hold slashes.
+        self._routes: list[BaseRoute] = [
+            *HomePages(site).routes(),
+            *OverviewPages(site).routes(),
+            *LimitPages(site).routes(),
             *self._live.routes(),
-            # Before those of all other addresses of sessions and traces.
-            *self._context.routes(),
-            *self._models.routes(),
-            *self._savings.routes(),
-            *self._tools.routes(),
-            *self._share.routes(),
-            *self._search.routes(),
-            *self._added,
-            *self._sessions.routes(),
-            *self._call_list.routes(),
-            *self._call_tabs.routes(),
+            *ContextPages(site).routes(),
+            *ModelPages(site).routes(),
+            *SavingsPages(site).routes(),
+            *ToolPages(site).routes(),
+            *SharePages(site).routes(),
+            *SearchPages(site).routes(),
+            *chain(*extensions.call().pages(site=site)),
+            *SessionPages(site).routes(),
+            *CallListPages(site).routes(),
+            *CallTabPages(site).routes(),
             *self._traces.routes(),
             Route("/favicon.ico", _serve_icon),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ]
+
+    def routes(self) -> list[BaseRoute]:
+        return self._routes
 
     def end_streams(self) -> None:
         """End what would go on for as long as its page is open."""
@@ -120,7 +109,7 @@ class CallPages:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with closing(self._connections), closing(self._queries), self._traces.running():
+        with closing(self._site.connections), closing(self._queries), self._traces.running():
             yield
 
     def exception_handlers(self) -> Mapping[Any, Handler]:
@@ -172,21 +161,13 @@ class Dashboard(CallPages):
         self._budgets = BudgetDeliveries(
             settings, pool, mailer, WebhookClient(settings.webhook_rule)
         )
-        self._annotations = AnnotationPages(settings, pool, visitors)
-        self._statuses = StatusMemory(settings, pool, self._connections, self._live.feeds)
-        self._status_line = StatusLinePages(settings, self._statuses)
-        self._help = HelpPages(visitors)
-        self._settings = SettingsPages(self._site, pool, mailer)
-        self._sign_in = SignInPages(settings, pool, visitors, mailer, is_demo=is_demo)
-
-    def routes(self) -> list[BaseRoute]:
-        return [
-            *self._annotations.routes(),
-            *self._status_line.routes(),
-            *self._help.routes(),
-            *self._settings.routes(),
-            *self._sign_in.routes(),
-            *super().routes(),
+        self._statuses = StatusMemory(settings, pool, self._site.connections, self._live.feeds)
+        self._routes[:0] = [
+            *AnnotationPages(settings, pool, visitors).routes(),
+            *StatusLinePages(settings, self._statuses).routes(),
+            *HelpPages(visitors).routes(),
+            *SettingsPages(self._site, pool, mailer).routes(),
+            *SignInPages(settings, pool, visitors, mailer, is_demo=is_demo).routes(),
         ]
 
     @contextmanager

@@ -4,8 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dashboard import rendering
-from dashboard.visitors import Visitors
-from runtime.settings import Settings
+from dashboard.site import Site
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.management import Management
@@ -17,9 +16,9 @@ from store.traces.paths import trace_path
 class NothingRecorded:
     """The page of organisations of which nothing has been recorded."""
 
-    def __init__(self, settings: Settings, visitors: Visitors) -> None:
-        self._settings = settings
-        self._visitors = visitors
+    def __init__(self, site: Site) -> None:
+        self._settings = site.settings
+        self._visitors = site.visitors
 
     def applies_to(self, caller: Caller) -> bool:
         """Return whether nothing of the caller's organisation was ever recorded."""

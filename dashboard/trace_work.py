@@ -11,10 +11,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from dashboard.call.lookup import NO_CALL
-from dashboard.kept_connections import KeptConnections
-from dashboard.visitors import Visitors
+from dashboard.site import Site
 from runtime.organization_locks import BusyError, OrganizationLocks
-from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.calls.call_reader import CallReader
 from store.traces.paths import trace_path
@@ -25,9 +23,9 @@ _BUSY = "Earlier requests of your organisation are still running."
 class TraceWork:
     """The work of one group of pages."""
 
-    def __init__(self, settings: Settings, connections: KeptConnections) -> None:
-        self._data_dir = settings.data_dir
-        self._connections = connections
+    def __init__(self, site: Site) -> None:
+        self._data_dir = site.settings.data_dir
+        self._connections = site.connections
         self._locks = OrganizationLocks()
 
     async def run[T](self, caller: Caller, work: Callable[[sqlite3.Connection | None], T]) -> T:
@@ -65,8 +63,7 @@ class TraceWork:
 class TracePages:
     """Pages of the traces of the caller's organisation."""
 
-    def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
-    ) -> None:
-        self._visitors = visitors
-        self._work = TraceWork(settings, connections)
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._visitors = site.visitors
+        self._work = TraceWork(site)

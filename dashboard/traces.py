@@ -30,9 +30,7 @@ from dashboard.call.downloads import Downloads
 from dashboard.call_route import CallRoute
 from dashboard.compare.pages import ComparePages
 from dashboard.export import conversion
-from dashboard.kept_connections import KeptConnections
 from dashboard.nothing_recorded import NothingRecorded
-from dashboard.page_forwarding import PageForwarding
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.protocol import Caller as QueryCaller
 from dashboard.queries.query import Query
@@ -45,9 +43,9 @@ from dashboard.queries.query_proxy import (
 )
 from dashboard.rendering import PRIVATE
 from dashboard.replay.pages import ReplayPages, find_address as find_replay
-from dashboard.visitors import Visitors
+from dashboard.site import Site
 from runtime.organization_locks import BusyError
-from runtime.settings import CLIENT_MARK_VARIABLE, Settings
+from runtime.settings import CLIENT_MARK_VARIABLE
 from store.control.people import Caller
 from store.control.sessions import Visitor
 
@@ -74,23 +72,14 @@ class _TracesRoute(CallRoute):
 class Traces:
     """The ASGI application of ``/traces``. Enter ``running`` before the first request."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        visitors: Visitors,
-        connections: KeptConnections,
-        queries: QueryProxy,
-        forwarding: PageForwarding,
-    ) -> None:
-        self._settings = settings
-        self._scheme = urlsplit(settings.base_url).scheme
-        self._visitors = visitors
-        self._nothing_recorded = NothingRecorded(settings, visitors)
-        self._downloads = Downloads(settings)
-        self._forwarding = forwarding
-        self._comparisons = ComparePages(settings, connections, forwarding)
-        secret = os.environ.get(CLIENT_MARK_VARIABLE, "")
-        self._replays = ReplayPages(settings, visitors, connections, forwarding, secret)
+    def __init__(self, site: Site, queries: QueryProxy) -> None:
+        self._scheme = urlsplit(site.settings.base_url).scheme
+        self._visitors = site.visitors
+        self._nothing_recorded = NothingRecorded(site)
+        self._downloads = Downloads(site.settings)
+        self._forwarding = site.forwarding
+        self._comparisons = ComparePages(site)
+        self._replays = ReplayPages(site, os.environ.get(CLIENT_MARK_VARIABLE, ""))
         self._queries = queries
 
     def routes(self) -> list[BaseRoute]:

@@ -13,14 +13,11 @@ from starlette.routing import BaseRoute
 from dashboard.addresses import CALL_ID, ENTRY_ID
 from dashboard.call.lookup import find_id
 from dashboard.call_route import CallRoute
-from dashboard.kept_connections import KeptConnections
 from dashboard.nothing_recorded import NothingRecorded
-from dashboard.page_forwarding import PageForwarding
+from dashboard.site import Site
 from dashboard.trace_work import TracePages
-from dashboard.visitors import Visitors
 from metering.credential_names import name_credential
 from runtime import extensions
-from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.calls.call_reader import CallReader
 
@@ -33,17 +30,9 @@ _MAX_LANGUAGE = 20
 class CallTabPages(TracePages):
     """The pages of one call of the caller's organisation. A call is named by its id or that of its entry."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        visitors: Visitors,
-        connections: KeptConnections,
-        forwarding: PageForwarding,
-    ) -> None:
-        super().__init__(settings, visitors, connections)
-        self._data_dir = settings.data_dir
-        self._forwarding = forwarding
-        self._nothing_recorded = NothingRecorded(settings, visitors)
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._nothing_recorded = NothingRecorded(site)
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -68,11 +57,11 @@ class CallTabPages(TracePages):
             "notices": notices,
             "credential": name_credential(credential, names),
         }
-        return self._forwarding.respond(request, caller, "call", known)
+        return self._site.forwarding.respond(request, caller, "call", known)
 
     def _list_notices(self, caller: Caller, usage_id: int) -> list[dict[str, str]]:
         found = extensions.call().call_notice(
-            data_dir=self._data_dir, caller=caller, usage_id=usage_id
+            data_dir=self._site.settings.data_dir, caller=caller, usage_id=usage_id
         )
         return list(map(asdict, found))
 

@@ -22,17 +22,14 @@ from dashboard.calls.choice import (
     parse_choice,
 )
 from dashboard.calls.lines import Group, Line, group_lines, make_lines
-from dashboard.kept_connections import KeptConnections
-from dashboard.live.in_flight import SpoolWatch
 from dashboard.moments import find_zone
 from dashboard.nothing_recorded import NothingRecorded
 from dashboard.overview.periods import SPAN_TITLES
 from dashboard.rendering import PRIVATE
+from dashboard.site import Site
 from dashboard.trace_work import TracePages
-from dashboard.visitors import Visitors
 from metering.credential_names import name_credential
 from runtime import clock
-from runtime.settings import Settings
 from store.database import list_columns
 from store.traces.annotations import count_labels
 from store.traces.calls.listed_calls import Chosen, ListedCalls, list_calls, read_sessions
@@ -76,16 +73,9 @@ class Listed:
 class CallListPages(TracePages):
     """The list of calls of the caller's organisation."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        visitors: Visitors,
-        connections: KeptConnections,
-        spool: SpoolWatch,
-    ) -> None:
-        super().__init__(settings, visitors, connections)
-        self._spool = spool
-        self._nothing_recorded = NothingRecorded(settings, visitors)
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._nothing_recorded = NothingRecorded(site)
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute(CALLS, self.list_page)]
@@ -100,7 +90,7 @@ class CallListPages(TracePages):
         names = await self._visitors.read_credential_names(caller)
         listed = await self._work.run(caller, lambda db: read_list(db, choice, here, names))
         is_first = choice.before is None
-        flights = await self._spool.read(caller.organization_id) if is_first else None
+        flights = await self._site.spool.read(caller.organization_id) if is_first else None
         response = rendering.render(
             "calls.html",
             visitor=caller,

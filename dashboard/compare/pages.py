@@ -15,11 +15,9 @@ from starlette.responses import RedirectResponse, Response
 
 from dashboard.addresses import CALL_ID, ENTRY_ID, raw_path, row_address
 from dashboard.call.lookup import find_id
-from dashboard.kept_connections import KeptConnections
-from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
+from dashboard.site import Site
 from dashboard.trace_work import TraceWork
-from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.calls.call_reader import CallReader
 
@@ -48,11 +46,9 @@ def find_address(path: str) -> CompareAddress | None:
 class ComparePages:
     """The pages that compare two calls of the caller's organisation."""
 
-    def __init__(
-        self, settings: Settings, connections: KeptConnections, forwarding: PageForwarding
-    ) -> None:
-        self._work = TraceWork(settings, connections)
-        self._forwarding = forwarding
+    def __init__(self, site: Site) -> None:
+        self._work = TraceWork(site)
+        self._forwarding = site.forwarding
 
     async def respond(self, request: Request, caller: Caller) -> Response | None:
         """Return the response, or None for an address of another page.

@@ -9,8 +9,7 @@ from starlette.routing import BaseRoute
 from dashboard.call_route import CallRoute
 from dashboard.context.sorting import SORTS
 from dashboard.list_arguments import parse_number
-from dashboard.page_forwarding import PageForwarding
-from dashboard.visitors import Visitors
+from dashboard.site import Site
 
 MAX_ID = 10**18 - 1
 MAX_NUMBER = 10**6  # of a conversation
@@ -19,9 +18,9 @@ MAX_NUMBER = 10**6  # of a conversation
 class ContextPages:
     """The pages of contexts of the caller's organisation."""
 
-    def __init__(self, visitors: Visitors, forwarding: PageForwarding) -> None:
-        self._visitors = visitors
-        self._forwarding = forwarding
+    def __init__(self, site: Site) -> None:
+        self._visitors = site.visitors
+        self._forwarding = site.forwarding
 
     def routes(self) -> list[BaseRoute]:
         return [

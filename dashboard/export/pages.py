@@ -17,14 +17,12 @@ from dashboard.call_route import CallRoute
 from dashboard.current_counts import CurrentCounts
 from dashboard.export.parts import FileView, Part, find_call
 from dashboard.export.session_file import SessionFile
-from dashboard.kept_connections import KeptConnections
-from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION, open_view
+from dashboard.site import Site
 from dashboard.trace_work import TracePages
-from dashboard.visitors import NotSignedInError, Visitors
+from dashboard.visitors import NotSignedInError
 from runtime.errors import InvalidInputError
-from runtime.settings import Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
 from store.traces.sessions.opened import find_reader
@@ -72,15 +70,8 @@ def _describe_cut(error: Exception) -> str:
 class SharePages(TracePages):
     """The files of sessions of the caller's organisation."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        visitors: Visitors,
-        connections: KeptConnections,
-        forwarding: PageForwarding,
-    ) -> None:
-        super().__init__(settings, visitors, connections)
-        self._forwarding = forwarding
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
         self._exports = CurrentCounts[str]()
 
     def routes(self) -> list[BaseRoute]:
@@ -118,7 +109,7 @@ class SharePages(TracePages):
                 calls = [call for part in parts if (call := find_call(part)) is not None]
                 if begun.with_bodies and calls:
                     asked = {"usage_ids": calls, "pictures_bytes": pictures_bytes}
-                    found = await self._forwarding.fetch(request, caller, "export", asked)
+                    found = await self._site.forwarding.fetch(request, caller, "export", asked)
                     words = dict(zip(calls, found["words"], strict=True))
                     pictures_bytes = found["pictures_bytes"]
                 yield "".join(

@@ -28,18 +28,15 @@ from dashboard.home.reading import Costs, Home, read_home
 from dashboard.home.sql import write_sql
 from dashboard.home.strip import make_budgets, make_figures, make_windows
 from dashboard.home.tables import make_table
-from dashboard.kept_connections import KeptConnections
-from dashboard.live.in_flight import Flights, SpoolWatch
+from dashboard.live.in_flight import Flights
 from dashboard.moments import find_zone
 from dashboard.notices import Notice
 from dashboard.overview.filters import NAMES, argument_of
 from dashboard.overview.periods import DEFAULT_SPAN, list_segments
-from dashboard.prices import PagePrices
-from dashboard.visitors import Visitors
+from dashboard.site import Site
 from metering.credential_names import spread_names
 from runtime import clock
 from runtime.heartbeat import Heartbeat
-from runtime.settings import Settings
 from store.control import credential_names
 from store.control.alerts import Alert, list_active
 from store.control.budget_management import BudgetStatus
@@ -96,33 +93,22 @@ class _Found:
 
 
 class HomePages:
-    def __init__(
-        self,
-        settings: Settings,
-        visitors: Visitors,
-        connections: KeptConnections,
-        prices: PagePrices,
-        spool: SpoolWatch,
-    ) -> None:
-        self._settings = settings
-        self._visitors = visitors
-        self._connections = connections
-        self._prices = prices
-        self._spool = spool
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute("/", self.home_page)]
 
     async def home_page(self, request: Request) -> Response:
-        visitor, found = await self._visitors.require_with(request, self._read)
+        visitor, found = await self._site.visitors.require_with(request, self._read)
         now = clock.now()
         choice = parse_choice(request.query_params, now)
         notice = notices.find(request)
-        flights = await self._spool.read(visitor.organization_id)
+        flights = await self._site.spool.read(visitor.organization_id)
         return await run_in_threadpool(self._render, visitor, found, choice, flights, notice, now)
 
     def _read(self, control: ControlDatabase, visitor: Visitor) -> _Found:
-        management = Management.make(control, self._settings)
+        management = Management.make(control, self._site.settings)
         with control.reading() as db:
             active = list_active(db, visitor.organization_id, clock.now(), MAX_SHOWN)
             names = credential_names.read_names(db, visitor.organization_id)
@@ -148,24 +134,24 @@ class HomePages:
         notice: Notice | None,
         now: datetime,
     ) -> Response:
-        path = trace_path(self._settings.data_dir, visitor.organization_id)
+        path = trace_path(self._site.settings.data_dir, visitor.organization_id)
         zone = find_zone(visitor.time_zone)
         home, trouble = None, None
         if path.exists():
             try:
-                with self._connections.lend(path) as db:
-                    home = read_home(db, choice, self._prices(), now, found.alerts, zone)
+                with self._site.connections.lend(path) as db:
+                    home = read_home(db, choice, self._site.prices(), now, found.alerts, zone)
             except sqlite3.Error as error:
                 trouble = _explain(path, error)
         return rendering.render(
             "home.html",
             visitor=visitor,
             notice=notice,
-            settings=self._settings,
+            settings=self._site.settings,
             found=found,
             home=home,
             trouble=trouble,
-            recorder=Heartbeat.read(self._settings.data_dir),
+            recorder=Heartbeat.read(self._site.settings.data_dir),
             **({} if home is None else _describe(home, choice, found, flights, now, zone)),
         )
 

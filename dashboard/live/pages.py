@@ -15,11 +15,10 @@ from starlette.routing import BaseRoute
 from dashboard import rendering
 from dashboard.addresses import CALL_ID, call_address, session_address
 from dashboard.call_route import CallRoute
-from dashboard.kept_connections import KeptConnections
 from dashboard.live.feeds import Feed, Feeds
 from dashboard.live.growing_calls import GrowingCall, GrowingCalls, read_more
 from dashboard.live.growth import GrowingResponse, Sent, describe_status
-from dashboard.live.in_flight import Flights, InFlight, SpoolWatch
+from dashboard.live.in_flight import Flights, InFlight
 from dashboard.live.streams import (
     BEAT,
     END,
@@ -31,9 +30,8 @@ from dashboard.live.streams import (
     make_check,
 )
 from dashboard.rendering import PRIVATE
+from dashboard.site import Site
 from dashboard.trace_work import TracePages
-from dashboard.visitors import Visitors
-from runtime.settings import Settings
 from store.control.people import Caller
 from store.spool.format import SpoolError
 from store.spool.reader import InFlightFile
@@ -67,12 +65,9 @@ class _Wish:
 class LivePages(TracePages):
     """The pages and streams of the caller's organisation."""
 
-    def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
-    ) -> None:
-        super().__init__(settings, visitors, connections)
-        self.spool = SpoolWatch(settings.proxy_spool_path, settings.spool_path)
-        self.feeds = Feeds(settings.data_dir, self.spool, connections)
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.feeds = Feeds(site.settings.data_dir, site.spool, site.connections)
         self.streams = Streams()
         self._growing = GrowingCalls()
 
@@ -140,7 +135,7 @@ class LivePages(TracePages):
         return self.streams.respond(request, caller, events)
 
     async def _grow(self, caller: Caller, entry_id: str, check: Check) -> Events:
-        file = await run_in_threadpool(self.spool.find, caller.organization_id, entry_id)
+        file = await run_in_threadpool(self._site.spool.find, caller.organization_id, entry_id)
         if file is not None:
             with suppress(OSError, SpoolError), self._growing.open(file) as call:  # it has ended
                 async for event in self._read_on(call, check):
@@ -176,7 +171,7 @@ class LivePages(TracePages):
         for _ in range(round(STORED_WITHIN_S / GROWTH_EVERY_S)):
             # Looked at first: what leaves the spool is stored already.
             is_waiting = await run_in_threadpool(
-                self.spool.is_waiting, caller.organization_id, entry_id
+                self._site.spool.is_waiting, caller.organization_id, entry_id
             )
             usage_id = await self._find_stored(caller, entry_id)
             if usage_id is not None:
@@ -198,14 +193,14 @@ class LivePages(TracePages):
         return rendering.redirect(address)
 
     def _open(self, caller: Caller, entry_id: str) -> tuple[InFlight, GrowingResponse] | None:
-        file = self.spool.find(caller.organization_id, entry_id)
+        file = self._site.spool.find(caller.organization_id, entry_id)
         if file is None:
             return None
         response = GrowingResponse()
         try:
             with InFlightFile(file) as opened:
                 read_more(opened, response)
-            call = self.spool.describe(file)
+            call = self._site.spool.describe(file)
         except (OSError, SpoolError):  # it has ended
             return None
         return None if call is None else (call, response)

@@ -24,14 +24,11 @@ from dashboard.addresses import CALL_ID, raw_path
 from dashboard.call.curl import USUAL_PATH
 from dashboard.call.facts import make_headline
 from dashboard.forms import FOREIGN, is_same_origin, read_body
-from dashboard.kept_connections import KeptConnections
-from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
 from dashboard.replay.editing import MAX_EDITED_BYTES
+from dashboard.site import Site
 from dashboard.trace_work import TraceWork
-from dashboard.visitors import Visitors
 from runtime import replay_tickets, runs
-from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
 from store.control.management import Management
@@ -71,19 +68,12 @@ def find_address(path: str) -> ReplayAddress | None:
 class ReplayPages:
     """The page that sends a call again. ``secret`` is known to the proxy too."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        visitors: Visitors,
-        connections: KeptConnections,
-        forwarding: PageForwarding,
-        secret: str,
-    ) -> None:
-        self._settings = settings
-        self._visitors = visitors
+    def __init__(self, site: Site, secret: str) -> None:
+        self._settings = site.settings
+        self._visitors = site.visitors
         self._secret = secret
-        self._forwarding = forwarding
-        self._work = TraceWork(settings, connections)
+        self._forwarding = site.forwarding
+        self._work = TraceWork(site)
 
     async def respond(self, request: Request) -> Response | None:
         """Return the response, or None for an address of another page.

@@ -13,19 +13,15 @@ from dashboard import json_pages, rendering
 from dashboard.addresses import session_address
 from dashboard.call_route import CallRoute
 from dashboard.home.names import name_filter
-from dashboard.kept_connections import KeptConnections
 from dashboard.overview.filters import Filters, parse_filters
 from dashboard.overview.periods import DEFAULT_SPAN, Period, list_segments, parse_span
-from dashboard.prices import PagePrices
 from dashboard.rendering import PRIVATE
 from dashboard.savings.model_documents import SavingsModels
 from dashboard.savings.model_view import find_best, make_columns, make_rows
 from dashboard.savings.other_models import METHOD, OtherModels, compare_models, read_uses
 from dashboard.savings.tab_figures import TabFigures, read_tab_figures
 from dashboard.trace_work import TracePages
-from dashboard.visitors import Visitors
 from runtime import clock
-from runtime.settings import Settings
 from store.control.people import Caller
 
 PATH = "/savings/models"
@@ -42,16 +38,6 @@ class _Found:
 
 class ModelPages(TracePages):
     """The costs of the caller's organisation with other models."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        visitors: Visitors,
-        connections: KeptConnections,
-        prices: PagePrices,
-    ) -> None:
-        super().__init__(settings, visitors, connections)
-        self._prices = prices
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute(PATH, self.page), CallRoute(f"{PATH}.json", self.json)]
@@ -91,7 +77,7 @@ class ModelPages(TracePages):
 
         def run(connection: sqlite3.Connection | None) -> Response:
             uses = () if connection is None else read_uses(connection, period, filters)
-            others = compare_models(uses, self._prices(), now)
+            others = compare_models(uses, self._site.prices(), now)
             return respond(_Found(others=others, period=period, filters=filters), connection)
 
         return await self._work.run(caller, run)

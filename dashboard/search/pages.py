@@ -11,13 +11,11 @@ from starlette.routing import BaseRoute
 from dashboard import json_pages, rendering
 from dashboard.addresses import call_address, session_address
 from dashboard.call_route import CallRoute
-from dashboard.kept_connections import KeptConnections
 from dashboard.rendering import PRIVATE
 from dashboard.search.arguments import Arguments, parse_arguments
 from dashboard.search.documents import SearchNote, SearchResults
+from dashboard.site import Site
 from dashboard.trace_work import TracePages
-from dashboard.visitors import Visitors
-from runtime.settings import Settings
 from store.list_cursors import format_cursor
 from store.traces.search.hit_model import SearchHit
 from store.traces.search.notes import FoundNote, search_labels, search_notes
@@ -57,11 +55,9 @@ class _Result:
 class SearchPages(TracePages):
     """The search over the traces of the caller's organisation."""
 
-    def __init__(
-        self, settings: Settings, visitors: Visitors, connections: KeptConnections
-    ) -> None:
-        super().__init__(settings, visitors, connections)
-        self._is_on = settings.search_index
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._is_on = site.settings.search_index
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute(PATH, self.page), CallRoute(f"{PATH}.json", self.json)]

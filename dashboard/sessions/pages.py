@@ -14,18 +14,14 @@ from starlette.routing import BaseRoute
 from dashboard import json_pages, rendering
 from dashboard.call_filters import CallFilters, parse_call_filters
 from dashboard.call_route import CallRoute
-from dashboard.kept_connections import KeptConnections
 from dashboard.list_arguments import parse_limit, parse_number
-from dashboard.page_forwarding import PageForwarding
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.listing import ListView, make_menus
 from dashboard.sessions.opened import NO_SESSION, open_view
 from dashboard.sessions.view import View
 from dashboard.trace_work import TracePages
-from dashboard.visitors import Visitors
 from runtime import clock
 from runtime.errors import InvalidInputError
-from runtime.settings import Settings
 from store.control.people import Caller
 from store.control.sessions import Visitor
 from store.traces.sessions.opened import find_reader, open_session
@@ -44,17 +40,6 @@ TABS = {"tools": "session_tools.html", "calls": "session_calls.html"}
 
 class SessionPages(TracePages):
     """The pages of sessions of the caller's organisation."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        visitors: Visitors,
-        connections: KeptConnections,
-        forwarding: PageForwarding,
-    ) -> None:
-        super().__init__(settings, visitors, connections)
-        self._base_url = settings.base_url
-        self._forwarding = forwarding
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -157,7 +142,7 @@ class SessionPages(TracePages):
         if parts not in PARTS:
             raise InvalidInputError("parts must be asked, said or both", "parts")
         arguments = {"usage_id": min(request.path_params["usage_id"], MAX_ID), "parts": parts}
-        return self._forwarding.respond(request, caller, "turn", arguments)
+        return self._site.forwarding.respond(request, caller, "turn", arguments)
 
     def _render(self, caller: Caller, view: View, template: str) -> Response:
         return rendering.render(
@@ -165,7 +150,7 @@ class SessionPages(TracePages):
             visitor=caller,
             headers=PRIVATE,
             view=view,
-            base_url=self._base_url,
+            base_url=self._site.settings.base_url,
             with_forms=isinstance(caller, Visitor),
         )
 

@@ -87,13 +87,8 @@ def test_the_trail(copy):
     )
     copy.insert(
         "dashboard/app.py",
-        "        self._counted = CountedPages(settings, visitors, connections)\n",
-        before="        self._home = HomePages(",
-    )
-    copy.insert(
-        "dashboard/app.py",
-        "            *self._counted.routes(),\n",
-        before="            *self._overview.routes(),\n",
+        "            *CountedPages(site).routes(),\n",
+        before="            *OverviewPages(site).routes(),\n",
     )
     copy.insert(
         "dashboard/templates/_top.html",
