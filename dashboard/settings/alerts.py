@@ -12,13 +12,22 @@ from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, rendering
 from dashboard.settings.budgets import PAGE
-from dashboard.settings.view import BUDGETS, PATH, Reading, SettingsPage, SettingsView
+from dashboard.settings.view import (
+    BUDGETS,
+    PATH,
+    Reading,
+    Sent,
+    SettingsPage,
+    SettingsView,
+    choose,
+)
 from runtime.errors import ControlError, InvalidInputError
 from store.control.alert_management import RuleStatus
 from store.control.alerts import Kind
 from store.control.budgets import Format
 from store.control.database import ControlDatabase
 from store.control.delivery_rows import Channel
+from store.control.management import Management
 from store.control.sessions import Visitor
 
 FORM = "alert"
@@ -56,35 +65,12 @@ class AlertSettings:
         self._view = view
 
     def routes(self) -> list[BaseRoute]:
-        all_ = f"{PATH}/budgets/alerts"
         return [
             self._view.route(ALERT_PAGE),
-            Route(all_, self.create, methods=["POST"]),
-            Route(f"{all_}/{{id}}/delete", self.delete, methods=["POST"]),
-            Route(f"{all_}/{{id}}/test", self.test, methods=["POST"]),
+            self._view.form("budgets/alerts", _create, ALERT_PAGE, "alert-added", name=FORM),
+            self._view.form("budgets/alerts/{id}/delete", _delete, PAGE, "alert-deleted"),
+            Route(f"{PATH}/budgets/alerts/{{id}}/test", self.test, methods=["POST"]),
         ]
-
-    async def create(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        try:
-            fields = _parse(form)
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).alerts.create(visitor, **fields)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, ALERT_PAGE, FORM, form)
-        return rendering.redirect(notices.address(BUDGETS.address, "alert-added"))
-
-    async def delete(self, request: Request) -> Response:
-        visitor, _ = await self._view.read_form(request)
-        id_ = request.path_params["id"]
-        try:
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).alerts.delete(visitor, id_)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
-        return rendering.redirect(notices.address(BUDGETS.address, "alert-deleted"))
 
     async def test(self, request: Request) -> Response:
         visitor, _ = await self._view.read_form(request)
@@ -112,11 +98,19 @@ class AlertSettings:
         return self._view.manage(control).alerts.find(visitor, rule_id)
 
 
+def _create(management: Management, sent: Sent) -> None:
+    management.alerts.create(sent.visitor, **_parse(sent.fields))
+
+
+def _delete(management: Management, sent: Sent) -> None:
+    management.alerts.delete(sent.visitor, sent.id)
+
+
 def _parse(form: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of an alert. Raises InvalidInputError."""
-    kind = _choose(get_args(Kind.__value__), form, "kind")
-    channel = _choose(get_args(Channel.__value__), form, "channel")
-    format_ = _choose(get_args(Format.__value__), form, "format")
+    kind = choose(KINDS, form, "kind")
+    channel = choose(get_args(Channel.__value__), form, "channel")
+    format_ = choose(get_args(Format.__value__), form, "format")
     is_webhook = channel == "webhook"
     return {
         "kind": kind,
@@ -125,13 +119,6 @@ def _parse(form: Mapping[str, str]) -> dict[str, Any]:
         "format": format_ if is_webhook else "plain",
         "url": (form.get("url", "").strip() or None) if is_webhook else None,
     }
-
-
-def _choose(choices: tuple[str, ...], form: Mapping[str, str], name: str) -> str:
-    value = form.get(name, "")
-    if value not in choices:
-        raise InvalidInputError(f"{name} is one of {', '.join(choices)}", name)
-    return value
 
 
 def _parse_threshold(kind: str, text: str) -> float:

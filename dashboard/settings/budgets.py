@@ -5,33 +5,30 @@ The secret of a webhook is only in the response to the form that set it.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import notices, rendering
-from dashboard.settings.endpoints import EndpointSettings
+from dashboard.settings.endpoints import ENDPOINT_PAGE
 from dashboard.settings.view import (
     BUDGETS,
-    ENDPOINTS,
     PATH,
-    Part,
     Reading,
+    Sent,
     SettingsPage,
     SettingsView,
-    explain,
+    choose,
 )
 from metering.attribution import Part as PartOfCalls, PartKind
 from metering.budget_periods import Period
 from metering.budget_shares import DEFAULT_SHARES
-from runtime.errors import ControlError, InvalidInputError, NotFoundError
+from runtime.errors import ControlError, InvalidInputError
 from store.control.budget_management import find_by_subject
 from store.control.budgets import Action, Budget, Format, format_secret, parse_part
-from store.control.database import ControlDatabase
-from store.control.sessions import Visitor
+from store.control.management import Management
 from store.pagination import MAX_LIMIT
 
 FORM, ENDPOINT_FORM, PART_FORM, ZONE_FORM, WEBHOOK_FORM = (
@@ -41,10 +38,10 @@ FORM, ENDPOINT_FORM, PART_FORM, ZONE_FORM, WEBHOOK_FORM = (
     "time-zone",
     "webhook",
 )
-_PERIODS: Mapping[str, Period] = {"day": "day", "week": "week", "month": "month"}
-_KINDS: Mapping[str, PartKind] = {"user": "user", "project": "project", "tag": "tag"}
-_FORMATS: Mapping[str, Format] = {"plain": "plain", "slack": "slack", "teams": "teams"}
-_ACTIONS: Mapping[str, Action] = {"warn": "warn", "refuse": "refuse"}
+_PERIODS: tuple[Period, ...] = get_args(Period.__value__)
+_KINDS: tuple[PartKind, ...] = get_args(PartKind.__value__)
+_FORMATS: tuple[Format, ...] = get_args(Format.__value__)
+_ACTIONS: tuple[Action, ...] = get_args(Action.__value__)
 _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,2})?)\s*%?", re.ASCII)
 _AMOUNT = re.compile(r"\$?\s*(\d{1,9}(?:\.\d{1,6})?)", re.ASCII)
 
@@ -70,15 +67,16 @@ def _write_part_address(budget: Budget) -> str:
 
 def _read_part(reading: Reading) -> Mapping[str, Any]:
     """Return the budget of the part that the address names, to change it; without one nothing."""
-    kind = _KINDS.get(reading.query.get("kind", ""), "user")
+    given = reading.query.get("kind", "")
+    kind = next((each for each in _KINDS if each == given), _KINDS[0])
     chosen = PartOfCalls(kind, reading.query.get("of", ""))
     statuses = reading.management.budgets.list_all(reading.visitor)
-    found = [
+    found = (
         each
         for each in statuses
         if each.budget.proxy_endpoint_id is None and each.budget.of == chosen
-    ]
-    return {"chosen": chosen, "existing": found[0] if found else None}
+    )
+    return {"chosen": chosen, "existing": next(found, None)}
 
 
 PART_PAGE = SettingsPage(
@@ -99,93 +97,31 @@ BUDGET_PAGE = SettingsPage(
 
 
 class BudgetSettings:
-    def __init__(self, view: SettingsView, endpoints: EndpointSettings) -> None:
+    def __init__(self, view: SettingsView) -> None:
         self._view = view
-        self._endpoints = endpoints
 
     def routes(self) -> list[BaseRoute]:
-        one, all_ = f"{PATH}/endpoints/{{id}}/budget", f"{PATH}/budgets"
+        form, one = self._view.form, "endpoints/{id}/budget"
         return [
             self._view.route(PAGE),
             self._view.route(BUDGET_PAGE),
             self._view.route(PART_PAGE),
-            Route(one, self.put_of_endpoint, methods=["POST"]),
-            Route(f"{one}/delete", self.delete_of_endpoint, methods=["POST"]),
-            Route(all_, self.put, methods=["POST"]),
-            Route(f"{all_}/part", self.put_of_part, methods=["POST"]),
-            Route(f"{all_}/part/delete", self.delete_of_part, methods=["POST"]),
-            Route(f"{all_}/delete", self.delete, methods=["POST"]),
-            Route(f"{all_}/time-zone", self.set_time_zone, methods=["POST"]),
-            Route(f"{all_}/webhook", self.put_webhook, methods=["POST"]),
-            Route(f"{all_}/webhook/delete", self.delete_webhook, methods=["POST"]),
+            form(one, _put, ENDPOINT_PAGE, "budget-set", name=ENDPOINT_FORM),
+            form(f"{one}/delete", _delete, ENDPOINT_PAGE, "budget-deleted"),
+            form("budgets", _put, BUDGET_PAGE, "budget-set", name=FORM),
+            form("budgets/part", _put_part, PART_PAGE, "budget-set", name=PART_FORM),
+            form("budgets/part/delete", _delete_part, PAGE, "budget-deleted"),
+            form("budgets/delete", _delete, PAGE, "budget-deleted"),
+            form("budgets/time-zone", _set_time_zone, PAGE, "time-zone-set", name=ZONE_FORM),
+            Route(f"{PATH}/budgets/webhook", self.put_webhook, methods=["POST"]),
+            form("budgets/webhook/delete", _delete_webhook, PAGE, "webhook-deleted"),
         ]
-
-    async def put_of_endpoint(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        id_ = request.path_params["id"]
-        try:
-            await self._view.pool.run(lambda control: self._put(control, visitor, id_, form))
-        except NotFoundError:
-            raise
-        except ControlError as error:
-            problem = explain(error, ENDPOINT_FORM, form)
-            return await self._endpoints.render_endpoint(visitor, id_, problem, error.status)
-        return rendering.redirect(notices.address(ENDPOINTS.address, "budget-set"))
-
-    async def delete_of_endpoint(self, request: Request) -> Response:
-        visitor, _ = await self._view.read_form(request)
-        return await self._delete(request, visitor, request.path_params["id"], ENDPOINTS)
-
-    async def put(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        try:
-            await self._view.pool.run(lambda control: self._put(control, visitor, None, form))
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, BUDGET_PAGE, FORM, form)
-        return rendering.redirect(notices.address(BUDGETS.address, "budget-set"))
-
-    async def put_of_part(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        try:
-            of = _parse_part(form)
-            await self._view.pool.run(
-                lambda control: self._put(control, visitor, None, {**form, "action": "warn"}, of)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PART_PAGE, PART_FORM, form)
-        return rendering.redirect(notices.address(BUDGETS.address, "budget-set"))
-
-    async def delete_of_part(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        try:
-            of = _parse_part(form)
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).budgets.delete(visitor, None, of)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
-        return rendering.redirect(notices.address(BUDGETS.address, "budget-deleted"))
-
-    async def delete(self, request: Request) -> Response:
-        visitor, _ = await self._view.read_form(request)
-        return await self._delete(request, visitor, None, BUDGETS)
-
-    async def set_time_zone(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        name = form.get("time_zone", "").strip()
-        try:
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).budgets.set_time_zone(visitor, name)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE, ZONE_FORM, form)
-        return rendering.redirect(notices.address(BUDGETS.address, "time-zone-set"))
 
     async def put_webhook(self, request: Request) -> Response:
         visitor, form = await self._view.read_form(request)
         url = form.get("url", "").strip()
         try:
-            format_ = _choose(_FORMATS, {"format": "plain", **form}, "format")
+            format_ = choose(_FORMATS, {"format": "plain", **form}, "format")
             webhook = await self._view.pool.run(
                 lambda control: self._view.manage(control).budgets.put_webhook(
                     visitor, url, format_
@@ -202,53 +138,44 @@ class BudgetSettings:
             secret=format_secret(webhook.secret),
         )
 
-    async def delete_webhook(self, request: Request) -> Response:
-        visitor, _ = await self._view.read_form(request)
-        try:
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).budgets.delete_webhook(visitor)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
-        return rendering.redirect(notices.address(BUDGETS.address, "webhook-deleted"))
 
-    def _put(
-        self,
-        control: ControlDatabase,
-        visitor: Visitor,
-        endpoint: str | None,
-        form: Mapping[str, str],
-        of: PartOfCalls | None = None,
-    ) -> None:
-        """Set a budget from a form. Raises ControlError."""
-        self._view.manage(control).budgets.put(
-            visitor,
-            endpoint,
-            period=_choose(_PERIODS, form, "period"),
-            limit_usd=_parse_amount(form.get("limit_usd", "")),
-            action=_choose(_ACTIONS, form, "action"),
-            warn_at=_parse_shares(form.get("warn_at")),
-            of=of,
-        )
-
-    async def _delete(
-        self, request: Request, visitor: Visitor, endpoint: str | None, part: Part
-    ) -> Response:
-        try:
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).budgets.delete(visitor, endpoint)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
-        return rendering.redirect(notices.address(part.address, "budget-deleted"))
+def _put(management: Management, sent: Sent) -> None:
+    _put_budget(management, sent, sent.fields, None)
 
 
-def _choose[Choice](choices: Mapping[str, Choice], form: Mapping[str, str], name: str) -> Choice:
-    """Return the choice that a form has. Raises InvalidInputError."""
-    try:
-        return choices[form.get(name, "")]
-    except KeyError as error:
-        raise InvalidInputError(f"{name} is one of {', '.join(choices)}", name) from error
+def _put_part(management: Management, sent: Sent) -> None:
+    _put_budget(management, sent, {**sent.fields, "action": "warn"}, _parse_part(sent.fields))
+
+
+def _put_budget(
+    management: Management, sent: Sent, form: Mapping[str, str], of: PartOfCalls | None
+) -> None:
+    """Set a budget from a form, of an endpoint where the address names one. Raises ControlError."""
+    management.budgets.put(
+        sent.visitor,
+        sent.id or None,
+        period=choose(_PERIODS, form, "period"),
+        limit_usd=_parse_amount(form.get("limit_usd", "")),
+        action=choose(_ACTIONS, form, "action"),
+        warn_at=_parse_shares(form.get("warn_at")),
+        of=of,
+    )
+
+
+def _delete(management: Management, sent: Sent) -> None:
+    management.budgets.delete(sent.visitor, sent.id or None)
+
+
+def _delete_part(management: Management, sent: Sent) -> None:
+    management.budgets.delete(sent.visitor, None, _parse_part(sent.fields))
+
+
+def _set_time_zone(management: Management, sent: Sent) -> None:
+    management.budgets.set_time_zone(sent.visitor, sent.fields.get("time_zone", "").strip())
+
+
+def _delete_webhook(management: Management, sent: Sent) -> None:
+    management.budgets.delete_webhook(sent.visitor)
 
 
 def _parse_amount(text: str) -> float:
@@ -278,4 +205,4 @@ def _parse_shares(text: str | None) -> Sequence[float] | None:
 
 def _parse_part(form: Mapping[str, str]) -> PartOfCalls:
     """Return the part of the calls that a form names. Raises InvalidInputError."""
-    return parse_part(_choose(_KINDS, form, "kind"), form.get("of", "").strip())
+    return parse_part(choose(_KINDS, form, "kind"), form.get("of", "").strip())

@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, get_args
 
@@ -11,21 +11,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from dashboard import notices, rendering
-from dashboard.settings.view import (
-    ENDPOINTS,
-    PATH,
-    Problem,
-    Reading,
-    SettingsPage,
-    SettingsView,
-    explain,
-)
+from dashboard.addresses import HOME
+from dashboard.settings.view import ENDPOINTS, PATH, Reading, Sent, SettingsPage, SettingsView
 from dashboard.site import Site
 from runtime.clock import now
-from runtime.errors import ControlError, InvalidInputError, NotFoundError
+from runtime.errors import ControlError, InvalidInputError
 from runtime.settings import Streaming
 from store.control.budget_management import find_by_subject
-from store.control.endpoints import ProxyEndpoint, StreamingChange
+from store.control.endpoints import StreamingChange
+from store.control.management import Management
 from store.control.sessions import Visitor
 from store.database import list_columns
 from store.pagination import MAX_LIMIT
@@ -87,20 +81,45 @@ PAGE = SettingsPage(
 NEW_PAGE = SettingsPage(part=ENDPOINTS, path="new-endpoint", template="settings_new_endpoint.html")
 
 
+def _read_endpoint(reading: Reading) -> Mapping[str, Any]:
+    """Return an endpoint and what is set for it.
+
+    Raises NotFoundError for one that does not exist or belongs to another organisation."""
+    management, visitor = reading.management, reading.visitor
+    endpoint = management.get_endpoint(visitor, reading.id)
+    return {
+        "endpoint": endpoint,
+        "kept_for": () if reading.is_owner else management.find_guards(visitor, endpoint.id),
+        "budget": management.budgets.find(visitor, endpoint.id),
+        "rule": management.removal.read_rule(visitor, endpoint.id),
+    }
+
+
+ENDPOINT_PAGE = SettingsPage(
+    part=ENDPOINTS, path="endpoints/{id}", template="settings_endpoint.html", read=_read_endpoint
+)
+DELETE_PAGE = SettingsPage(
+    part=ENDPOINTS,
+    path="endpoints/{id}/delete",
+    template="settings_delete_endpoint.html",
+    read=_read_endpoint,
+)
+
+
 class EndpointSettings:
     def __init__(self, view: SettingsView) -> None:
         self._view = view
 
     def routes(self) -> list[BaseRoute]:
-        one = f"{PATH}/endpoints/{{id}}"
+        form, one = self._view.form, "endpoints/{id}"
         return [
             self._view.route(PAGE),
             self._view.route(NEW_PAGE),
+            self._view.route(ENDPOINT_PAGE),
+            self._view.route(DELETE_PAGE),
             Route(f"{PATH}/endpoints", self.create, methods=["POST"]),
-            Route(one, self.edit_page, methods=["GET"]),
-            Route(one, self.change, methods=["POST"]),
-            Route(f"{one}/delete", self.confirm_delete, methods=["GET"]),
-            Route(f"{one}/delete", self.delete, methods=["POST"]),
+            form(one, _change, ENDPOINT_PAGE, "endpoint-changed", name=CHANGE_FORM),
+            form(f"{one}/delete", _delete, PAGE, "endpoint-deleted"),
         ]
 
     async def create(self, request: Request) -> Response:
@@ -119,102 +138,25 @@ class EndpointSettings:
             )
         except ControlError as error:
             return await self._view.refuse(request, visitor, error, NEW_PAGE, FORM, form)
-        if form.get("from") == "home":
-            return rendering.redirect(notices.address("/", "endpoint-created"))
-        return rendering.redirect(notices.address(ENDPOINTS.address, "endpoint-created"))
+        page = HOME if form.get("from") == "home" else ENDPOINTS.address
+        return rendering.redirect(notices.address(page, "endpoint-created"))
 
-    async def edit_page(self, request: Request) -> Response:
-        visitor = await self._view.visitors.require(request)
-        return await self.render_endpoint(visitor, request.path_params["id"])
 
-    async def change(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        endpoint = await self._get(visitor, request.path_params["id"])
-        try:
-            mode = _parse_mode(form)
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).update_endpoint(
-                    visitor,
-                    endpoint.id,
-                    name=form.get("name", ""),
-                    streaming=mode,
-                    # Others cannot change it, so their form does not send it.
-                    metadata_only="metadata_only" in form if visitor.role == "owner" else None,
-                    upstream=form.get("upstream") or None,
-                )
-            )
-        except NotFoundError:
-            raise
-        except ControlError as error:
-            problem = explain(error, CHANGE_FORM, form)
-            return await self.render_endpoint(visitor, endpoint.id, problem, error.status)
-        return rendering.redirect(notices.address(ENDPOINTS.address, "endpoint-changed"))
+def _change(management: Management, sent: Sent) -> None:
+    form, endpoint = sent.fields, management.get_endpoint(sent.visitor, sent.id)
+    management.update_endpoint(
+        sent.visitor,
+        endpoint.id,
+        name=form.get("name", ""),
+        streaming=_parse_mode(form),
+        # Others cannot change it, so their form does not send it.
+        metadata_only="metadata_only" in form if sent.visitor.role == "owner" else None,
+        upstream=form.get("upstream") or None,
+    )
 
-    async def confirm_delete(self, request: Request) -> Response:
-        visitor = await self._view.visitors.require(request)
-        endpoint = await self._get(visitor, request.path_params["id"])
-        return self._view.render_form(
-            visitor,
-            ENDPOINTS,
-            "settings_delete_endpoint.html",
-            endpoint=endpoint,
-            kept_for=await self._find_guards(visitor, endpoint),
-            url=self._view.settings.endpoint_url(endpoint.slug),
-        )
 
-    async def delete(self, request: Request) -> Response:
-        visitor, _ = await self._view.read_form(request)
-        id_ = request.path_params["id"]
-        try:
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).delete_endpoint(visitor, id_)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
-        return rendering.redirect(notices.address(ENDPOINTS.address, "endpoint-deleted"))
-
-    async def _get(self, visitor: Visitor, id_: str) -> ProxyEndpoint:
-        """Return an endpoint. Raises NotFoundError for one that does not exist or belongs to another
-        organisation."""
-        return await self._view.pool.run(
-            lambda control: self._view.manage(control).get_endpoint(visitor, id_)
-        )
-
-    async def _find_guards(self, visitor: Visitor, endpoint: ProxyEndpoint) -> Sequence[str]:
-        """Return what keeps this visitor from changing and deleting an endpoint."""
-        if visitor.role == "owner":
-            return ()
-        return await self._view.pool.run(
-            lambda control: self._view.manage(control).find_guards(visitor, endpoint.id)
-        )
-
-    async def render_endpoint(
-        self,
-        visitor: Visitor,
-        id_: str,
-        problem: Problem | None = None,
-        status: int = 200,
-    ) -> Response:
-        """Return the page of an endpoint. Raises NotFoundError as ``_get`` does."""
-        endpoint = await self._get(visitor, id_)
-        budget = await self._view.pool.run(
-            lambda control: self._view.manage(control).budgets.find(visitor, endpoint.id)
-        )
-        rule = await self._view.pool.run(
-            lambda control: self._view.manage(control).removal.read_rule(visitor, endpoint.id)
-        )
-        return self._view.render_form(
-            visitor,
-            ENDPOINTS,
-            "settings_endpoint.html",
-            status,
-            endpoint=endpoint,
-            budget=budget,
-            rule=rule,
-            kept_for=await self._find_guards(visitor, endpoint),
-            url=self._view.settings.endpoint_url(endpoint.slug),
-            problem=problem,
-        )
+def _delete(management: Management, sent: Sent) -> None:
+    management.delete_endpoint(sent.visitor, sent.id)
 
 
 def _parse_mode(form: Mapping[str, str]) -> StreamingChange:

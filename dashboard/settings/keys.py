@@ -10,16 +10,15 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from dashboard import notices, rendering
 from dashboard.settings.people import PAGE
-from dashboard.settings.view import PATH, PEOPLE, Reading, SettingsPage, SettingsView
-from runtime.errors import ConflictError, ControlError
+from dashboard.settings.view import PATH, PEOPLE, Reading, Sent, SettingsPage, SettingsView
+from runtime.errors import ConflictError, ControlError, ForbiddenError, NotFoundError
 from store.control.api_keys import ApiKey
+from store.control.management import Management
 from store.control.sessions import Visitor
 
 FORM = "create-key"
@@ -31,9 +30,24 @@ def _make_form_id(_reading: Reading) -> Mapping[str, Any]:
     return {"form_id": secrets.token_urlsafe(16)}
 
 
+def _read_key(reading: Reading) -> Mapping[str, Any]:
+    """Return the key to be deleted. Raises NotFoundError, also for one of somebody else."""
+    try:
+        return {"key": reading.management.get_key(reading.visitor, reading.id)}
+    except ForbiddenError as error:
+        raise NotFoundError("no such key") from error
+
+
 NEW_PAGE = SettingsPage(
     part=PEOPLE, path="people/new-key", template="settings_create_key.html", read=_make_form_id
 )
+DELETE_PAGE = SettingsPage(
+    part=PEOPLE, path="keys/{id}/delete", template="settings_delete_key.html", read=_read_key
+)
+
+
+def _delete(management: Management, sent: Sent) -> None:
+    management.delete_key(sent.visitor, sent.id)
 
 
 class KeySettings:
@@ -44,9 +58,9 @@ class KeySettings:
     def routes(self) -> list[BaseRoute]:
         return [
             self._view.route(NEW_PAGE),
+            self._view.route(DELETE_PAGE),
             Route(f"{PATH}/keys", self.create, methods=["POST"]),
-            Route(f"{PATH}/keys/{{id}}/delete", self.confirm_delete, methods=["GET"]),
-            Route(f"{PATH}/keys/{{id}}/delete", self.delete, methods=["POST"]),
+            self._view.form("keys/{id}/delete", _delete, PAGE, "key-deleted"),
         ]
 
     async def create(self, request: Request) -> Response:
@@ -62,30 +76,7 @@ class KeySettings:
             201,
             key=key,
             raw_key=raw,
-            base_url=self._view.settings.base_url,
         )
-
-    async def confirm_delete(self, request: Request) -> Response:
-        visitor = await self._view.visitors.require(request)
-        id_ = request.path_params["id"]
-        try:
-            key = await self._view.pool.run(
-                lambda control: self._view.manage(control).get_key(visitor, id_)
-            )
-        except ControlError as error:
-            raise HTTPException(404) from error
-        return self._view.render_form(visitor, PEOPLE, "settings_delete_key.html", key=key)
-
-    async def delete(self, request: Request) -> Response:
-        visitor, _ = await self._view.read_form(request)
-        id_ = request.path_params["id"]
-        try:
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).delete_key(visitor, id_)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
-        return rendering.redirect(notices.address(PEOPLE.address, "key-deleted"))
 
     async def _create(self, visitor: Visitor, form: Mapping[str, str]) -> tuple[ApiKey, str]:
         """Create a key and return it with its raw text. Raises InvalidInputError, and ConflictError

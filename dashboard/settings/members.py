@@ -6,9 +6,9 @@ never displayed to the member who invites.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -17,13 +17,22 @@ from dashboard import notices, rendering
 from dashboard.mail.mailer import MailError
 from dashboard.mail.texts import invitation_mail
 from dashboard.settings.people import PAGE
-from dashboard.settings.view import PATH, PEOPLE, Problem, SettingsPage, SettingsView
+from dashboard.settings.view import (
+    PATH,
+    PEOPLE,
+    Problem,
+    Reading,
+    Sent,
+    SettingsPage,
+    SettingsView,
+)
 from metering.formats import format_wait
 from runtime.attempts import AttemptLimit
 from runtime.email_addresses import parse_email
 from runtime.errors import ControlError, ForbiddenError, NotFoundError
 from store.control.database import ControlDatabase
 from store.control.invitations import Invitation
+from store.control.management import Management
 from store.control.people import Member
 from store.control.sessions import Visitor
 from store.control.sign_in import SignIn
@@ -36,9 +45,26 @@ _HOUR_S = 3600.0
 logger = logging.getLogger(__name__)
 
 
+def _read_member(reading: Reading) -> Mapping[str, Any]:
+    """Return the member to be removed. Raises ForbiddenError, NotFoundError."""
+    if not reading.is_owner and reading.id != reading.visitor.user_id:
+        raise ForbiddenError("only an owner of the organisation may remove somebody else")
+    return {"member": reading.management.get_member(reading.visitor, reading.id)}
+
+
 INVITE_PAGE = SettingsPage(
     part=PEOPLE, path="people/invite", template="settings_invite.html", is_for_owners=True
 )
+REMOVE_PAGE = SettingsPage(
+    part=PEOPLE,
+    path="members/{id}/remove",
+    template="settings_remove_member.html",
+    read=_read_member,
+)
+
+
+def _take_back(management: Management, sent: Sent) -> None:
+    management.take_back_invitation(sent.visitor, sent.id)
 
 
 class TooManyMailsError(Exception):
@@ -62,14 +88,15 @@ class MemberSettings:
         self._by_organization = AttemptLimit(MAILS_PER_ORGANIZATION, _HOUR_S)
 
     def routes(self) -> list[BaseRoute]:
-        invitation, member = f"{PATH}/invitations/{{id}}", f"{PATH}/members/{{id}}"
         return [
             self._view.route(INVITE_PAGE),
             Route(f"{PATH}/invitations", self.invite, methods=["POST"]),
-            Route(f"{invitation}/send", self.resend, methods=["POST"]),
-            Route(f"{invitation}/take-back", self.take_back, methods=["POST"]),
-            Route(f"{member}/remove", self.confirm_removal, methods=["GET"]),
-            Route(f"{member}/remove", self.remove, methods=["POST"]),
+            Route(f"{PATH}/invitations/{{id}}/send", self.resend, methods=["POST"]),
+            self._view.form(
+                "invitations/{id}/take-back", _take_back, PAGE, "invitation-taken-back"
+            ),
+            self._view.route(REMOVE_PAGE),
+            Route(REMOVE_PAGE.address, self.remove, methods=["POST"]),
         ]
 
     # -- invitations ------------------------------------------------------------------------------
@@ -101,17 +128,6 @@ class MemberSettings:
                 request, visitor, Problem(message=str(error)), error.wait_s
             )
         return rendering.redirect(notices.address(PEOPLE.address, code))
-
-    async def take_back(self, request: Request) -> Response:
-        visitor, _ = await self._view.read_form(request)
-        id_ = request.path_params["id"]
-        try:
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).take_back_invitation(visitor, id_)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
-        return rendering.redirect(notices.address(PEOPLE.address, "invitation-taken-back"))
 
     async def _invite(self, visitor: Visitor, address: str) -> str:
         """Invite an address and return the code of the notice. Raises ControlError,
@@ -167,16 +183,6 @@ class MemberSettings:
         raise NotFoundError("this invitation has been accepted, declined or withdrawn")
 
     # -- members ----------------------------------------------------------------------------------
-
-    async def confirm_removal(self, request: Request) -> Response:
-        visitor = await self._view.visitors.require(request)
-        id_ = request.path_params["id"]
-        if visitor.role != "owner" and id_ != visitor.user_id:
-            raise HTTPException(403, "Only an owner of the organisation may remove somebody else.")
-        member = await self._view.pool.run(
-            lambda control: self._view.manage(control).get_member(visitor, id_)
-        )
-        return self._view.render_form(visitor, PEOPLE, "settings_remove_member.html", member=member)
 
     async def remove(self, request: Request) -> Response:
         """Remove a member. A visitor who removes themselves is signed out."""

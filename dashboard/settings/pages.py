@@ -32,12 +32,11 @@ _PARTS = {
 class SettingsPages:
     def __init__(self, site: Site, pool: ControlPool, mailer: Mailer) -> None:
         self._view = SettingsView(site, pool, mailer)
-        endpoints = EndpointSettings(self._view)
         self._forms = (
-            endpoints,
-            BudgetSettings(self._view, endpoints),
+            EndpointSettings(self._view),
+            BudgetSettings(self._view),
             AlertSettings(self._view),
-            RetentionSettings(self._view, endpoints),
+            RetentionSettings(self._view),
             KeySettings(self._view),
             MemberSettings(self._view),
             MembershipPages(self._view),

@@ -4,23 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
-from dashboard import notices, rendering
-from dashboard.settings.endpoints import EndpointSettings
-from dashboard.settings.view import (
-    DATA,
-    ENDPOINTS,
-    PATH,
-    Reading,
-    SettingsPage,
-    SettingsView,
-    explain,
-)
-from runtime.errors import ControlError, InvalidInputError, NotFoundError
+from dashboard.settings.endpoints import ENDPOINT_PAGE
+from dashboard.settings.view import DATA, Reading, Sent, SettingsPage, SettingsView
+from runtime.errors import InvalidInputError
 from runtime.setting_values import parse_size
+from store.control.management import Management
 from store.control.retention import LIMITS, Rule
 
 FORM = "retention"
@@ -46,43 +36,22 @@ RULE_PAGE = SettingsPage(
 
 
 class RetentionSettings:
-    def __init__(self, view: SettingsView, endpoints: EndpointSettings) -> None:
+    def __init__(self, view: SettingsView) -> None:
         self._view = view
-        self._endpoints = endpoints
 
     def routes(self) -> list[BaseRoute]:
+        form = self._view.form
         return [
             self._view.route(PAGE),
             self._view.route(RULE_PAGE),
-            Route(f"{PATH}/retention", self.set_rule, methods=["POST"]),
-            Route(f"{PATH}/endpoints/{{id}}/retention", self.set_of_endpoint, methods=["POST"]),
+            form("retention", _set_rule, RULE_PAGE, "retention-set", name=FORM),
+            form("endpoints/{id}/retention", _set_rule, ENDPOINT_PAGE, "retention-set", name=FORM),
         ]
 
-    async def set_rule(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        try:
-            rule = _parse_rule(form)
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).removal.write_rule(visitor, rule)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, RULE_PAGE, FORM, form)
-        return rendering.redirect(notices.address(DATA.address, "retention-set"))
 
-    async def set_of_endpoint(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        id_ = request.path_params["id"]
-        try:
-            rule = _parse_rule(form)
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).removal.write_rule(visitor, rule, id_)
-            )
-        except NotFoundError:
-            raise
-        except ControlError as error:
-            problem = explain(error, FORM, form)
-            return await self._endpoints.render_endpoint(visitor, id_, problem, error.status)
-        return rendering.redirect(notices.address(ENDPOINTS.address, "retention-set"))
+def _set_rule(management: Management, sent: Sent) -> None:
+    """Set the rule of a form, of an endpoint where the address names one. Raises ControlError."""
+    management.removal.write_rule(sent.visitor, _parse_rule(sent.fields), sent.id or None)
 
 
 def _parse_rule(form: Mapping[str, str]) -> Rule:

@@ -5,7 +5,7 @@ response to a form with an error is its page, the error beside the field and the
 one that succeeded it is a redirect, so that reloading repeats nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,13 @@ from dashboard.forms import read_form
 from dashboard.mail.mailer import Mailer
 from dashboard.site import Site
 from dashboard.visitors import ControlPool
-from runtime.errors import ControlError, InvalidCursorError, NotFoundError, as_sentence
+from runtime.errors import (
+    ControlError,
+    InvalidCursorError,
+    InvalidInputError,
+    NotFoundError,
+    as_sentence,
+)
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.sessions import Visitor
@@ -62,16 +68,31 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The source of a page: ``control.db``, for a visitor, with the arguments of its address."""
+    """The source of a page: ``control.db``, for a visitor, with the arguments of its address.
+
+    ``id`` is that of what the address names, empty where it names nothing."""
 
     control: ControlDatabase
     management: Management
     visitor: Visitor
     query: Mapping[str, str]
+    id: str
 
     @property
     def is_owner(self) -> bool:
         return self.visitor.role == "owner"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A form that was submitted: by whom, its fields, and the id of what its address names."""
+
+    visitor: Visitor
+    fields: Mapping[str, str]
+    id: str
+
+
+type Act = Callable[[Management, Sent], object]
 
 
 def _read_nothing(_reading: Reading) -> Mapping[str, Any]:
@@ -82,8 +103,9 @@ def _read_nothing(_reading: Reading) -> Mapping[str, Any]:
 class SettingsPage:
     """A page of a part: that of the part itself, or that of a form.
 
-    ``path`` is the address of a form below ``/settings``. ``read`` returns the context of its template from
-    ``control.db``. ``read_calls`` returns what is from recorded calls; it runs in another thread."""
+    ``path`` is the address of a form below ``/settings``, in which ``{id}`` stands for what it is about.
+    ``read`` returns the context of its template from ``control.db``. ``read_calls`` returns what is from
+    recorded calls; it runs in another thread."""
 
     part: Part
     template: str
@@ -121,6 +143,25 @@ class SettingsView:
     def manage(self, control: ControlDatabase) -> Management:
         return Management.make(control, self.settings)
 
+    def form(
+        self, path: str, act: Act, page: SettingsPage, notice: str, *, name: str = ""
+    ) -> Route:
+        """Return the route of a form below ``/settings``, which ``act`` carries out in a thread.
+
+        It leads to the part of its page, with a notice. Where ``act`` raises a ControlError, the response is
+        the page with that beside the field of the form of this name."""
+
+        async def submit(request: Request) -> Response:
+            visitor, fields = await self.read_form(request)
+            sent = Sent(visitor=visitor, fields=fields, id=request.path_params.get("id", ""))
+            try:
+                await self.pool.run(lambda control: act(self.manage(control), sent))
+            except ControlError as error:
+                return await self.refuse(request, visitor, error, page, name, fields)
+            return rendering.redirect(notices.address(page.part.address, notice))
+
+        return Route(f"{PATH}/{path}", submit, methods=["POST"])
+
     async def read_form(self, request: Request) -> tuple[Visitor, Mapping[str, str]]:
         """Return the visitor who submits a form, and its fields. Raises HTTPException,
         NotSignedInError."""
@@ -145,6 +186,7 @@ class SettingsView:
                         management=self.manage(control),
                         visitor=visitor,
                         query=request.query_params,
+                        id=request.path_params.get("id", ""),
                     )
                 )
             )
@@ -201,6 +243,14 @@ class SettingsView:
             raise HTTPException(error.status, as_sentence(str(error)))
         problem = explain(error, form, values)
         return await self.render(request, visitor, page, problem, error.status)
+
+
+def choose[Choice: str](choices: Iterable[Choice], fields: Mapping[str, str], name: str) -> Choice:
+    """Return the choice that a form has. Raises InvalidInputError."""
+    for each in choices:
+        if each == fields.get(name, ""):
+            return each
+    raise InvalidInputError(f"{name} is one of {', '.join(choices)}", name)
 
 
 def explain(
