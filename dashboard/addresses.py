@@ -2,7 +2,7 @@
 that several rooms link to."""
 
 import re
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.types import Scope
 
@@ -50,6 +50,11 @@ def row_address(usage_id: int) -> str:
 def session_address(session_id: str) -> str:
     """Return the address of the page of a session."""
     return f"/sessions/{quote(session_id.encode('utf-8', 'replace'), safe='')}"
+
+
+def query_address(sql: str, ending: str = "") -> str:
+    """Return the address of a query that people may edit, or of its result in another format."""
+    return f"/traces{ending}?{urlencode({'sql': sql}, errors='replace')}"
 
 
 def raw_path(scope: Scope) -> str:

@@ -30,6 +30,11 @@ class Condition(NamedTuple):
         written = (_write_value(value) for value in self.values)
         return "".join(part + value for part, value in zip(parts, (*written, ""), strict=True))
 
+    @property
+    def where(self) -> str:
+        """Return the end of a query over the rows for which it holds, nothing where that is all rows."""
+        return "" if self.sql == "true" else f" where {self.write_out()}"
+
 
 class Calls(NamedTuple):
     """The rows that a condition is for. ``prefix`` stands before their columns: ``u.``, or nothing.

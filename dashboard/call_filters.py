@@ -35,13 +35,11 @@ _YES = "1"
 class Chip(NamedTuple):
     """A filter that is chosen, in words.
 
-    ``words`` is empty for one that is only on or off; ``removed`` are the arguments of an address without
-    it."""
+    ``words`` is empty for one that is only on or off."""
 
     name: str
     title: str
     words: str
-    removed: Sequence[tuple[str, str]]
 
 
 # What writes the condition of a filter: from how the calls are read, and values.
@@ -137,7 +135,6 @@ class CallFilters:
                 name,
                 _find(name).title,
                 "" if _find(name).is_flag else ", ".join(_word(name, each) for each in values),
-                self.without(name).as_arguments(),
             )
             for name, values in self.values.items()
         ]

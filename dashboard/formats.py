@@ -7,7 +7,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from dashboard import moments
-from dashboard.addresses import call_address, row_address
+from dashboard.addresses import call_address, row_address, session_address
 from dashboard.drawing import bar_width
 from metering.formats import (
     format_bytes,
@@ -78,6 +78,12 @@ def name_failure(outcome: str, status_code: int | None, error_type: str | None) 
     return f"{label}: {kind}" if kind else label
 
 
+def shorten_model(name: str) -> str:
+    """Return the name of a model without what all of its family share, and without its day."""
+    parts = name.removeprefix("claude-").split("-")
+    return "-".join(part for part in parts if not (len(part) == 8 and part.isdigit()))
+
+
 def outcome_mark(
     outcome: str | None, status_code: int | None = None, stop_reason: str | None = None
 ) -> Mark:
@@ -145,6 +151,7 @@ FILTERS = {
 GLOBALS = {
     "call_address": call_address,
     "row_address": row_address,
+    "session_address": session_address,
     "outcome_mark": outcome_mark,
     "token_counts": TokenCounts.from_row,
 }

@@ -16,7 +16,6 @@ from markupsafe import Markup
 
 from runtime.clock import format_ms, now, parse_instant
 
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _WEEK = timedelta(days=7)
 
 
@@ -46,7 +45,7 @@ def describe_moment(instant: datetime, at: datetime) -> str:
     if there.date() == at.date():
         return f"{there:%H:%M}"
     if there < at and at.date() - there.date() < _WEEK:
-        return f"{_DAYS[there.weekday()]} {there.day}"
+        return f"{there:%a %-d}"
     return there.date().isoformat()
 
 

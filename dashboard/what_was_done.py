@@ -77,8 +77,8 @@ def describe_deed(
         folder=folder,
         object=names,
         more=_name_others([use for use in uses if name_verb(use) != verb], root),
-        plus=_sum(use.plus for use in alike if use.problem is None),
-        minus=_sum(use.minus for use in alike if use.problem is None),
+        plus=sum_known(use.plus for use in alike if use.problem is None),
+        minus=sum_known(use.minus for use in alike if use.problem is None),
         problem=early if main.problem is None else main.problem,
         is_failed=main.problem is not None,
         says=said or "",
@@ -172,6 +172,7 @@ def _name_others(uses: Sequence[StoredUse], root: str) -> str:
     return f"and {found}" if found else ""
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
+def sum_known[Number: (int, float)](counts: Iterable[Number | None]) -> Number | None:
+    """Return the sum of the numbers that are known, None where none is."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None

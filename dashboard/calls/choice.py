@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from dashboard.addresses import CALLS
+from dashboard.addresses import CALLS, query_address
 from dashboard.call_conditions import Condition
 from dashboard.call_filters import PERIOD, SINCE, UNTIL, CallFilters, parse_call_filters
 from dashboard.overview.periods import DEFAULT_SPAN, parse_span
@@ -86,13 +86,11 @@ class Choice:
     @property
     def sql(self) -> str:
         """Return the query of the list, to be read and edited."""
-        condition = self.filters.condition()
-        where = "" if condition.sql == "true" else f" where {condition.write_out()}"
-        return f"select * from usage{where} order by created_at desc"  # noqa: S608 - only shown
+        return f"select * from usage{self.filters.condition().where} order by created_at desc"  # noqa: S608 - only shown
 
     @property
     def sql_address(self) -> str:
-        return f"/traces?sql={quote(self.sql, safe='')}"
+        return query_address(self.sql)
 
     @property
     def condition(self) -> Condition:

@@ -6,9 +6,9 @@ from datetime import datetime
 from itertools import pairwise
 
 from dashboard.addresses import session_address
-from dashboard.formats import name_failure
+from dashboard.formats import name_failure, shorten_model
 from dashboard.moments import describe_moment, move
-from dashboard.what_was_done import Deed, describe_deed, find_root
+from dashboard.what_was_done import Deed, describe_deed, find_root, sum_known
 from metering.formats import (
     UNKNOWN,
     format_cache_share,
@@ -171,12 +171,6 @@ def split_time(instant: datetime, at: datetime) -> tuple[str, str]:
     return describe_moment(instant, at), f"{there:%H:%M}"
 
 
-def shorten_model(name: str) -> str:
-    """Return the name of a model without what all of its family share, and without its day."""
-    parts = name.removeprefix("claude-").split("-")
-    return "-".join(part for part in parts if not (len(part) == 8 and part.isdigit()))
-
-
 def _describe_cut(row: Row) -> str:
     if row["stop_reason"] == REFUSAL and not row["said_text"]:
         return "refused"
@@ -210,11 +204,6 @@ def _make_group(lines: Sequence[Line], sessions: Mapping[str, ListedSession]) ->
         slug=first.slug,
         credential=first.credential,
         calls=whole.calls if whole else None,
-        cents=whole.cost_cents if whole else _add_up(lines),
+        cents=whole.cost_cents if whole else sum_known(line.cents for line in lines),
         lines=tuple(lines),
     )
-
-
-def _add_up(lines: Iterable[Line]) -> float | None:
-    known = [line.cents for line in lines if line.cents is not None]
-    return sum(known) if known else None

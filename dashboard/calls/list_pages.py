@@ -60,14 +60,14 @@ class Listed:
     all calls; ``failed`` is how many failed where these alone are chosen. ``drops`` lead to lists with one
     filter less, where nothing is found; ``older`` is the address of the next page."""
 
-    lines: Sequence[Line]
-    groups: Sequence[Group]
-    counts: CallCounts | None
-    failed: int | None
-    presets: Sequence[Link]
-    menu: Sequence[tuple[str, Sequence[Link]]]
+    lines: Sequence[Line] = ()
+    groups: Sequence[Group] = ()
+    counts: CallCounts | None = None
+    failed: int | None = None
+    presets: Sequence[Link] = ()
+    menu: Sequence[tuple[str, Sequence[Link]]] = ()
     drops: Sequence[Link] = ()
-    older: str | None
+    older: str | None = None
 
 
 class CallListPages(TracePages):
@@ -129,9 +129,7 @@ def read_list(
 ) -> Listed:
     """Return a page of the list. ``names`` are those of credentials. Raises sqlite3.Error."""
     if db is None or not list_columns(db, "usage"):
-        return Listed(
-            lines=(), groups=(), counts=None, failed=None, presets=(), menu=(), older=None
-        )
+        return Listed()
     condition = choice.condition
     found = list_calls(db, Chosen(*condition), choice.before, PAGE_LIMIT)
     uses = read_uses_of(db, [row["id"] for row in found.rows])

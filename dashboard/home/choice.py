@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Literal, get_args
 from urllib.parse import urlencode
 
-from dashboard.overview.filters import NAMES, Filters, Name, parse_filters
+from dashboard.overview.filters import NAMES, Filters, Name, choose, parse_filters
 from dashboard.overview.periods import Period, parse_span
-from runtime.errors import InvalidInputError
 
 type Order = Literal["newest", "cost"]
 type Measure = Literal["cost", "tokens", "calls", "time", "session", "prompt"]
@@ -16,7 +15,8 @@ type Measure = Literal["cost", "tokens", "calls", "time", "session", "prompt"]
 PATH = "/"
 DEFAULT_PERIOD = "14d"
 COMPARED_PERIOD = "7d"  # of the default, whose columns are both weeks
-KIND = "kind"  # of tokens, as a group
+KIND: Literal["kind"] = "kind"  # of tokens, as a group
+_GROUPS: tuple[Name | Literal["kind"], ...] = (*NAMES, KIND)
 MEASURES: tuple[Measure, ...] = get_args(Measure.__value__)
 # In groups these have no sums of hours, or none of what a measure needs.
 _UNGROUPED: tuple[Measure, ...] = ("session", "prompt")
@@ -77,8 +77,8 @@ def parse_choice(arguments: Mapping[str, str], now: datetime) -> Choice:
     """Return what an address chooses. Raises InvalidInputError."""
     return Choice(
         period=parse_span(_find_period(arguments), now),
-        by=_parse_by(arguments.get("by") or "model"),
-        measure=_parse_measure(arguments.get("measure") or "cost"),
+        by=choose(_GROUPS, arguments.get("by") or "model", "by"),
+        measure=choose(MEASURES, arguments.get("measure") or "cost", "measure"),
         order="cost" if arguments.get("order") == "cost" else "newest",
         filters=parse_filters(arguments),
     )
@@ -90,19 +90,3 @@ def _find_period(arguments: Mapping[str, str]) -> str:
     if first and last:
         return f"{first}..{last}"
     return arguments.get("period") or DEFAULT_PERIOD
-
-
-def _parse_by(text: str) -> Name | Literal["kind"]:
-    if text == KIND:
-        return "kind"
-    for name in NAMES:
-        if text == name:
-            return name
-    raise InvalidInputError(f"by must be one of {', '.join((*NAMES, KIND))}", "by")
-
-
-def _parse_measure(text: str) -> Measure:
-    for measure in MEASURES:
-        if text == measure:
-            return measure
-    raise InvalidInputError(f"measure must be one of {', '.join(MEASURES)}", "measure")

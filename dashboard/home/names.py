@@ -8,11 +8,6 @@ from dashboard.overview.periods import Period
 from runtime.intervals import Interval
 from store.traces.sums.rollup import OTHER, UNKNOWN
 
-WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
-)
 _MOST_WEEKDAYS = 14  # of more columns the labels are months and days
 GROUP_TITLES: dict[Name, str] = {
     "model": "Model",
@@ -76,7 +71,7 @@ def name_rest(by: Name) -> str:
 
 def name_step(period: Period, step: Interval) -> str:
     """Return the name of a step: its hour, its day, or the first day of its week."""
-    day = _name_day(step.start)
+    day = f"{step.start:%a %-d %b}"
     if period.step == "hour":
         return f"{day}, {step.start:%H:%M}"
     return day if period.step == "day" else f"week of {day}"
@@ -89,12 +84,8 @@ def label_step(period: Period, step: Interval) -> str:
         return f"{start:%H:%M}" if period.days == 1 or start.hour else _label_day(start)
     if period.step == "day" and period.days <= _MOST_WEEKDAYS:
         return _label_day(start)
-    return f"{start.day} {MONTHS[start.month - 1][:3]}"
+    return f"{start:%-d %b}"
 
 
 def _label_day(instant: datetime) -> str:
-    return f"{WEEKDAYS[instant.weekday()][:3]} {instant.day}"
-
-
-def _name_day(instant: datetime) -> str:
-    return f"{_label_day(instant)} {MONTHS[instant.month - 1][:3]}"
+    return f"{instant:%a %-d}"

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import notices, rendering
-from dashboard.addresses import CALLS, session_address
+from dashboard.addresses import CALLS, query_address
 from dashboard.call_filters import PERIOD
 from dashboard.call_route import CallRoute
 from dashboard.home.alerts import MAX_SHOWN
@@ -179,7 +179,6 @@ def _describe(
         "windows": make_windows(home, names, now.astimezone(zone)),
         "budgets": make_budgets(found.budgets, now),
         "sessions": list_sessions(home.sessions, names, flights),
-        "session_address": session_address,
         "failures": list_failures(home.failures),
         "failed_address": failed_address(DEFAULT_SPAN),
         **_describe_costs(costs, names),
@@ -225,8 +224,8 @@ def _describe_costs(costs: Costs, names: Mapping[str, str]) -> dict[str, Any]:
             (choice.address(order="newest"), "Newest", choice.order == "newest"),
             (choice.address(order="cost"), "Most expensive of the week", choice.order == "cost"),
         ],
-        "sql_address": f"/traces?{urlencode({'sql': sql})}",
-        "csv_address": f"/traces.csv?{urlencode({'sql': sql})}",
+        "sql_address": query_address(sql),
+        "csv_address": query_address(sql, ".csv"),
     }
 
 

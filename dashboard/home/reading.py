@@ -52,7 +52,6 @@ SESSIONS = 6
 SHOWN_GROUPS = 6
 TOOLS = 4
 OTHER_MODELS = 2
-NO_FILTERS = Filters()
 NOTHING = Totals()
 
 
@@ -192,8 +191,8 @@ def _cost(reader: OverviewReader, start: datetime, end: datetime) -> float:
     return reader.sum_cents(Query(start=start, end=end))[0]
 
 
-def _sum(reader: OverviewReader, interval: Interval, filters: Filters = NO_FILTERS) -> Totals:
-    found = reader.read(_ask(interval, filters), timed=False)
+def _sum(reader: OverviewReader, interval: Interval) -> Totals:
+    found = reader.read(Filters().query(interval), timed=False)
     return add_up(found.cells.values(), None)
 
 
@@ -211,24 +210,24 @@ def _read_costs(
     is_kept = not (filters.values.keys() & OF_CALLS) and by not in AGENT_COLUMNS
     is_hourly = choice.period.step == "hour" and is_kept and choice.measure != "time"
     found = reader.read(
-        _ask(choice.period.elapsed, filters, by, hourly=is_hourly),
+        filters.query(choice.period.elapsed, by, hourly=is_hourly),
         timed=False,
     )
     whole = found
     if by in OF_CALLS and not filters.values:
-        whole = reader.read(_ask(choice.period.elapsed, filters), timed=False)
+        whole = reader.read(filters.query(choice.period.elapsed), timed=False)
     series = make_series(choice.period.steps, whole.cells, found.cells, SHOWN_GROUPS)
     shown = [group.name for group in series.listed if group.name]
     now_found = found
     if found.rest and compared != choice.period:  # which other groups are the largest of
-        now_found = reader.read(_ask(compared.elapsed, filters, by), timed=False)
+        now_found = reader.read(filters.query(compared.elapsed, by), timed=False)
     costs = Costs(
         choice=choice,
         compared=compared,
         series=series,
         now=_total_by_group(now_found, compared),
         smaller=add_up(now_found.rest.values(), None) if now_found.rest else NOTHING,
-        before=_total_by_group(reader.read(_ask(compared.before, filters, by), timed=False))
+        before=_total_by_group(reader.read(filters.query(compared.before, by), timed=False))
         if is_kept and choice.measure != "time" and not (by in SAID_COLUMNS and filters.values)
         else None,
         titles=reader.find_titles(shown) if by == "session" else {},
@@ -250,15 +249,15 @@ def _add_measure(
     filters, period = choice.filters, choice.period
     is_kept = not (filters.values.keys() & OF_CALLS)
     if choice.measure == "cost" and is_kept:
-        uses = read_model_uses(db, _ask(costs.compared.elapsed, filters))
+        uses = read_model_uses(db, filters.query(costs.compared.elapsed))
         costs = replace(costs, others=suggest(uses, prices, now, OTHER_MODELS))
         if period.last == now.date() and period.step == "day":
             so_far = costs.series.steps[-1].totals.cost_cents
-            query = _ask(period.elapsed, filters)
+            query = filters.query(period.elapsed)
             costs = replace(costs, expected_cents=expect_day(reader, so_far, now, query))
     elif choice.measure == "time":
         by = None if choice.group in OF_CALLS else choice.group
-        query = _ask(period.elapsed, filters, by)
+        query = filters.query(period.elapsed, by)
         groups, days = reader.read_timings(query) if is_kept else ({}, {})
         if choice.group in OF_CALLS or found.timings:  # calls were read, or there are none by this
             groups = found.timings
@@ -284,13 +283,6 @@ def _total_by_group(found: Found, within: Period | None = None) -> dict[str, Tot
         if within is None or within.first.isoformat() <= step[:10] <= within.last.isoformat():
             groups.setdefault(name, []).append(sums)
     return {name: add_up(sums, None) for name, sums in groups.items()}
-
-
-def _ask(
-    interval: Interval, filters: Filters, by: str | None = None, *, hourly: bool = False
-) -> Query:
-    values = {str(name): value for name, value in filters.values.items()}
-    return Query(start=interval.start, end=interval.end, filters=values, by=by, hourly=hourly)
 
 
 # -- lists ----------------------------------------------------------------------------------------------

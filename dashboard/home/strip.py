@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from dashboard.drawing import Gauge, make_gauge
-from dashboard.home.names import MONTHS, WEEKDAYS
 from dashboard.home.reading import Home, Strip
 from dashboard.moments import move
 from metering.credential_names import name_credential
@@ -83,7 +82,7 @@ def make_figures(
     if flights:
         counts.append(Phrase(f"{format_count(flights)} in flight", _FLYING, calls))
     counts = [*(replace(each, end=",") for each in counts[:-1]), counts[-1]]
-    month = MONTHS[now.month - 1]
+    month = f"{now:%B}"
     return [
         Figure(
             "Today", format_sum_cost(today.cost_cents), calls, [_compare(strip, now, zone), counts]
@@ -99,7 +98,7 @@ def make_figures(
 
 def _compare(strip: Strip, now: datetime, zone: tzinfo) -> Sequence[Phrase]:
     """Return how today compares with the same day of the last week, up to this minute."""
-    day, before = f"last {WEEKDAYS[now.weekday()]}", strip.week_before_cents
+    day, before = f"last {now:%A}", strip.week_before_cents
     if before is None:
         return [Phrase("the first week of calls")]
     by = f"{now:%H:%M}" if str(zone) == "UTC" else f"{now:%H:%M} UTC"
@@ -122,7 +121,7 @@ def _describe_month(strip: Strip, now: datetime) -> Sequence[str]:
     if strip.month.cost.so_far - spend > 1e-6:
         words.append(f"{format_sum_cost(spend)} of it spend")
     elif last is not None:
-        words.append(f"{MONTHS[now.month - 2]} was {format_sum_cost(last)}")
+        words.append(f"{now.replace(day=1) - _DAY:%B} was {format_sum_cost(last)}")
     return words
 
 
@@ -189,7 +188,7 @@ def _when(instant: datetime, now: datetime) -> str:
     if there.date() == now.date():
         return f"{there:%H:%M}"
     if instant - now < 7 * _DAY:
-        return f"{WEEKDAYS[there.weekday()][:3]} {there:%H:%M}"
+        return f"{there:%a %H:%M}"
     return f"{there:%Y-%m-%d}"
 
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import rendering
-from dashboard.addresses import CALL_ID, call_address, session_address
+from dashboard.addresses import CALL_ID, call_address
 from dashboard.call_route import CallRoute
 from dashboard.live.feeds import Feed, Feeds
 from dashboard.live.growing_calls import GrowingCall, GrowingCalls, read_more
@@ -122,7 +122,6 @@ class LivePages(TracePages):
             visitor=caller,
             headers=PRIVATE,
             call=call,
-            session_address=session_address(call.session_id) if call.session_id else "",
             blocks=response.parts,
             status_text=describe_status(response),
         )

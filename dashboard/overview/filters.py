@@ -12,6 +12,7 @@ from dashboard.overview.periods import Period, format_hour
 from metering.attribution import split_tag
 from runtime.errors import InvalidInputError
 from runtime.intervals import Interval
+from store.traces.sums.overview_query import Query
 from store.traces.sums.rollup import OTHER
 
 Name = Literal[
@@ -48,6 +49,19 @@ class Filters:
     def as_arguments(self) -> Sequence[tuple[str, str]]:
         """Return the arguments of an address."""
         return [_write_argument(name, value) for name, value in self.values.items()]
+
+    def query(self, interval: Interval, by: Name | None = None, *, hourly: bool = False) -> Query:
+        """Return the query of the sums of an interval under these filters, in groups or as a whole."""
+        values = {str(name): value for name, value in self.values.items()}
+        return Query(start=interval.start, end=interval.end, filters=values, by=by, hourly=hourly)
+
+
+def choose[Choice: str](choices: Sequence[Choice], text: str, argument: str) -> Choice:
+    """Return the choice that an argument of an address names. Raises InvalidInputError."""
+    for each in choices:
+        if each == text:
+            return each
+    raise InvalidInputError(f"{argument} must be one of {', '.join(choices)}", argument)
 
 
 def parse_filters(arguments: Mapping[str, str]) -> Filters:

@@ -11,12 +11,11 @@ from dashboard import json_pages
 from dashboard.addresses import HOME
 from dashboard.call_route import CallRoute
 from dashboard.overview.documents import Overview as OverviewDocument
-from dashboard.overview.filters import NAMES, Name, parse_filters
+from dashboard.overview.filters import NAMES, choose, parse_filters
 from dashboard.overview.periods import DEFAULT_SPAN, parse_span
 from dashboard.overview.reading import Overview, empty, read_overview
 from dashboard.trace_work import TracePages
 from runtime import clock
-from runtime.errors import InvalidInputError
 
 PATH = "/overview"
 _RENAMED = {"span": "period"}
@@ -33,7 +32,7 @@ class OverviewPages(TracePages):
         now = clock.now()
         arguments = request.query_params
         period = parse_span(arguments.get("span") or DEFAULT_SPAN, now)
-        filters, by = parse_filters(arguments), _parse_by(arguments.get("by"))
+        filters, by = parse_filters(arguments), choose(NAMES, arguments.get("by") or "model", "by")
 
         def run(connection: sqlite3.Connection | None) -> Response:
             found: Overview
@@ -53,11 +52,3 @@ async def _go_home(request: Request) -> Response:
     ]
     address = f"{HOME}?{urlencode(arguments, errors='replace')}" if arguments else HOME
     return RedirectResponse(address, 301)
-
-
-def _parse_by(text: str | None) -> Name:
-    """Return what the groups are. Raises InvalidInputError."""
-    for name in NAMES:
-        if (text or "model") == name:
-            return name
-    raise InvalidInputError(f"by must be one of {', '.join(NAMES)}", "by")

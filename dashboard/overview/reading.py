@@ -8,12 +8,11 @@ from datetime import datetime
 from dashboard.overview.filters import Filters, Name
 from dashboard.overview.periods import Period
 from dashboard.overview.series import Series, make_series
-from runtime.intervals import Interval
 from store.database import snapshot
 from store.traces.sums.forecast import Month
 from store.traces.sums.histograms import count, find_percentile
 from store.traces.sums.month import read_month
-from store.traces.sums.overview_query import OF_CALLS, Query
+from store.traces.sums.overview_query import OF_CALLS
 from store.traces.sums.overview_reader import OverviewReader
 from store.traces.sums.products import ProductTotals, read_products
 from store.traces.sums.requested_models import find_requested
@@ -47,18 +46,12 @@ class Overview:
     rejected: int | None = None
     headroom: Mapping[str, float] | None = None
     month: Month | None = None
-    titles: Mapping[str, str | None] = field(default_factory=dict)
     back_to: datetime | None = None
     products: Sequence[ProductTotals] = ()
 
     @property
     def totals(self) -> Totals:
         return self.series.totals
-
-    @property
-    def is_of_calls(self) -> bool:
-        """Return whether all figures are read from calls, because no sums are kept by a filter."""
-        return _is_of_calls(self.filters)
 
     def find_percentiles(self, group: str | None) -> Mapping[str, Percentiles] | None:
         """Return the percentiles of a group, None where they are not known, as of the rest."""
@@ -94,21 +87,20 @@ def _read(
     reader: OverviewReader, period: Period, filters: Filters, by: Name, now: datetime
 ) -> Overview:
     is_hourly = period.step == "hour"
-    query = _ask(period.elapsed, filters, by, hourly=is_hourly)
+    query = filters.query(period.elapsed, by, hourly=is_hourly)
     found = reader.read(query)
     whole, before, month = found, None, None
     if not _is_of_calls(filters):  # what follows is kept in sums
         if by in OF_CALLS:
-            whole = reader.read(_ask(period.elapsed, filters, hourly=is_hourly))
-        before = add_up(reader.read(_ask(period.before, filters)).cells.values(), None)
+            whole = reader.read(filters.query(period.elapsed, hourly=is_hourly))
+        before = add_up(reader.read(filters.query(period.before)).cells.values(), None)
         month = read_month(reader, now, query.filters)
     series = make_series(period.steps, whole.cells, found.cells)
     rejected, headroom = None, None
     if not filters.values.keys() - {"endpoint"}:
-        rejected = sum(reader.count_rejected(_ask(period.elapsed, filters)).values())
+        rejected = sum(reader.count_rejected(filters.query(period.elapsed)).values())
     if not filters.values.keys() - {"credential"}:
-        headroom = reader.find_headroom(_ask(period.elapsed, filters))
-    shown = [group.name for group in series.listed if group.name]
+        headroom = reader.find_headroom(filters.query(period.elapsed))
     return Overview(
         period=period,
         filters=filters,
@@ -124,26 +116,14 @@ def _read(
         rejected=rejected,
         headroom=headroom,
         month=month,
-        titles=reader.find_titles(shown) if by == "session" else {},
         back_to=found.back_to,
     )
 
 
 def _is_of_calls(filters: Filters) -> bool:
+    """Return whether figures are read from calls, because no sums are kept by a filter."""
     is_requested = find_requested(filters.values.get("model", "")) is not None
     return is_requested or bool(filters.values.keys() & OF_CALLS)
-
-
-def _ask(
-    interval: Interval, filters: Filters, by: Name | None = None, *, hourly: bool = False
-) -> Query:
-    return Query(
-        start=interval.start,
-        end=interval.end,
-        filters={str(name): value for name, value in filters.values.items()},
-        by=by,
-        hourly=hourly,
-    )
 
 
 def find_percentiles(timing: Timing) -> dict[str, Percentiles]:

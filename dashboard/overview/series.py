@@ -1,7 +1,7 @@
 """Sums by step and group as the series of charts: the largest groups, and the rest of each step."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dashboard.overview.periods import format_hour
@@ -9,7 +9,7 @@ from metering.token_counts import NAMES, TokenCounts
 from runtime.intervals import HOUR, Interval
 from store.traces.sums.overview_query import Cell
 from store.traces.sums.sum_columns import Sums
-from store.traces.sums.usage_report import Totals, make_totals
+from store.traces.sums.usage_report import Totals, add_up
 
 MAX_SHOWN, MAX_LISTED = 7, 50
 
@@ -66,17 +66,17 @@ def make_series(
         if place is not None:
             of_all[place].append(sums)
     groups = sorted(
-        (Group(name, _total(sums)) for name, sums in by_group.items()),
+        (Group(name, add_up(sums, None)) for name, sums in by_group.items()),
         key=lambda group: (group.totals.cost_cents, group.totals.calls, group.name),
         reverse=True,
     )
-    totals = _total(sums for each in of_all.values() for sums in each)
+    totals = add_up((sums for each in of_all.values() for sums in each), None)
     shown = groups[:most]
     with_rest = _add_rest(shown, totals)
     made = []
     for place, interval in enumerate(steps):
-        whole = _total(of_all[place])
-        parts = [_total(by_place.get((place, group.name or ""), ())) for group in shown]
+        whole = add_up(of_all[place], None)
+        parts = [add_up(by_place.get((place, group.name or ""), ()), None) for group in shown]
         if len(with_rest) > len(shown):
             parts.append(_subtract(whole, parts))
         made.append(Step(interval, whole, parts))
@@ -104,10 +104,6 @@ def _find_places(steps: Sequence[Interval]) -> dict[str, int]:
             places.setdefault(format_hour(hour)[:10], place)
             hour += HOUR
     return places
-
-
-def _total(sums: Iterable[Sums]) -> Totals:
-    return make_totals(tuple(map(sum, zip(*sums, strict=True))), None)
 
 
 def _subtract(whole: Totals, parts: Sequence[Totals]) -> Totals:

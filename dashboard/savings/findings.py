@@ -44,12 +44,12 @@ class Findings:
     """All findings of a period or session. ``total_cents`` is that of all that could have been saved, also
     of ``smaller`` ones, which have no line of their own. ``expensive`` are no savings."""
 
-    savings: Sequence[Shown]
-    expensive: Sequence[Shown]
-    total_cents: float
-    unpriced_tokens: int
-    smaller: int
-    smaller_cents: float
+    savings: Sequence[Shown] = ()
+    expensive: Sequence[Shown] = ()
+    total_cents: float = 0.0
+    unpriced_tokens: int = 0
+    smaller: int = 0
+    smaller_cents: float = 0.0
 
     @property
     def is_empty(self) -> bool:

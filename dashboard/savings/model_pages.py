@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import json_pages, rendering
-from dashboard.addresses import session_address
 from dashboard.call_route import CallRoute
 from dashboard.home.names import name_filter
 from dashboard.overview.filters import Filters, parse_filters
@@ -94,7 +93,6 @@ def _render(caller: Caller, given: _Found, tabs: TabFigures) -> Response:
         found=found,
         period=period,
         session=session,
-        session_address=session and session_address(session),
         columns=columns,
         tab_figures=tabs,
         rows=make_rows(found),

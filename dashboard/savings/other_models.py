@@ -9,9 +9,8 @@ from dashboard.overview.filters import Filters
 from dashboard.overview.periods import Period
 from metering.other_models import Exchange, ModelUse, Prices, list_candidates, price_all
 from runtime.errors import InvalidInputError
-from runtime.intervals import Interval
 from store.traces.sums.model_uses import read_model_uses, read_session_uses
-from store.traces.sums.overview_query import OF_CALLS, Query
+from store.traces.sums.overview_query import OF_CALLS
 from store.traces.sums.overview_reader import OverviewReader
 
 METHOD = (
@@ -84,10 +83,4 @@ def read_uses(db: sqlite3.Connection, period: Period, filters: Filters) -> Seque
             raise InvalidInputError(f"costs with other models are not kept by {name}", name)
     if not OverviewReader(db).is_ready:
         return ()
-    return read_model_uses(db, ask(period.elapsed, filters))
-
-
-def ask(interval: Interval, filters: Filters) -> Query:
-    """Return the query for the calls of a period under filters."""
-    values = {str(name): value for name, value in filters.values.items()}
-    return Query(start=interval.start, end=interval.end, filters=values)
+    return read_model_uses(db, filters.query(period.elapsed))

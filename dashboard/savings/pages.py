@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import json_pages, rendering
-from dashboard.addresses import call_address, session_address
+from dashboard.addresses import session_address
 from dashboard.call_route import CallRoute
 from dashboard.overview.periods import DEFAULT_SPAN, Period, list_segments, parse_span
 from dashboard.rendering import PRIVATE
@@ -32,9 +32,6 @@ from store.traces.sessions.session_figures import SessionFigures
 from store.traces.sessions.session_reader import Session
 
 TOP_SESSIONS = 10
-NOTHING = Findings(
-    savings=(), expensive=(), total_cents=0.0, unpriced_tokens=0, smaller=0, smaller_cents=0.0
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,15 +165,13 @@ def _render_period(
         savings=fold(found.findings.savings, opened, is_whole=is_whole),
         expensive=fold(found.findings.expensive, opened, is_whole=is_whole),
         address=address,
-        session_address=session_address,
-        call_address=call_address,
     )
 
 
 def _read_period(connection: sqlite3.Connection | None, period: Period) -> _OfPeriod:
     reader = None if connection is None else SavingsReader(connection)
     if connection is None or reader is None or not reader.is_ready:
-        return _OfPeriod(findings=NOTHING, sessions=(), due=0)
+        return _OfPeriod(findings=Findings(), sessions=(), due=0)
     first, last = period.first, period.last
     return _OfPeriod(
         findings=make_findings(reader.list_groups(first, last), reader),

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from urllib.parse import urlencode
 
 from dashboard.list_arguments import parse_limit
+from dashboard.overview.filters import choose
 from runtime import clock
 from runtime.errors import InvalidInputError
 from store.list_cursors import parse_cursor
@@ -81,6 +82,4 @@ def _parse_instant(given: Mapping[str, str], name: str, days: int = 0) -> str | 
 
 
 def _parse_role(text: str | None) -> Role | None:
-    if text is None or text in ROLES:
-        return text
-    raise InvalidInputError(f"role must be one of {', '.join(ROLES)}", "role")
+    return None if text is None else choose(ROLES, text, "role")

@@ -80,7 +80,6 @@ class SearchPages(TracePages):
                 roles=ROLE_TITLES,
                 max_chars=MAX_CHARS,
                 split_marks=split_marks,
-                session_address=session_address,
                 json_address=arguments.address(f"{PATH}.json"),
                 next_address=_find_next(arguments, result.found),
             )

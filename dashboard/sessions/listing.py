@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import urlencode
 
-from dashboard.addresses import session_address
+from dashboard.addresses import query_address
 from dashboard.call_filters import TAG_PREFIX, CallFilters, Chip
 from metering.attribution import PROJECT, USER
 from metering.credential_names import name_credential
@@ -64,15 +63,14 @@ class ListView:
     @property
     def sql(self) -> str:
         """Return the query of the list."""
-        condition = self.filters.condition_of_sessions()
-        where = "" if condition.sql == "true" else f" where {condition.write_out()}"
+        where = self.filters.condition_of_sessions().where
         order = "cost_cents" if self.by_cost else "ended_at"
         return f"select * from sessions{where} order by {order} desc limit 50"  # noqa: S608 - for people to read
 
     @property
     def sql_address(self) -> str:
         """Return the address where the query can be edited."""
-        return f"/traces?{urlencode({'sql': self.sql}, errors='replace')}"
+        return query_address(self.sql)
 
     @property
     def newest_address(self) -> str:
@@ -89,9 +87,9 @@ class ListView:
         """Return the address of the next page."""
         return self.filters.address(PATH, cursor=self.listed.next_cursor or "")
 
-    def remove_address(self, arguments: Sequence[tuple[str, str]]) -> str:
-        """Return the address of the list with these arguments."""
-        return f"{PATH}?{urlencode(arguments, errors='replace')}" if arguments else PATH
+    def remove_address(self, chip: Chip) -> str:
+        """Return the address of the list without a filter."""
+        return self.filters.without(chip.name).address(PATH)
 
     def name_credential(self, session: Session) -> str:
         """Return the credential of a session in words."""
@@ -104,10 +102,6 @@ class ListView:
     def word(self, chip: Chip) -> str:
         """Return the value of a filter that is chosen, in words."""
         return name_credential(chip.words, self.names) if chip.name == "credential" else chip.words
-
-    def address(self, session: Session) -> str:
-        """Return the address of a session."""
-        return session_address(session.session_id)
 
 
 def make_menus(

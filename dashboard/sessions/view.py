@@ -9,6 +9,7 @@ import orjson
 
 from dashboard.addresses import call_address, session_address
 from dashboard.call.fact import calls_address
+from dashboard.formats import shorten_model
 from dashboard.sessions.story.chapters import Chapter, Fold, Item, Thread
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.lines import Line
@@ -318,8 +319,7 @@ class View:
     @staticmethod
     def shorten(model: str) -> str:
         """Return a model without the name of its family and its date."""
-        name, _, day = model.removeprefix("claude-").rpartition("-")
-        return name if name and len(day) == 8 and day.isdigit() else model.removeprefix("claude-")
+        return shorten_model(model)
 
     def _find_place(self, step: Step, anchor: str) -> str:
         number = self._page_of.get(step.id, self.page)

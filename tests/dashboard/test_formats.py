@@ -31,6 +31,19 @@ def test_a_refusal_is_no_tick_and_an_error_stays_one():
     assert formats.outcome_mark("client_disconnected", 200, "refusal").kind == "cut"
 
 
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("claude-opus-4-5-20251101", "opus-4-5"),
+        ("claude-haiku-4-5", "haiku-4-5"),
+        ("gpt-x", "gpt-x"),
+        ("—", "—"),
+    ],
+)
+def test_model_is_named_without_what_all_share(name, short):
+    assert formats.shorten_model(name) == short
+
+
 def test_templates_have_them():
     environment = Environment(autoescape=True)
     formats.add_filters(environment)

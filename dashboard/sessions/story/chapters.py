@@ -14,7 +14,7 @@ from dashboard.sessions.story.lines import (
     count_lookups,
     make_line,
 )
-from dashboard.what_was_done import name_object, split_folder
+from dashboard.what_was_done import name_object, split_folder, sum_known
 from store.traces.sessions.prompts import Prompt
 from store.traces.sessions.steps import Step, sum_cents
 from wire.title import CUT
@@ -60,7 +60,7 @@ class Fold:
     @property
     def result_tokens(self) -> int | None:
         """Return about how many tokens were added."""
-        return _sum_known(step.result_tokens for step in self.steps)
+        return sum_known(step.result_tokens for step in self.steps)
 
     @property
     def took_ms(self) -> float:
@@ -299,8 +299,3 @@ def _list_names(names: Iterable[str]) -> str:
     shown = ", ".join(distinct[:_SHOWN_NAMES])
     more = len(distinct) - _SHOWN_NAMES
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _sum_known(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None

@@ -4,13 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dashboard.calls.lines import (
-    describe_failure,
-    group_lines,
-    make_lines,
-    shorten_model,
-    split_time,
-)
+from dashboard.calls.lines import describe_failure, group_lines, make_lines, split_time
 from metering.token_counts import NAMES
 from store.traces.calls.listed_calls import ListedSession
 from store.traces.calls.tool_uses import StoredUse
@@ -112,19 +106,6 @@ def test_cut_or_refused_call_says_so():
 )
 def test_time_is_as_short_as_its_age_permits(instant, parts):
     assert split_time(datetime.fromisoformat(instant), NOW) == parts
-
-
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("claude-opus-4-5-20251101", "opus-4-5"),
-        ("claude-haiku-4-5", "haiku-4-5"),
-        ("gpt-x", "gpt-x"),
-        ("—", "—"),
-    ],
-)
-def test_model_is_named_without_what_all_share(name, short):
-    assert shorten_model(name) == short
 
 
 def test_calls_are_grouped_by_session_and_agent_and_others_by_credential():
