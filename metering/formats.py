@@ -11,6 +11,7 @@ from metering.token_counts import PROMPT_CLASSES, TokenCounts
 
 UNKNOWN = "—"
 _SMALL_CENTS = 9.95  # below which two decimals would say too little
+_TINY_CENTS = 0.05  # below which three decimals would say nothing
 _MINUS = "\N{MINUS SIGN}"
 
 
@@ -42,11 +43,11 @@ def format_sum_cost(cents: float | Decimal | None, unknown: str = UNKNOWN) -> st
 
 
 def format_some_cost(cents: float | None, unknown: str = UNKNOWN) -> str:
-    """Return what some calls cost: ``$4.89``, with three decimals below ten cents, and ``$0``."""
+    """Return what some calls cost: ``$4.89``, with three or four decimals below ten cents, and ``$0``."""
     if cents is None:
         return unknown
-    if cents == 0:
-        return "$0"
+    if cents < _TINY_CENTS:
+        return format_cents(cents)
     return format_call_cost(cents) if cents < _SMALL_CENTS else format_sum_cost(cents)
 
 

@@ -17,6 +17,7 @@ from dashboard.call.bodies import describe_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.head import Head, open_head
 from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, describe_missing, refuse
+from dashboard.call.next_call import find_answer
 from dashboard.call.timing import draw_timing
 from dashboard.call.views import open_file, open_view
 from dashboard.queries.page_request import PageRequest
@@ -24,6 +25,7 @@ from dashboard.rendering import FILE_HEADERS, PRIVATE
 from dashboard.replay.snippets import list_languages
 from store.control.sessions import Visitor
 from store.traces.bodies.bodies import MissingPieceError
+from store.traces.calls import predecessors
 from store.traces.calls.call_reader import Call, CallReader, Side
 
 logger = logging.getLogger(__name__)
@@ -77,9 +79,12 @@ def _render_tab(page: PageRequest, reader: CallReader) -> Response:
 def _open_conversation(
     page: PageRequest, call: Call, head: Head, reader: CallReader
 ) -> dict[str, Any]:
+    used_tools = bool(head.uses) or call.entry.stop_reason == "tool_use"
     return {
         "new": head.new,
         "response": head.response,
+        "answer": find_answer(call.id, reader, is_plain=page.is_plain) if used_tools else None,
+        "is_continued": bool(predecessors.list_next(reader.connection, call.id)),
         "bodies": (describe_body(call, "request"), describe_body(call, "response")),
     }
 

@@ -65,6 +65,13 @@ class View:
     raw: Raw | None = None
     is_too_large: bool = False
 
+    @property
+    def result_count(self) -> int:
+        """Return how many results of tools the messages have."""
+        messages = self.messages or ()
+        blocks = (block for message in messages for block in message.blocks)
+        return sum(block.result is not None or block.kind == "result" for block in blocks)
+
 
 def open_new(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
     """Return the messages that are new in a call. ``is_plain`` is that of ``Room``.

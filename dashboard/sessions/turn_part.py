@@ -1,29 +1,19 @@
 """The words of one turn of a session, for its unfolded line, as a query process makes them."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from dashboard import rendering
-from dashboard.call.conversation import Message
 from dashboard.call.lookup import NO_CALL
-from dashboard.call.views import open_asked, open_new, open_response
+from dashboard.call.next_call import find_answer
+from dashboard.call.views import open_asked, open_response
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
-from store.traces.calls import predecessors
 from store.traces.calls.call_reader import CallReader
 
-_ANSWER = "assistant"
-
 type PartNames = Literal["asked", "said", "both"]
-
-
-class _Answer(NamedTuple):
-    """An answer, and the address of the body that it stands in."""
-
-    message: Message
-    address: str
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:
@@ -39,7 +29,7 @@ def render(page: PageRequest, reader: CallReader) -> Response:
     asked = None if parts == "said" else open_asked(call, reader, is_plain=page.is_plain)
     found = response = None
     if parts != "asked":
-        found = _find_answer(usage_id, reader, is_plain=page.is_plain)
+        found = find_answer(usage_id, reader, is_plain=page.is_plain)
         response = None if found else open_response(call, reader, is_plain=page.is_plain).response
     text = rendering.render_part(
         "session_turn.html",
@@ -53,15 +43,3 @@ def render(page: PageRequest, reader: CallReader) -> Response:
         has_response=call.response is not None,
     )
     return HTMLResponse(text, headers=PRIVATE)
-
-
-def _find_answer(usage_id: int, reader: CallReader, *, is_plain: bool) -> _Answer | None:
-    """Return the answer of a call as the next one sent it back, with results, or None."""
-    for next_id in predecessors.list_next(reader.connection, usage_id):
-        call = reader.find_call(next_id)
-        new = None if call is None else open_new(call, reader, is_plain=is_plain)
-        messages = () if new is None else new.messages or ()
-        answer = next((message for message in messages if message.role == _ANSWER), None)
-        if new is not None and answer is not None:
-            return _Answer(answer, new.address)
-    return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar
 
-from dashboard.sessions.story.events import Event, make_events
+from dashboard.sessions.story.events import Event, make_events, tell_going_on
 from dashboard.sessions.story.lines import (
     FILE,
     SUBAGENT_TOOLS,
@@ -228,10 +228,12 @@ class _Teller:
         return tuple(fold((item for _, items in placed for item in items), self._scale.root))
 
     def _tell_step(self, step: Step, *, is_last: bool) -> list[Item]:
-        events = make_events(step, *self._around.find(step))
+        before, after = self._around.find(step)
+        events = make_events(step, before, after)
         if step.is_failed or step.is_compaction:
             return [*events]
-        return [*events, make_line(step, self._scale, is_last=is_last)]
+        going_on = tell_going_on(step, after)
+        return [*events, make_line(step, self._scale, is_last=is_last, going_on=going_on)]
 
     def _tell_thread(self, agent_id: str, depth: int) -> Thread:
         own = self._own[agent_id]

@@ -160,6 +160,18 @@ def _find_compaction(step: Step, before: Sequence[Step], after: Sequence[Step]) 
     return _tell_compaction(step, earlier, step, by_client=False)
 
 
+def tell_going_on(step: Step, after: Sequence[Step]) -> str:
+    """Return where a turn goes on whose results were compacted away, empty for all others."""
+    is_known = any(use.result_tokens is not None or use.problem for use in step.uses)
+    following = _find_next_turn(after)
+    if not step.uses or is_known or following is None:
+        return ""
+    between = after[: after.index(following)]
+    if not (following.turn.is_shortened or any(each.is_compaction for each in between)):
+        return ""
+    return f"goes on after the compaction in turn {following.number}"
+
+
 def _since(earlier: Step | None, before: Sequence[Step]) -> Sequence[Step]:
     """Return the calls behind the last turn."""
     return before if earlier is None else before[before.index(earlier) + 1 :]

@@ -72,8 +72,10 @@ def make_scale(steps: Sequence[Step]) -> Scale:
     return Scale(root, DEAR * median(costs) if len(costs) > 1 else float("inf"))
 
 
-def make_line(step: Step, scale: Scale, *, is_last: bool) -> Line:
-    """Return the line of a turn. ``is_last``: nothing of its agent follows for its prompt."""
+def make_line(step: Step, scale: Scale, *, is_last: bool, going_on: str = "") -> Line:
+    """Return the line of a turn. ``is_last``: nothing of its agent follows for its prompt.
+
+    ``going_on`` says where it goes on, if that is elsewhere."""
     kind, verb = _name_saying(step, is_last=is_last)
     deed = describe_deed(
         step.uses,
@@ -90,7 +92,7 @@ def make_line(step: Step, scale: Scale, *, is_last: bool) -> Line:
         kind="tool" if step.uses else kind,
         deed=deed,
         problem=_find_problem(step, deed),
-        remark="" if deed.is_failed else deed.problem or _find_remark(step),
+        remark="" if deed.is_failed else deed.problem or _find_remark(step) or going_on,
         is_dear=scale.is_dear(step.turn.cost_cents),
     )
 

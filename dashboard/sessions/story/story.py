@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from dashboard.sessions.story.causes import Amounts, Cause, explain_steps, list_causes
 from dashboard.sessions.story.chapters import Chapter, Item, Thread, make_chapters
 from dashboard.sessions.story.events import Event
 from dashboard.sessions.story.lines import make_scale
 from store.traces.sessions.deeds import Deeds
 from store.traces.sessions.prompts import Prompt, cut_prompts
 from store.traces.sessions.session_reader import Turn
-from store.traces.sessions.steps import Step, make_steps
+from store.traces.sessions.steps import Step, make_steps, sum_cents
 
 PAGE_TURNS = 500
 _CHAT_PROMPTS = 3  # from so many on, prompts of one turn each are a list
@@ -35,6 +36,19 @@ class Story:
     def turns(self) -> list[Step]:
         """Return the calls that did not fail."""
         return [step for step in self.steps if step.number is not None]
+
+    @cached_property
+    def amounts(self) -> dict[int, Amounts]:
+        """Return what each call cost by reason, by row id."""
+        return explain_steps(self.steps)
+
+    def find_causes(self, chapter: Chapter) -> list[Cause]:
+        """Return why a prompt was expensive: the reasons of most of its cost, none for a cheap one."""
+        if len(self.chapters) < 2 or chapter.cents * len(self.chapters) < sum_cents(self.steps):
+            return []
+        found = list_causes(chapter.steps, self.amounts, agents_apart=True)
+        causes = [each for each in found if each.cents]
+        return causes[: 1 if causes and causes[0].cents > chapter.cents / 2 else 2]
 
     @cached_property
     def threads(self) -> list[Thread]:

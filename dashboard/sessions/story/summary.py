@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.paid_parts import PaidPart, find_part, sum_parts
-from dashboard.sessions.story.events import Event, Run
+from dashboard.paid_parts import PaidPart, sum_parts
+from dashboard.sessions.story.causes import count_words, list_causes
+from dashboard.sessions.story.events import Run
 from dashboard.sessions.story.story import Story
-from metering.formats import format_count, format_number, format_some_cost
+from metering.formats import format_number, format_some_cost
 from store.traces.sessions.session_reader import Session
 from store.traces.sessions.steps import Step, sum_cents
 
 _HARDLY_CENTS = 0.0001  # what sums in another order differ by
-_WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+COMMAND_TOOLS = frozenset({"Bash", "PowerShell"})
+_LEAST_EXPLAINED = 2  # turns: of one the figures beside the story say as much
+_LEAST_SHARE = 0.05  # of the cost that is told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,24 +84,15 @@ def make_lede(session: Session, story: Story) -> list[Run]:
         Run(format_some_cost(session.cost_cents), is_bold=True),
         Run(f" for {format_number(prompts, 'prompt')} in {format_number(turns, 'turn')}."),
     ]
-    reads = split_cost(story.steps)[find_part("cache_read")]
-    parts = [
-        _tell_events([each for each in story.events if each.kind == "break"], "cache break"),
-        _tell_events([each for each in story.events if each.kind == "compact"], "compaction"),
-        _tell_subagents(story),
-    ]
-    carried = f"Carrying the context cost {format_some_cost(reads)} of it" if reads else ""
-    others = [part for part in parts if part]
-    if carried or others:
-        told = [carried, *others] if carried else [f"Of it, {others[0]}", *others[1:]]
-        runs.append(Run(f" {join_words(told)}."))
+    if told := _tell_causes(story):
+        runs.append(Run(f" {told}"))
     if imported := sum(step.turn.usage_source == "imported" for step in story.steps):
         calls = f"{format_number(imported, 'call')} of it {'is' if imported == 1 else 'are'}"
         runs.append(Run(f" {calls} imported from transcripts, which do not say who paid."))
     elif session.value_cents:
         runs.append(Run(f" {_tell_value(session)} not billed to you."))
     if failed := tell_failures(story.steps):
-        runs.append(Run(f" {failed[0].upper()}{failed[1:]} failed."))
+        runs.append(Run(f" {failed[0].upper()}{failed[1:]}."))
     return runs
 
 
@@ -109,11 +103,23 @@ def _tell_value(session: Session) -> str:
 
 
 def tell_failures(steps: Sequence[Step]) -> str:
-    """Return how many tools and calls failed, in words, nothing where none did."""
+    """Return how many commands, other tools and calls failed, as a sentence without its end, or nothing.
+
+    A command that ends with an error is no failure of the session: a test may be meant to fail."""
     tools = sum(step.failures for step in steps)
+    commands = sum(
+        use.problem is not None and use.tool in COMMAND_TOOLS for step in steps for use in step.uses
+    )
     calls = sum(step.is_failed for step in steps)
-    parts = [_count(tools, "tool") if tools else "", _count(calls, "call") if calls else ""]
-    return " and ".join(filter(None, parts))
+    others = max(tools - commands, 0)
+    ended = f"{count_words(commands, 'command')} ended with an error" if commands else ""
+    tool = "other tool" if commands else "tool"
+    failed = [
+        count_words(others, tool) if others else "",
+        count_words(calls, "call") if calls else "",
+    ]
+    parts = [ended, f"{join_words(list(filter(None, failed)))} failed" if others or calls else ""]
+    return join_words(list(filter(None, parts)))
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -123,20 +129,29 @@ def join_words(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])}, and {words[-1]}"
 
 
-def _tell_events(events: Sequence[Event], noun: str) -> str:
-    if not events:
+def _tell_causes(story: Story) -> str:
+    """Return the sentences that tell what most of the cost was for."""
+    if len(story.turns) < _LEAST_EXPLAINED:
         return ""
-    known = [cents for each in events if (cents := _find_price(each))]
-    price = f" {format_some_cost(sum(known))}" if known else ""
-    return f"{_count(len(events), noun, first='a')}{price}"
-
-
-def _find_price(event: Event) -> float | None:
-    """Return what an event cost, in cents: a break what it cost more than reading."""
-    if event.kind == "break":
-        found = event.step.turn.cache_break
-        return None if found is None else found.extra_cost_cents
-    return event.step.turn.cost_cents if event.number is not None else None
+    causes = list_causes(story.steps, story.amounts)
+    whole = sum(each.cents for each in causes)
+    told = [
+        each
+        for each in causes
+        if each.cents >= _LEAST_SHARE * whole or each.reason in ("break", "compact")
+    ]
+    words = [
+        f"{each.words}{f' {format_some_cost(each.cents)}' if each.cents else ''}" for each in told
+    ]
+    if told and (cents := told[0].cents):
+        words[0] = f"{told[0].words} cost {format_some_cost(cents)} of it"
+    silent = [each for each in story.events if each.kind == "compact" and each.number is None]
+    if silent:
+        words.append(
+            f"{count_words(len(silent), 'compaction', first='a')} without a call of its own"
+        )
+    sentences = [join_words(words), _tell_subagents(story)]
+    return " ".join(f"{each[0].upper()}{each[1:]}." for each in sentences if each)
 
 
 def _tell_subagents(story: Story) -> str:
@@ -144,10 +159,4 @@ def _tell_subagents(story: Story) -> str:
     if not threads:
         return ""
     cents = sum(each.cents for each in threads if each.depth == 1)
-    return f"{_count(len(threads), 'subagent', first='a')} {format_some_cost(cents)}"
-
-
-def _count(count: int, noun: str, first: str = "one") -> str:
-    if count == 1:
-        return f"{first} {noun}"
-    return f"{_WORDS[count] if count < len(_WORDS) else format_count(count)} {noun}s"
+    return f"{count_words(len(threads), 'subagent')} took {format_some_cost(cents)} of it"

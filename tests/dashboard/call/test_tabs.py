@@ -44,6 +44,45 @@ def test_page_leads_to_the_call_that_has_the_result(ann):
         db.execute("insert into predecessors (usage_id, previous_id) values (2, 1), (3, 2)")
     assert "Turn 2 has its result: 1.7k tokens." in words_of(ann.get("/calls/1").text)
     assert "Turn 3 has the results: 3.4k tokens." in words_of(ann.get("/calls/2").text)
+    with closing(sqlite3.connect(ann.path)) as db, db:
+        db.execute("delete from predecessors where usage_id = 3")
+    alone = words_of(ann.get("/calls/2").text)
+    assert "turn 3 follows without the results, as after a compaction." in alone
+
+
+def test_page_says_what_came_in_and_shows_what_its_own_tool_gave(ann):
+    use = {"type": "tool_use", "name": "Edit", "input": {"file_path": "/a.py"}}
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Mend it"}]
+    calls = []
+    for number, (words, is_error) in enumerate((("Written.", False), ("string not found", True))):
+        calls.append(list(messages))
+        block = {"tool_use_id": f"t{number}", "content": words, "is_error": is_error}
+        messages += [
+            {"role": "assistant", "content": [use | {"id": f"t{number}"}]},
+            {"role": "user", "content": [{"type": "tool_result"} | block]},
+        ]
+    calls.append(messages)
+    ann.record(
+        *(
+            {
+                "request_body": json.dumps({"model": "m", "messages": each}).encode(),
+                "response_body": json.dumps({"content": [use | {"id": f"t{number}"}]}).encode(),
+                "stop_reason": "tool_use",
+                "message_count": len(each),
+            }
+            for number, each in enumerate(calls)
+        ),
+        session_id="s",
+    )
+    with closing(sqlite3.connect(ann.path)) as db, db:
+        db.execute("insert into predecessors (usage_id, previous_id) values (2, 1), (3, 2)")
+    second = words_of(ann.get("/calls/2").text)
+    came_in, _, own = second.partition("Result of its tool")
+    assert "what came in: the result of the tools of turn 1;" in came_in
+    assert ("Written." in came_in, "string not found" in came_in) == (True, False)
+    assert own.startswith(" sent with turn 3 Result of Edit failed")
+    assert "string not found" in own
+    assert "Result of its tool" not in words_of(ann.get("/calls/3").text)
 
 
 @pytest.mark.parametrize("path", ["/calls/1/none", "/calls/one", "/calls/1/cost/x", "/calls/7"])

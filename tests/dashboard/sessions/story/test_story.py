@@ -288,6 +288,17 @@ def test_shortened_history_is_told_where_no_call_was_for_it() -> None:
     assert event.number is None
 
 
+def test_turn_whose_result_was_compacted_away_says_where_it_goes_on() -> None:
+    session = Session()
+    session.add(use("Bash", "pytest", result_tokens=40), new_messages=2)
+    session.add(use("Bash", "pytest"))
+    session.add(use("Bash", "pytest"), new_messages=-3, prompt_id="p2")
+    session.add(use("Bash", "pytest"), prompt_id="p2")
+    story = session.tell()
+    remarks = [line.remark for chapter in story.chapters for line in lines(chapter.items)]
+    assert remarks == ["", "goes on after the compaction in turn 3", "", ""]
+
+
 def test_prompts_of_one_answer_each_are_a_list() -> None:
     session = Session()
     for number in range(4):

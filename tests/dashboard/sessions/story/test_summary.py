@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
+from dashboard.sessions.story.causes import list_causes
 from dashboard.sessions.story.map import GROUND, MAX_BARS, TOP, make_map
 from dashboard.sessions.story.summary import (
     join_words,
@@ -52,8 +53,9 @@ def test_lede_tells_costs_and_failures() -> None:
     session.add(prompt_id="p2", request_class="compaction", cost_cents=20.0)
     session.add(prompt_id="p2")
     assert lede(session) == (
-        "$4.89 for 2 prompts in 5 turns. Carrying the context cost $2.25 of it, a cache break $0.41,"
-        " a compaction $0.20, and a subagent $0.29. One tool and one call failed."
+        "$4.89 for 2 prompts in 5 turns. Carrying the context cost $2.23 of it, a cache break $0.41, and"
+        " a compaction $0.20. One subagent took $0.29 of it. One command ended with an error and one call"
+        " failed."
     )
 
 
@@ -86,10 +88,71 @@ def test_lede_of_a_plain_session_is_short() -> None:
 def test_failures_are_counted_in_words_below_ten() -> None:
     session = Session()
     for _ in range(10):
-        session.add(use("Bash", "x", problem="exit 1"))
-    assert tell_failures(session.tell().steps) == "10 tools"
+        session.add(use("Edit", "x", problem="string not found"))
+    assert tell_failures(session.tell().steps) == "10 tools failed"
     session.add(outcome="upstream_error")
-    assert tell_failures(session.tell().steps) == "10 tools and one call"
+    assert tell_failures(session.tell().steps) == "10 tools and one call failed"
+    session.add(use("Bash", "pytest", problem="exit 1"))
+    assert tell_failures(session.tell().steps) == (
+        "one command ended with an error and 10 other tools and one call failed"
+    )
+
+
+def test_lede_tells_what_a_chat_resends_and_what_fills_the_cache() -> None:
+    chat = Session()
+    for number, tokens in enumerate((900, 1_000, 1_100)):
+        counts = TokenCounts(input_tokens=tokens, output_tokens=50)
+        chat.add(
+            tokens=counts, cents={"input": tokens / 100, "output": 1.0}, prompt_id=f"p{number}"
+        )
+    assert (
+        "Sending the conversation again uncached cost $0.20 of it, uncached input $0.10,"
+        in lede(chat)
+    )
+    session = Session()
+    session.add(cents={"cache_write_5m": 6.0, "output": 1.0})
+    session.add(cents={"cache_write_5m": 2.0, "cache_read": 1.0})
+    assert (
+        "Filling the cache at the beginning cost $0.060 of it, writing what was new to the cache"
+        in lede(session)
+    )
+
+
+def test_expensive_prompt_says_why_it_was() -> None:
+    session = Session()
+    session.add(prompt_id="p1")
+    broken = {"cache_write_5m": 45.0, "output": 2.0}
+    session.add(prompt_id="p2", cache_break=BREAK, cost_cents=47.0, cents=broken)
+    session.add(prompt_id="p3")
+    session.add(prompt_id="p3", agent_id="a", cost_cents=90.0)
+    story = session.tell()
+    assert [
+        [(each.words, each.cents) for each in story.find_causes(chapter)]
+        for chapter in story.chapters
+    ] == [[], [("a cache break", 41.0)], [("a subagent", 90.0)]]
+
+
+amounts = st.floats(0, 50).map(lambda cents: round(cents, 2))
+
+
+@given(st.lists(st.tuples(amounts, amounts, amounts, amounts, st.booleans()), max_size=20))
+def test_every_cent_has_one_reason(turns: list[tuple[float, float, float, float, bool]]) -> None:
+    session = Session()
+    for read, write, given_input, output, is_broken in turns:
+        cents = {
+            "cache_read": read,
+            "cache_write_5m": write,
+            "input": given_input,
+            "output": output,
+        }
+        session.add(
+            cents=cents,
+            cost_cents=sum(cents.values()),
+            cache_break=BREAK if is_broken and write > 41.0 else None,
+        )
+    story = session.tell()
+    told = sum(each.cents for each in list_causes(story.steps, story.amounts))
+    assert told == pytest.approx(sum(step.cents for step in story.steps))
 
 
 @pytest.mark.parametrize(
@@ -102,9 +165,18 @@ def test_words_are_joined(words: list[str], sentence: str) -> None:
 
 @pytest.mark.parametrize(
     ("cents", "text"),
-    [(None, "—"), (0, "$0"), (0.01, "<$0.001"), (8.9, "$0.089"), (20, "$0.20"), (489, "$4.89")],
+    [
+        (None, "—"),
+        (0, "$0"),
+        (0.002, "<$0.0001"),
+        (0.01, "$0.0001"),
+        (0.05, "$0.001"),
+        (8.9, "$0.089"),
+        (20, "$0.20"),
+        (489, "$4.89"),
+    ],
 )
-def test_small_sums_have_three_decimals(cents: float | None, text: str) -> None:
+def test_small_sums_have_more_decimals(cents: float | None, text: str) -> None:
     assert format_some_cost(cents) == text
 
 
