@@ -126,21 +126,16 @@ class BudgetDeliveries:
             for each in [task, *self._sending.values()]:
                 each.cancel()
 
-    async def deliver_due(self) -> None:
-        """Begin to send what is due, and return when that is done."""
-        await self._begin_due()
-        if self._sending:
-            await asyncio.wait([*self._sending.values()])
-
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(POLL_S)
             try:
-                await self._begin_due()
+                await self.begin_due()
             except sqlite3.Error as error:  # what is due now is due then, too
                 logger.warning("Alerts cannot be read now: %s", error)
 
-    async def _begin_due(self) -> None:
+    async def begin_due(self) -> None:
+        """Begin to send what is due. Raises sqlite3.Error."""
         for delivery in await self._pool.run(_list_due):
             key = _Key(delivery.channel, delivery.alert.organization_id, delivery.target)
             count = sum(each.channel == key.channel for each in self._sending)

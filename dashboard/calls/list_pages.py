@@ -32,21 +32,34 @@ from metering.credential_names import name_credential
 from runtime import clock
 from store.database import list_columns
 from store.traces.annotations import count_labels
+from store.traces.calls.bounded_counts import count_chosen, count_in_table, find_first_id
 from store.traces.calls.listed_calls import Chosen, ListedCalls, list_calls, read_sessions
 from store.traces.calls.tool_uses import read_uses_of
-from store.traces.sums.call_counts import CallCounts, count_breaks, count_calls
+from store.traces.sums.call_counts import CallCounts, count_calls
 from store.traces.sums.overview_query import Query
 
 PAGE_LIMIT = 100
 _MENU = {"model": "Model", "endpoint": "Endpoint", "credential": "Credential", "client": "Client"}
 _MAX_VALUES = 6  # of a column in the menu of filters
-_COST = "0.10"  # dollars, of a call that is worth a look
+_FAILED = "failed"
+# The filters that are used most: value, and words. An index has the calls that cost so many dollars.
+_PRESETS = {
+    _FAILED: ("1", "Failed"),
+    "tool_failed": ("1", "A tool failed"),
+    "cache_break": ("1", "Broke the cache"),
+    "cost": ("0.10", "$0.10 or more"),
+}
+# Where the calls of some of them have rows, and which.
+_ROWS = {
+    "tool_failed": ("tool_uses", "t.problem is not null"),
+    "cache_break": ("cache_breaks", "true"),
+}
 _YEAR_S = 365 * 24 * 3_600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A link to a list, with its number of calls where sums have it."""
+    """A link to a list, with its number of calls, None where that is not known."""
 
     words: str
     address: str
@@ -134,13 +147,13 @@ def read_list(
     found = list_calls(db, Chosen(*condition), choice.before, PAGE_LIMIT)
     uses = read_uses_of(db, [row["id"] for row in found.rows])
     lines = make_lines(found.rows, uses, now)
-    counts, failed, breaks = _count(db, choice)
+    counts = _count(db, choice)
     return Listed(
         lines=lines,
         groups=_group(db, lines) if choice.by_session else (),
         counts=None if choice.only_failed else counts,
-        failed=failed if choice.only_failed else None,
-        presets=_list_presets(choice, failed, breaks),
+        failed=counts.failed if counts and choice.only_failed else None,
+        presets=_list_presets(db, choice, counts),
         menu=_list_menu(db, choice, names),
         drops=() if lines else _list_drops(db, choice, names, now),
         older=_find_older(choice, found),
@@ -169,36 +182,50 @@ def _query(choice: Choice, filters: dict[str, str], by: str | None = None) -> Qu
     return Query(start=interval.start, end=interval.end, filters=filters, by=by)
 
 
-def _count(
-    db: sqlite3.Connection, choice: Choice
-) -> tuple[CallCounts | None, int | None, int | None]:
-    """Return the counts of all that is chosen, and of what failed and broke the cache in these days."""
+def _count(db: sqlite3.Connection, choice: Choice) -> CallCounts | None:
+    """Return the counts of all that is chosen, where sums have them."""
     filters = choice.summed_filters()
     query = _query(choice, filters or {})
-    if query is None or not list_columns(db, "usage_daily"):
-        return None, None, None
-    counts = count_calls(db, query).get("", CallCounts())
-    if filters is None:
-        return None, None, None
-    breaks = None if filters else count_breaks(db, query.start.isoformat()[:10])
-    return counts, counts.failed, breaks
+    if filters is None or query is None or not list_columns(db, "usage_daily"):
+        return None
+    return count_calls(db, query).get("", CallCounts())
 
 
-def _list_presets(choice: Choice, failed: int | None, breaks: int | None) -> list[Link]:
+def _list_presets(db: sqlite3.Connection, choice: Choice, counts: CallCounts | None) -> list[Link]:
     """Return the filters that are used most, without those that are chosen or would find nothing."""
-    presets = (
-        ("failed", "1", "Failed", failed),
-        ("tool_failed", "1", "A tool failed", None),
-        ("cache_break", "1", "Broke the cache", breaks),
-        ("cost", _COST, f"${_COST} or more", None),
-    )
+    presets = [name for name in _PRESETS if name not in choice.filters.values]
+    numbers: dict[str, int | None] = {} if counts is None else {_FAILED: counts.failed}
+    numbers |= _count_presets(db, choice, [name for name in presets if name not in numbers])
     return [
         Link(
-            words=words, address=choice.with_filters(choice.filters.only(name, value)), count=count
+            words=_PRESETS[name][1],
+            address=choice.with_filters(choice.filters.only(name, _PRESETS[name][0])),
+            count=numbers[name],
         )
-        for name, value, words, count in presets
-        if name not in choice.filters.values and count != 0
+        for name in presets
+        if numbers[name] != 0
     ]
+
+
+def _count_presets(
+    db: sqlite3.Connection, choice: Choice, names: Sequence[str]
+) -> dict[str, int | None]:
+    """Return the number of calls that each preset would choose, None where that takes too long."""
+    first_id, between = None, None
+    if not choice.filters.values and choice.filters.period is not None:
+        elapsed = choice.filters.period.elapsed
+        between = clock.format_ms(elapsed.start), clock.format_ms(elapsed.end)
+        first_id = find_first_id(db, *between)
+    numbers: dict[str, int | None] = {}
+    for name in names:
+        if between is None or name not in _ROWS:
+            chosen = choice.filters.only(name, _PRESETS[name][0]).condition("u.")
+            numbers[name] = count_chosen(db, Chosen(*chosen))
+        else:
+            numbers[name] = (
+                None if first_id is None else count_in_table(db, *_ROWS[name], between, first_id)
+            )
+    return numbers
 
 
 def _list_drops(
@@ -209,8 +236,8 @@ def _list_drops(
     for chip in choice.filters.chips():
         words = name_credential(chip.words, names) if chip.name == "credential" else chip.words
         fewer = replace(choice, filters=choice.filters.without(chip.name))
-        counts, failed, _ = _count(db, fewer)
-        count = failed if fewer.only_failed else None if counts is None else counts.calls
+        counts = _count(db, fewer)
+        count = None if counts is None else counts.failed if fewer.only_failed else counts.calls
         if count != 0:
             name = f"{chip.title} {words}".strip()
             links.append(Link(words=f"Without “{name}”", address=fewer.address(), count=count))

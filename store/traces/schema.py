@@ -924,3 +924,9 @@ def m015_sizes_of_results(db: Database) -> None:
         tool text not null,
         result_sizes blob not null,     -- estimated tokens of each result, as ``histograms`` packs them
         primary key (day, slug, credential, server, tool))""")
+
+
+@migrations()
+def m016_expensive_calls(db: Database) -> None:
+    """Find the few calls that cost much without reading all of a period."""
+    db.execute("create index usage_expensive on usage (created_at) where cost_cents >= 10.0")

@@ -1,7 +1,14 @@
 """Every page is for everybody: at any width, in the dark, without a mouse, and without JavaScript."""
 
+from datetime import timedelta
+
 from selenium.webdriver.common.keys import Keys
 
+from metering.budget_periods import Span
+from runtime import clock
+from runtime.webhook_rule import WebhookRule
+from store.control import budget_alerts, deliveries
+from store.control.management import Management
 from tests.browser.looks import ALL_LOOKS, assert_fit
 from tests.browser.site import ACCOUNT, SIGN_IN
 from tests.browser.visitor import Role, Visitor
@@ -41,6 +48,38 @@ def test_no_page_of_somebody_new_stands_in_anybodys_way(browser, site):
     assert_fit(browser, outside, ALL_LOOKS)
     site.sign_in(browser, "nobody-yet@example.org")
     assert_fit(browser, {"home": "/", "settings": "/settings", "traces": "/traces"})
+
+
+def report_in_vain(site, email):
+    """Use up a budget, and note that its webhook was told in vain, for a reason in long words."""
+    rule = WebhookRule(allows_loopback=True)
+    with site.control() as control:
+        management = Management(control, site.service.data_dir, webhook_rule=rule)
+        caller = management.find_caller(email)
+        management.budgets.put_webhook(caller, f"http://127.0.0.1:9/{'services' * 9}")
+        status = management.budgets.put(caller, None, period="month", limit_usd=10, action="warn")
+        span = Span(clock.now(), clock.now() + timedelta(days=1))
+        with control.transaction() as db:
+            budget_alerts.make_alert(db, status.budget, span, 10.0, clock.now())
+            for each in deliveries.list_due(db, clock.now(), 9):
+                error = f"it did not respond: ConnectError({'connection' * 5})"
+                deliveries.note_failed(
+                    db, each, error, clock.now(), is_final=each.channel == "mail"
+                )
+
+
+def test_alerts_that_were_sent_fit_on_a_phone(browser, site):
+    site.sign_in(browser, "alerted@example.org")
+    report_in_vain(site, "alerted@example.org")
+
+    def find_cut_off(_name, width):
+        browser.screenshot(f"latest-alerts-{width}")
+        return browser.run(CUT_OFF)
+
+    assert_fit(browser, {"budgets": "/settings/budgets"}, ALL_LOOKS, find_more=find_cut_off)
+    words = browser.run("return document.querySelector('[aria-label=\"Latest alerts\"]').innerText")
+    assert "servicesservices" in words
+    assert "given up" in words
 
 
 def test_all_pages_begin_at_the_same_left_edge(browser, site, rosa, example):

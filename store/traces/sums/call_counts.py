@@ -35,13 +35,3 @@ def count_calls(db: sqlite3.Connection, query: Query) -> dict[str, CallCounts]:
             )
     ordered = sorted(found.items(), key=lambda each: (-each[1].calls, each[0]))
     return {name: counts for name, counts in ordered if counts.calls}
-
-
-def count_breaks(db: sqlite3.Connection, since: str) -> int:
-    """Return how many calls from an instant on broke the prompt cache. Raises sqlite3.Error."""
-    row = db.execute(
-        "select count(*) from cache_breaks where usage_id >="
-        " (select id from usage where created_at >= ? order by created_at limit 1)",
-        (since,),
-    ).fetchone()
-    return int(row[0])

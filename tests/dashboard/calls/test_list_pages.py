@@ -3,16 +3,19 @@
 import re
 import sqlite3
 from contextlib import closing
+from decimal import Decimal
 from html import unescape
 
 import pytest
 
 from dashboard.calls.list_pages import PAGE_LIMIT
+from metering.tool_results import ToolResult
+from metering.tool_uses import ToolUse
 from runtime import clock
 from store import database
 from store.annotation_rules import Subject
 from store.traces import annotations
-from store.traces.calls import listed_calls
+from store.traces.calls import bounded_counts, listed_calls
 from store.traces.database import TraceDatabase
 from tests.dashboard.pages import Page, words_of
 
@@ -63,6 +66,50 @@ def test_filters_are_chips_that_can_be_taken_away(ann):
     page = ann.get("/calls?failed=1").text
     assert ids_of(page) == [3]
     assert "Calls 1 failed in 7 days" in main_of(page)
+
+
+def read_presets(text):
+    return [a.text for a in Page(text).find("a", "tag") if "/calls?" in a.attributes["href"]]
+
+
+def fail(problem="exit 1"):
+    return {"tool_uses": (ToolUse(tool="Bash", result=ToolResult(1, problem)),)}
+
+
+def test_filters_that_are_used_most_have_counts(ann):
+    old = {"created_at": "2020-01-02T03:04:05.000Z"}
+    record(ann, FAILED, fail(), fail(), fail(None), {"cost_cents": Decimal("10.0")}, old | fail())
+    assert read_presets(ann.get("/calls").text) == [
+        "Failed 1",
+        "A tool failed 2",
+        "$0.10 or more 1",
+    ]
+    assert read_presets(ann.get("/calls?period=all").text) == [
+        "Failed 1", "A tool failed 3", "$0.10 or more 1",
+    ]  # fmt: skip
+    assert read_presets(ann.get("/calls?tool=Bash").text) == ["A tool failed 2"]
+
+
+def test_each_count_is_that_of_its_list(ann):
+    record(ann, FAILED, fail(), fail(), {"cost_cents": Decimal(20)} | fail())
+    for address in ("/calls", "/calls?tool=Bash", "/calls?endpoint=default&period=all"):
+        page = ann.get(address).text
+        presets = [a for a in Page(page).find("a", "tag") if "/calls?" in a.attributes["href"]]
+        assert presets
+        for each in presets:
+            listed = ids_of(ann.get(each.attributes["href"]).text)
+            assert each.text.endswith(f" {len(listed)}")
+
+
+def test_what_is_too_much_to_count_has_no_count_and_says_why(ann, monkeypatch):
+    for name in ("READ", "LOOKED_UP"):
+        monkeypatch.setattr(bounded_counts, name, 10)
+    record(ann, FAILED, fail())
+    page = ann.get("/calls").text
+    assert read_presets(page) == [
+        "Failed 1", "A tool failed —", "Broke the cache —", "$0.10 or more —",
+    ]  # fmt: skip
+    assert 'title="Not counted: there are too many calls to look at."' in page
 
 
 def test_query_is_shown_and_can_be_edited(ann):

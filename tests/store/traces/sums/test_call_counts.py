@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from store.traces.sums.call_counts import CallCounts, count_breaks, count_calls
+from store.traces.sums.call_counts import CallCounts, count_calls
 from store.traces.sums.overview_query import Query
 
 START, END = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -48,12 +48,3 @@ def test_filters_hold(db):
     found = count_calls(db, Query(start=START, end=END, filters={"endpoint": "a", "model": "m"}))
     assert found == {"": CallCounts(2, 1, 3.0)}
     assert count_calls(db, Query(start=START, end=END, filters={"model": "none"})) == {}
-
-
-def test_cache_breaks_are_counted_from_a_day_on(db):
-    db.execute("create table usage (id integer primary key, created_at text)")
-    db.execute("create table cache_breaks (usage_id integer primary key)")
-    db.executemany("insert into usage values (?, ?)", [(1, "2026-10-31T1"), (2, "2026-11-01T1")])
-    db.executemany("insert into cache_breaks values (?)", [(1,), (2,)])
-    assert count_breaks(db, "2026-11-01") == 1
-    assert count_breaks(db, "2027") == 0
