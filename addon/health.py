@@ -19,7 +19,7 @@ from addon.spool_troubles import SpoolTroubles
 from runtime import extensions
 from runtime.child_troubles import read_troubles
 from runtime.extension_states import ExtensionState, ExtensionStates
-from runtime.health import Gauge
+from runtime.extension_values import Gauge
 from runtime.heartbeat import Heartbeat
 from runtime.local_requests import parse_host
 from runtime.node import Node

@@ -31,6 +31,7 @@ from bench.load import (
     UsageLog,
     percentile,
     taximeter,
+    time_entry,
     tree_cpu_s,
     upstream,
 )
@@ -38,7 +39,6 @@ from bench.nodes import CLUSTER_PARTS, Cluster, find_server, running_cluster, wa
 from bench.options import Options
 from bench.storage import read_size
 from bench.traffic import SESSIONS, Kind
-from bench.visible import time_entry
 from extensions.cluster.shipper import REMEMBERED_S
 
 ROUNDS, QUICK_ROUNDS, CONNECTIONS = 3, 1, 16

@@ -11,8 +11,9 @@ import sqlite3
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from http.client import HTTPConnection
@@ -31,6 +32,7 @@ type Part = Literal["proxy", "recorder", "web", "queries", "cluster", "superviso
 REPOSITORY = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 HOST = "127.0.0.1"
+PATIENCE_S, POLL_S = 10.0, 0.002  # of a row
 START_S, STOP_S, DRAIN_S = 120.0, 40.0, 120.0  # so long only where the machine is busy
 CALLS_PER_SLUG = 280  # of the 300 that one may take in any minute
 MODULES: Mapping[str, Part] = {
@@ -373,3 +375,47 @@ def _patience(process: subprocess.Popen[bytes]) -> Iterator[None]:
         yield
         time.sleep(0.1)
     raise BenchError("a proxy did not start")
+
+
+def time_entry(client: Client, log: UsageLog, job: StreamsJob) -> float:
+    """Make the call of a job, which names its session, and return the milliseconds until it is a row.
+
+    Raises BenchError when it does not become one."""
+    (session,) = job.sessions
+    (ended_s,) = client.run_streams(job).ended_s
+    while not log.has(session):
+        if time.monotonic() - ended_s > PATIENCE_S:
+            raise BenchError(f"the call of {session} did not become a row")
+        time.sleep(POLL_S)
+    return (time.monotonic() - ended_s) * 1000
+
+
+type Work = Callable[[threading.Event], None]
+"""Work is done by a thread until the event is set."""
+
+
+@contextmanager
+def background(*works: Work) -> Iterator[None]:
+    """Run each in a thread of its own until the block ends, and wait until all have ended.
+
+    Raises BenchError where one has failed: what was measured was not measured beside it."""
+    is_over = threading.Event()
+    failures: list[Exception] = []
+
+    def do(work: Work) -> None:
+        try:
+            work(is_over)
+        except Exception as error:  # raised below
+            failures.append(error)
+
+    threads = [threading.Thread(target=do, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise BenchError(f"what was to go on meanwhile has failed: {failures[0]!r}")

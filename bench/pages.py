@@ -10,25 +10,24 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from statistics import median
 from urllib.parse import quote, quote_plus
 
 from bench import searching
-from bench.background import background
 from bench.figures import Figure
-from bench.filling import MODELS, SESSION_CALLS, add_up_times, fill_whole
-from bench.live import measure_live
-from bench.load import HOST, BenchError, percentile, taximeter
+from bench.filling import MODELS, SESSION_CALLS, add_up_times, fill, fill_whole
+from bench.load import HOST, BenchError, background, percentile, taximeter
 from bench.long_session import LAST_BYTES, SESSION, TURNS, add_session
 from bench.multiplying import multiply
 from bench.options import Options
 from bench.visitor import Visitor
 from store.control.database import ControlDatabase
+from store.traces.database import TraceDatabase
 
 MANY, FEW, TEXTS = 1_000_000, 1_000, 1_000_000
 QUICK_MANY, QUICK_TEXTS = 20_000, 20_000
@@ -220,3 +219,53 @@ def measure(options: Options) -> Iterator[Figure]:
         yield from measure_search(visitors.texts, rounds, texts)
         yield from measure_live(visitors.large, service.port, rounds)
         yield from measure_endless(visitors, service.port, rounds)
+
+
+LIVE_TARGET_MS = 1000.0
+
+
+def measure_live(visitor: Visitor, port: int, rounds: int) -> Iterator[Figure]:
+    """Yield how long an open list takes to show a call."""
+    with TraceDatabase(visitor.path) as traces:
+        count = traces.count_entries()
+    times_ms = []
+    with _follow(visitor, port) as stream:
+        for more in range(1, rounds + 1):
+            fill(visitor.path, count + more)
+            stored_s = time.perf_counter()
+            _wait_for_calls(stream)
+            visitor.time_page("/traces/usage")
+            times_ms.append((time.perf_counter() - stored_s) * 1000)
+    p99_ms = percentile(times_ms, 99)
+    yield Figure(
+        row="live/shown",
+        title="a stored call shown on an open list: p99",
+        value=p99_ms,
+        unit="ms",
+        target=LIVE_TARGET_MS,
+        note=f"median {median(times_ms):.1f} ms",
+    )
+
+
+@contextmanager
+def _follow(visitor: Visitor, port: int) -> Iterator[HTTPResponse]:
+    """Open a stream and read what it says first."""
+    connection = HTTPConnection(HOST, port, timeout=60)
+    try:
+        connection.request(
+            "GET", "/live/events?after=0&flights=1", headers=visitor.make_headers(port)
+        )
+        stream = connection.getresponse()
+        if stream.status != 200:
+            raise BenchError(f"a stream responded with {stream.status}")
+        _wait_for_calls(stream)
+        yield stream
+    finally:
+        connection.close()
+
+
+def _wait_for_calls(stream: HTTPResponse) -> None:
+    while line := stream.readline():
+        if line.strip() == b"event: calls":
+            return
+    raise BenchError("a stream ended")

@@ -21,11 +21,11 @@ from bench.load import (
     UsageLog,
     percentile,
     taximeter,
+    time_entry,
     upstream,
 )
 from bench.options import Options
 from bench.turns import Programs
-from bench.visible import time_entry
 
 FIRST_EVENT_ROUNDS, FIRST_EVENT_STREAMS = 12, 40
 LAG_ROUNDS = 5

@@ -29,5 +29,5 @@ class PagePrices:
 
     @cached_property
     def _live(self) -> _Live:
-        live: _Live = import_module("store.live_prices").LivePrices(self._path)
+        live: _Live = import_module("store.price_file").LivePrices(self._path)
         return live

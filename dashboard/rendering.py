@@ -13,7 +13,7 @@ from dashboard.addresses import raw_path, requested, sign_in_address
 from dashboard.moments import find_zone
 from runtime import extensions
 from runtime.email_addresses import MAX_EMAIL_LENGTH
-from runtime.page_links import PageLink, Place
+from runtime.extension_values import PageLink, Place
 from store.control import names, slugs
 from store.control.people import Caller
 

@@ -4,7 +4,7 @@ The key goes to the configured upstream and to no other machine: upstream names 
 address, which has to be its own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -146,3 +146,19 @@ def _explain_refusal(client: httpx.Client, response: httpx.Response) -> str:
     if status == 404:
         return f"{host} has no such batch, or not for this key{quoted}"
     return f"{host} responds with status {status}{quoted}; try again later"
+
+
+def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | None]:
+    """Yield the lines without their ends, and None in place of one that is longer than ``max_bytes``."""
+    parts: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            size += len(part)
+            yield b"".join((*parts, part)) if size <= max_bytes else None
+            parts, size = [], 0
+        size += len(rest)
+        parts = [*parts, rest] if size <= max_bytes else []
+    if size:
+        yield b"".join(parts) if size <= max_bytes else None

@@ -35,7 +35,7 @@ from runtime.settings import Settings, SettingsError
 from runtime.terminal_output import LineWriter
 from runtime.trouble_log import TroubleLog
 from store.erasure_work import LocalErasureWork
-from store.live_prices import LivePrices
+from store.price_file import LivePrices
 from store.spool import reader
 from store.traces.calls.call_line import LINE_FORMATS
 

@@ -14,11 +14,8 @@ from typing import Any
 
 import pluggy
 
-from runtime.data_file import DataFile
-from runtime.health import Health
+from runtime.extension_values import CallNotice, DataFile, Health, PageLink, ProcessSpec
 from runtime.node import Node
-from runtime.page_links import CallNotice, PageLink
-from runtime.process_spec import ProcessSpec
 from runtime.setting import Setting
 
 NAME = "taximeter"

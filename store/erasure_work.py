@@ -14,7 +14,7 @@ from store import database
 from store.control import audit, erasures
 from store.control.database import ControlDatabase
 from store.control.erasures import Erasure
-from store.spool import set_aside
+from store.spool import unrecorded
 from store.spool.format import RequestHead
 from store.spool.unrecorded import find_unrecorded
 from store.traces.database import TraceDatabase
@@ -114,8 +114,8 @@ def erase_set_aside(erasure: Erasure, criteria: Criteria, spool_path: Path) -> i
 
     Returns how many files of the organisation cannot be read and are left."""
     left = 0
-    for path in set_aside.list_files(spool_path, erasure.organization_id):
-        head = set_aside.read_head(path)
+    for path in unrecorded.list_set_aside(spool_path, erasure.organization_id):
+        head = unrecorded.read_head_set_aside(path)
         if head is None or _is_meant(criteria, head) is None:
             left += 1
         elif _is_meant(criteria, head):

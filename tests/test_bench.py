@@ -12,11 +12,10 @@ import psutil
 import pytest
 
 from bench import __main__ as command, cluster, report, soak
-from bench.background import background
 from bench.capacity import Costs, Need, compute_alone, compute_need
 from bench.charts import Bar, draw_bars
 from bench.figures import Figure, Results, Section, format_number, make_figure, summarize
-from bench.load import BenchError, Proxy, UsageLog, tree_cpu_s, upstream
+from bench.load import BenchError, Proxy, UsageLog, background, tree_cpu_s, upstream
 from bench.options import Options
 from bench.peers import Peer, Start, check_response, install_peer
 from bench.programmes import make_attack_figures, make_fault_figures

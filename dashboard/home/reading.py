@@ -27,13 +27,12 @@ from store.traces.calls.failures import Failures, count_failures
 from store.traces.calls.limit_readings import read_states
 from store.traces.maintenance.removal import used_bytes
 from store.traces.savings.savings_reader import SavingsReader
-from store.traces.savings.tool_costs import ToolCost, list_most_expensive_tools
+from store.traces.savings.tools_reader import ToolCost, list_most_expensive_tools
 from store.traces.sessions.session_means import SessionDay, read_session_days
 from store.traces.sessions.session_reader import Session, SessionReader
-from store.traces.sums.day_forecast import expect_day
 from store.traces.sums.forecast import Month
 from store.traces.sums.model_uses import read_model_uses
-from store.traces.sums.month import read_month
+from store.traces.sums.month import expect_day, read_month
 from store.traces.sums.overview_query import (
     AGENT_COLUMNS,
     DAY,

@@ -8,11 +8,10 @@ from typing import Any
 
 from extensions.cluster.settings import CLUSTER, GROUP, NODE_FILE, NODES_FILE, ROLE
 from runtime.errors import StartError
-from runtime.health import Health
+from runtime.extension_values import Health, ProcessSpec
 from runtime.hooks import hookimpl
 from runtime.installing import explain_missing
 from runtime.node import PARTS, Node
-from runtime.process_spec import ProcessSpec
 from runtime.setting import Setting, SettingsError
 from runtime.settings import Settings
 

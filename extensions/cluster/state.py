@@ -12,8 +12,8 @@ from typing import Self
 
 import orjson
 
+from runtime.extension_values import Gauge, Health
 from runtime.files import replace_private
-from runtime.health import Gauge, Health
 from runtime.heartbeat import FRESH_FOR_S
 from runtime.node import Node
 

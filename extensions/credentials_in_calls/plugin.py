@@ -7,9 +7,8 @@ from typing import Any
 
 from extensions.credentials_in_calls import FILE
 from extensions.credentials_in_calls.settings import SEARCH
-from runtime.data_file import DataFile
+from runtime.extension_values import CallNotice, DataFile
 from runtime.hooks import hookimpl
-from runtime.page_links import CallNotice
 from runtime.setting import Setting
 from runtime.settings import Settings
 from store.traces.paths import trace_path

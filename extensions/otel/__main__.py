@@ -10,6 +10,8 @@ import signal
 import sqlite3
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from types import FrameType
 
@@ -17,7 +19,6 @@ from extensions.otel.collector import explain, find_collector, find_timeout_s, l
 from extensions.otel.plugin import OTEL
 from extensions.otel.positions import begin, open_positions
 from runtime import logs, parent_watch, readiness
-from runtime.deadline import deadline
 from runtime.installing import explain_missing
 from runtime.settings import Settings, SettingsError
 from runtime.trouble_log import TroubleLog
@@ -43,6 +44,7 @@ logger = logging.getLogger(__name__)
 # credential: they say nothing about a batch, and an operator may mend them.
 MAY_PASS = frozenset({401, 403, 404, 407, 429, 502, 503, 504})
 ROUND_S = 0.5
+AGAIN_S = 1.0  # between signals of a deadline, where something swallows the exception
 LONGEST_PAUSE_S = 30.0
 NICENESS = 10
 
@@ -148,6 +150,22 @@ def main() -> None:
             with_bodies=settings.of(OTEL) == "bodies",
         )
         run(follower, stop)
+
+
+@contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block once it has taken ``seconds``. Only for the main thread."""
+
+    def give_up(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError("it did not respond in time")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from extensions.otel import FILE
-from runtime.data_file import DataFile
+from runtime.extension_values import DataFile, ProcessSpec
 from runtime.hooks import hookimpl
-from runtime.process_spec import ProcessSpec
 from runtime.setting import Setting
 from runtime.settings import Settings
 

@@ -15,8 +15,7 @@ from typing import Self
 import httpx
 from pydantic import ValidationError
 
-from extensions.reconcile.admin_key import explain_refusal
-from extensions.reconcile.errors import AdminKeyError, ReportError
+from extensions.reconcile.admin_key import AdminKeyError, ReportError, explain_refusal
 from extensions.reconcile.shapes import AnyPage
 from manage.http_client import (
     MAX_MESSAGE_CHARS,

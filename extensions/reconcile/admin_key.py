@@ -10,8 +10,6 @@ import os
 import re
 from collections.abc import Mapping
 
-from extensions.reconcile.errors import AdminKeyError
-
 VARIABLE = "ANTHROPIC_ADMIN_KEY"
 _SUBSCRIPTION = "sk-ant-oat"
 _ADMIN, _SCOPED = "sk-ant-admin", "sk-ant-api"
@@ -24,6 +22,14 @@ _CREATE_SCOPED = (
     ", or the primary owner of a Claude Enterprise organisation a key with the scope read:analytics in"
     " claude.ai under Organization settings, API"
 )
+
+
+class ReportError(Exception):
+    """Upstream's reports cannot be had. The message is one line, safe to print."""
+
+
+class AdminKeyError(ReportError):
+    """There is no usable key for reports, or upstream refuses it."""
 
 
 def read_admin_key(environ: Mapping[str, str] = os.environ, *, analytics: bool = False) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from extensions.reconcile.admin_api import AdminApi
-from extensions.reconcile.admin_key import VARIABLE, read_admin_key
+from extensions.reconcile.admin_key import VARIABLE, ReportError, read_admin_key
 from extensions.reconcile.analytics import BETA, fetch_analytics
 from extensions.reconcile.causes import (
     describe_kind,
@@ -17,7 +17,6 @@ from extensions.reconcile.causes import (
     get_title,
 )
 from extensions.reconcile.comparison import Cause, Comparison, Figures, Row, compare
-from extensions.reconcile.errors import ReportError
 from extensions.reconcile.operations import get_recorded_usage
 from extensions.reconcile.reports import fetch_reports
 from extensions.reconcile.result_file import (

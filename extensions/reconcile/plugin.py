@@ -5,9 +5,8 @@ from importlib import import_module
 from typing import Any
 
 from extensions.reconcile import FILE
-from runtime.data_file import DataFile
+from runtime.extension_values import DataFile, PageLink
 from runtime.hooks import hookimpl
-from runtime.page_links import PageLink
 
 
 @hookimpl

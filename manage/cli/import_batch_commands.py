@@ -17,8 +17,8 @@ from manage.batch_download import (
     fetch_batch,
     iter_results,
     open_client,
+    split_lines,
 )
-from manage.bounded_lines import split_lines
 from manage.cli.console import BackendError
 from manage.cli.import_store import ImportStore
 from manage.cli.importing import (

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from manage.claude_code.settings_files import MANAGED_FOLDER, read_settings_files
 from manage.claude_code.variables import BASE_URL, FIRST_PARTY, FLAG, Sources, read_proxies
-from manage.doctor.endpoint_upstreams import find_upstream
 from manage.doctor.findings import Finding
+from manage.doctor.upstream_checks import find_upstream
 from runtime.http_proxies import UserProxies, covers, exempt_loopback
 from runtime.safe_text import terminal_line
 from runtime.setting_values import FIRST_PARTY_URL, is_loopback

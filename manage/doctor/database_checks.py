@@ -3,18 +3,17 @@
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from manage.doctor.findings import Finding
 from runtime.safe_text import terminal_line
 from runtime.settings import Settings
-from store import before_release
+from store import before_release, database
 from store.before_release import EarlierVersionError
 from store.control import schema as control_schema
 from store.migration_status import read_migration_status
 from store.migrations import Migrations
-from store.quick_check import UnfinishedError, find_damage
 from store.traces import schema as traces_schema
 from store.traces.paths import find_trace_files
 
@@ -95,3 +94,28 @@ def _check_database(path: Path, migrations: Migrations) -> Finding | None:
         message = f"{path} has the schema of an older version"
         return Finding(name, "note", message, "it is migrated when it is next written to")
     return None
+
+
+BUSY_TIMEOUT_S = 5.0
+_STEPS = 10_000  # of SQLite's virtual machine, between two looks at the clock
+
+
+class UnfinishedError(Exception):
+    """The time was not enough."""
+
+
+def find_damage(path: Path, ends_at_s: float) -> str | None:
+    """Return what is damaged in a database, or None. ``ends_at_s`` is of the monotonic clock.
+
+    Raises UnfinishedError, and sqlite3.OperationalError for a database that cannot be read now."""
+    with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:
+        connection.set_progress_handler(lambda: time.monotonic() > ends_at_s, _STEPS)
+        try:
+            found = [row[0] for row in connection.execute("pragma quick_check(3)")]
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise UnfinishedError from error
+            raise
+        except sqlite3.DatabaseError as error:
+            return str(error)
+    return None if found == ["ok"] else "; ".join(map(str, found))

@@ -13,8 +13,8 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from manage.doctor.endpoint_upstreams import find_upstream
 from manage.doctor.findings import Finding
+from manage.doctor.upstream_checks import find_upstream
 from manage.http_client import (
     KEY_VARIABLE,
     TOKEN_VARIABLE,

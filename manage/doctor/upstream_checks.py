@@ -5,7 +5,7 @@ import socket
 import sqlite3
 import ssl
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import httpx
 
@@ -119,3 +119,14 @@ def make_trust(trust_file: str | None) -> ssl.SSLContext:
     if trust_file:
         return ssl.create_default_context(cafile=trust_file)
     return httpx.create_ssl_context(trust_env=False)  # those bundled with it
+
+
+def find_upstream(settings: Settings, slug: str) -> Upstream | None:
+    """Return the upstream of an endpoint, that of the service for one that is not known here."""
+    name = None
+    with (
+        suppress(sqlite3.Error),
+        closing(open_readonly(settings.control_path, busy_timeout_s=BUSY_TIMEOUT_S)) as db,
+    ):
+        name = next((each.upstream for each in list_with_upstream(db) if each.slug == slug), None)
+    return settings.find_upstream(name)

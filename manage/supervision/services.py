@@ -7,7 +7,7 @@ from pathlib import Path
 
 from manage.supervision.child_environ import make_query_environ, make_web_environ
 from manage.supervision.children import Child
-from runtime.process_spec import ProcessSpec
+from runtime.extension_values import ProcessSpec
 from runtime.settings import QUERY_SOCKETS_VARIABLE, Settings, without_secrets
 from store.traces.paths import traces_folder
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from manage.third_party.finding import find
 from runtime import extension_states
 from runtime.errors import StartError
-from runtime.process_spec import ProcessSpec
+from runtime.extension_values import ProcessSpec
 from runtime.settings import Settings
 
 

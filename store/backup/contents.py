@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from runtime import extensions
-from runtime.data_file import DataFile
+from runtime.extension_values import DataFile
 from store.spool.format import DONE, LOCK, OPEN, RESERVE, UNREADABLE
 from store.spool.free_files import FREE
 

@@ -1,8 +1,13 @@
-"""Calls that are in the spool and not yet in a database, as the names of their files tell."""
+"""Calls that are in the spool and not in a database.
+
+They are not yet, as the names of their files tell, or were set aside because they could not be recorded
+(``reader.set_aside``).
+"""
 
 from pathlib import Path
 
-from store.spool.format import DONE, OPEN, UNREADABLE
+from store.spool.format import DONE, OPEN, UNREADABLE, RequestHead, SpoolError
+from store.spool.reader import read_exchange
 
 
 def count_unrecorded(spool_path: Path, organization_id: str, run_id: str) -> int:
@@ -30,3 +35,21 @@ def find_unrecorded(spool_path: Path, organization_id: str) -> set[str]:
         and path.parent.name != UNREADABLE
         and path.stem.split("~")[1] == organization_id
     }
+
+
+def list_set_aside(root: Path, organization_id: str) -> list[Path]:
+    """Return the files of an organisation that were set aside, by their names."""
+    return sorted(
+        path
+        for path in (root / UNREADABLE).glob(f"*~{organization_id}*")
+        if path.name.split("~")[1].partition(".")[0] == organization_id
+    )
+
+
+def read_head_set_aside(path: Path) -> RequestHead | None:
+    """Return what a file says about its request, None where it cannot be read."""
+    try:
+        exchange = read_exchange(path)
+    except (SpoolError, OSError):
+        return None
+    return None if exchange is None else exchange.head

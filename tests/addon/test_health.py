@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from addon.errors import Refusal
 from addon.health import HealthChecks, is_loopback_name
 from addon.spool_troubles import SpoolTroubles
-from runtime.health import Gauge, Health
+from runtime.extension_values import Gauge, Health
 from runtime.hooks import hookimpl
 from runtime.node import Node
 from tests.extensions import registered

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from runtime import extensions
-from runtime.page_links import PageLink
+from runtime.extension_values import PageLink
 
 
 def list_added() -> list[PageLink]:

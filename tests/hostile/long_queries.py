@@ -22,9 +22,8 @@ from urllib.parse import quote, quote_plus
 import psutil
 import pytest
 
-from bench.background import background
 from bench.filling import fill
-from bench.load import HOST, BenchError
+from bench.load import HOST, BenchError, background
 from bench.visitor import Visitor
 from store.control.database import ControlDatabase
 from tests.hostile.neighbours import AttackedUpstream, Neighbours

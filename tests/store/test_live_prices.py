@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from store.live_prices import LivePrices
+from store.price_file import LivePrices
 
 
 def test_a_bad_price_file_at_the_start_leaves_the_built_in_prices(tmp_path, caplog):

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from extensions.reconcile import analytics
 from extensions.reconcile.admin_api import AdminApi
+from extensions.reconcile.admin_key import ReportError
 from extensions.reconcile.analytics import BETA, fetch_analytics
 from extensions.reconcile.comparison import TOKENS, WEB_SEARCH, Recorded, compare
-from extensions.reconcile.errors import ReportError
 from extensions.reconcile.shapes import Group
 from extensions.reconcile.tests import analytics_api
 from extensions.reconcile.tests.admin_api import ADMIN_KEY, ORGANIZATION

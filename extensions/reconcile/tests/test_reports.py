@@ -11,9 +11,8 @@ import pytest
 import trustme
 
 from extensions.reconcile.admin_api import MAX_ATTEMPTS, AdminApi
-from extensions.reconcile.admin_key import read_admin_key
+from extensions.reconcile.admin_key import AdminKeyError, ReportError, read_admin_key
 from extensions.reconcile.comparison import TOKENS, WEB_SEARCH
-from extensions.reconcile.errors import AdminKeyError, ReportError
 from extensions.reconcile.reports import fetch_reports
 from extensions.reconcile.tests import admin_api
 from extensions.reconcile.tests.admin_api import ADMIN_KEY, ORGANIZATION

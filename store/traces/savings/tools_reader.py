@@ -129,3 +129,37 @@ class ToolsReader:
         """Return what all calls cost, in US cents."""
         (cents,) = self._cursor.execute(_PAID, given.bind()).fetchone()
         return float(cents)
+
+
+_SELECT_COSTS = (
+    "select iif(server = '', tool, server), server <> '', sum(uses),"
+    " sum(definition_cents) + sum(written_cents) + sum(carried_cents) as cents"
+    " from tools_daily where day between ? and ? and (server <> '' or tool <> '')"
+    " group by 1, 2 order by cents desc, 3 desc, 1 limit ?"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCost:
+    """The uses of a tool, or of all tools of a server, and the US cents they cost.
+
+    These are definitions, and results with carrying them."""
+
+    name: str
+    uses: int
+    cents: float
+
+
+def list_most_expensive_tools(
+    db: sqlite3.Connection, first: date, last: date, limit: int
+) -> list[ToolCost]:
+    """Return the most expensive tools and servers of these days, both included.
+
+    There are none before the recorder has made the table. Raises sqlite3.Error."""
+    if not list_columns(db, "tools_daily"):
+        return []
+    rows = db.execute(_SELECT_COSTS, (first.isoformat(), last.isoformat(), limit))
+    return [
+        ToolCost(name=f"{name}, MCP" if is_server else name, uses=uses, cents=cents)
+        for name, is_server, uses, cents in rows
+    ]

@@ -1,12 +1,15 @@
-"""Reading what the current month cost so far, and what is expected of it."""
+"""Reading what the current month and day cost so far, and what is expected of them.
+
+A day of work is no mean of its hours, so of a day the same hours of the last seven days are expected.
+"""
 
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from runtime.intervals import Interval
+from runtime.intervals import HOUR, Interval, floor_hour
 from store.database import open_readonly, snapshot
 from store.traces.sums.forecast import (
     Forecast,
@@ -16,7 +19,7 @@ from store.traces.sums.forecast import (
     find_today,
     make_forecast,
 )
-from store.traces.sums.overview_query import Query
+from store.traces.sums.overview_query import DAY, Query
 from store.traces.sums.overview_reader import OverviewReader
 from store.traces.sums.usage_report import READ_TIMEOUT_S
 
@@ -59,3 +62,29 @@ def read_file(path: Path, now: datetime) -> Month:
         return NOTHING
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
         return find_month(db, now) or NOTHING
+
+
+DAYS = 7
+_LEAST_DAYS = 1
+
+
+def expect_day(reader: OverviewReader, so_far: float, now: datetime, query: Query) -> float | None:
+    """Return the cents of the day of an instant at its end, None where there is too little to go by.
+
+    ``query`` has the filters. Raises sqlite3.Error."""
+    today = floor_hour(now).replace(hour=0)
+    first = reader.find_first_hour()
+    if first is None:
+        return None
+    days = min(DAYS, (today - first) // DAY)
+    if days < _LEAST_DAYS:
+        return None
+    left = Interval(floor_hour(now) + HOUR, today + DAY)
+    cents = sum(
+        reader.sum_cents(_move(query, left, timedelta(days=back)))[0] for back in range(1, days + 1)
+    )
+    return so_far + cents / days
+
+
+def _move(query: Query, interval: Interval, back: timedelta) -> Query:
+    return Query(start=interval.start - back, end=interval.end - back, filters=query.filters)

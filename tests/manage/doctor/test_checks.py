@@ -445,7 +445,7 @@ def test_damage_inside_a_database_is_found(look, data_dir, traces, tmp_path):
 
 def test_databases_too_large_to_look_through_are_counted(look, monkeypatch, traces):
     monkeypatch.setattr("manage.doctor.database_checks.DAMAGE_S", -1.0)
-    monkeypatch.setattr("store.quick_check._STEPS", 1)
+    monkeypatch.setattr("manage.doctor.database_checks._STEPS", 1)
     assert "2 too large to look for damage here" in look("databases")["ok"]
 
 

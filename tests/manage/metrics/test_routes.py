@@ -14,7 +14,7 @@ from manage.metrics.exposition import render
 from manage.metrics.processes import Process
 from metering.rate_limits import RateLimits
 from runtime import clock, worker_board
-from runtime.health import Gauge, Health
+from runtime.extension_values import Gauge, Health
 from runtime.heartbeat import Heartbeat
 from runtime.hooks import hookimpl
 from runtime.local_requests import is_local_request

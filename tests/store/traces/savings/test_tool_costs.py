@@ -3,7 +3,7 @@
 from datetime import date
 
 from store.traces.database import TraceDatabase
-from store.traces.savings.tool_costs import list_most_expensive_tools
+from store.traces.savings.tools_reader import list_most_expensive_tools
 
 ROW = "insert into tools_daily values (?, 'one', '', ?, ?, ?, 0, 0, ?, ?, ?)"
 

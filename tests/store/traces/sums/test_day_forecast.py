@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from store.traces.database import TraceDatabase
-from store.traces.sums.day_forecast import expect_day
+from store.traces.sums.month import expect_day
 from store.traces.sums.overview_query import Query
 from store.traces.sums.overview_reader import OverviewReader
 from tests.store.traffic import make_entry

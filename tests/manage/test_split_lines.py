@@ -1,6 +1,6 @@
 from hypothesis import given, strategies as st
 
-from manage.bounded_lines import split_lines
+from manage.batch_download import split_lines
 
 texts = st.lists(st.sampled_from([b"", b"a", b"bb", b"cccc", b"\n", b"d\ne"]), max_size=12)
 
