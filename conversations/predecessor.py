@@ -21,11 +21,11 @@ those the one with the same tools and system prompt, of those the latest.
 
 from bisect import bisect_left
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Hashable, Iterable, Sequence, Set
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from conversations.summaries import CallSummary, PromptSummary
+from conversations.summaries import CallSummary, PromptSummary, view_digests
 from conversations.unit_runs import DIGEST_BYTES
 from conversations.units import Prompt
 from wire.conversation_memory import shared_length
@@ -184,14 +184,14 @@ class _Units:
     """The message units of a prompt, taken apart when that is needed."""
 
     def __init__(self, prompt: PromptSummary) -> None:
-        self.digests, self.first = prompt.message_digests, prompt.first_digest
+        self.digests = prompt.message_digests
 
     @cached_property
-    def all(self) -> list[bytes]:
+    def all(self) -> list[int]:
         return _split(self.digests)
 
     @cached_property
-    def known(self) -> frozenset[bytes]:
+    def known(self) -> frozenset[int]:
         return frozenset(self.all)
 
     def find_sharing(self, calls: Iterable[CallSummary]) -> list[tuple[CallSummary, PromptSummary]]:
@@ -199,23 +199,22 @@ class _Units:
 
         One of them is where a conversation was continued. To ask takes far less time than to count, and
         programs that name no session have many calls, of which nearly none share anything."""
-        first = self.first
+        if not self.all:
+            return []
+        first, known = self.all[0], self.known
         return [
-            (each, prompt)
+            (each, each.prompt)
             for each in calls
-            if (prompt := each.prompt) is not None
-            and (prompt.first_digest == first or prompt.last_digest in self.known)
-            and prompt.message_digests
+            if (each.first_digest == first or each.last_digest in known) and each.prompt is not None
         ]
 
 
 def _match(
     earlier: CallSummary, before: PromptSummary, now: PromptSummary, units: _Units, prompt: Prompt
 ) -> tuple[_Rank, Predecessor] | None:
-    front = _count_equal(before.front_digests, now.front_digests)
     total = len(before.message_digests) // DIGEST_BYTES
     if now.message_digests.startswith(before.message_digests):
-        return _Rank(total, front, earlier.began_at), Predecessor(earlier, "chain")
+        return _rank(total, earlier, before, now), Predecessor(earlier, "chain")
     wanted = _split(before.message_digests)
     # To count takes far less time than to match.
     if 2 * _count_known(wanted, units.known) < total:
@@ -225,7 +224,12 @@ def _match(
         return None
     if not _is_continued(before, now, places, prompt):
         return None
-    return _Rank(len(places), front, earlier.began_at), Predecessor(earlier, "overlap")
+    return _rank(len(places), earlier, before, now), Predecessor(earlier, "overlap")
+
+
+def _rank(shared: int, earlier: CallSummary, before: PromptSummary, now: PromptSummary) -> _Rank:
+    front = _count_equal(before.front_digests, now.front_digests)
+    return _Rank(shared, front, earlier.began_at)
 
 
 def _is_continued(
@@ -246,20 +250,20 @@ def _count_equal(before: bytes, now: bytes) -> int:
     return shared_length(before, now) // DIGEST_BYTES
 
 
-def _count_known(wanted: Sequence[bytes], known: Set[bytes]) -> int:
-    return sum(unit in known for unit in wanted)
+def _count_known(wanted: Sequence[int], known: Set[int]) -> int:
+    return sum(map(known.__contains__, wanted))
 
 
-def _split(digests: bytes) -> list[bytes]:
-    return [digests[n : n + DIGEST_BYTES] for n in range(0, len(digests), DIGEST_BYTES)]
+def _split(digests: bytes) -> list[int]:
+    return view_digests(digests).tolist()
 
 
-def match_in_order(before: Sequence[bytes], now: Sequence[bytes]) -> list[int]:
+def match_in_order[Value: Hashable](before: Sequence[Value], now: Sequence[Value]) -> list[int]:
     """Return the places in ``now`` of as many values of ``before`` as are there in the same order.
 
     The first occurrence of a value stands for the first one, the second for the second, and so on; of
     the pairs the longest ascending run is taken."""
-    places: defaultdict[bytes, deque[int]] = defaultdict(deque)
+    places: defaultdict[Value, deque[int]] = defaultdict(deque)
     for place, value in enumerate(now):
         places[value].append(place)
     ends: list[int] = []  # the smallest end of an ascending run of each length

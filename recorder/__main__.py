@@ -4,6 +4,7 @@ from runtime import loading
 
 # isort: split
 
+import gc
 import logging
 import os
 import signal
@@ -48,6 +49,9 @@ BUSY_FILL_S = 1.0  # between two steps of the work in the background while calls
 BEAT_S = 1.0
 FAILED_ROUND_S = 0.5
 LAST_ROUNDS_S = 2.5
+# The objects of a batch stay until its end, and none of them is garbage. By Python's own threshold they were
+# looked through several times in each batch, for an eighth of the recorder's processor time.
+OBJECTS_OF_A_BATCH = 100_000
 IMPAIRED = "RECORDING IS IMPAIRED: %s. Calls wait in the spool."
 
 
@@ -234,6 +238,7 @@ def main() -> None:
         return
     # Before the first round: an exchange that ends the process must not keep the service from starting.
     readiness.announce()
+    gc.set_threshold(OBJECTS_OF_A_BATCH)
     recorder.run()
     lock.release()
 
