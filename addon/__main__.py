@@ -22,7 +22,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from addon import lean_addons  # noqa: F401 - before all that imports mitmproxy
+from addon import lean_mitmproxy  # noqa: F401 - before all that imports mitmproxy
 
 # isort: split
 

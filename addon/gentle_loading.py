@@ -5,4 +5,4 @@ Import this before all that is slow to load.
 
 from runtime import loading
 
-loading.load_gently("addon.lean_addons", "addon.proxy", "mitmproxy.addons.proxyserver")
+loading.load_gently("addon.lean_mitmproxy", "addon.proxy", "mitmproxy.addons.proxyserver")

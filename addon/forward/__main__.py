@@ -17,6 +17,10 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from addon import lean_mitmproxy  # noqa: F401 - before all that imports mitmproxy
+
+# isort: split
+
 from mitmproxy import master, options
 from mitmproxy.addons import core, proxyserver
 

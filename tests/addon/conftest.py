@@ -1,6 +1,6 @@
 import pytest
 
-from addon import lean_addons  # noqa: F401 - before all that imports mitmproxy, as in the program
+from addon import lean_mitmproxy  # noqa: F401 - before all that imports mitmproxy, as in the program
 
 # isort: split
 
