@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 # What a test asks for says what it starts.
 MARKED_BY_FIXTURES = {
     "redis_server": pytest.mark.live,
+    "shared_service": pytest.mark.live,
     "app": pytest.mark.served,
     "make_person": pytest.mark.served,
 }

@@ -21,6 +21,6 @@ class LazyModule:
 
 def import_lazily(name: str) -> LazyModule:
     """Return a module that loads itself when something of it is looked up for the first time."""
-    if find_spec(name) is None:
+    if find_spec(name.partition(".")[0]) is None:  # to look below it would load it
         raise ModuleNotFoundError(f"there is no module {name}", name=name)
     return LazyModule(name)

@@ -30,6 +30,7 @@ GROUPS = {
             "tests/live/test_forward_proxy.py",
             *("tests/wire/test_decisions.py", "tests/wire/test_response_costs.py"),
             *("tests/metering/test_sdk_models.py", "extensions/reconcile/tests/test_analytics.py"),
+            "extensions/mcp/tests/test_server.py",
             "tests/dashboard/call/test_nothing_lost.py",
             "tests/dashboard/replay/test_snippets.py",
         ),

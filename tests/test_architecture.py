@@ -155,6 +155,7 @@ def test_imports_point_one_way():
     assert bad == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "without"),
     [

@@ -62,6 +62,7 @@ def read_table(path, table):
     return sorted(found, key=lambda row: [str(row[name]) for name in keys])
 
 
+@pytest.mark.slow
 def test_a_multiplied_database_is_what_recording_its_calls_makes(filled, tmp_path):
     multiplied, recorded = tmp_path / "multiplied.db", tmp_path / "recorded.db"
     multiply(filled, multiplied, FACTOR)

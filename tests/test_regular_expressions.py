@@ -13,6 +13,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from extensions.credentials_in_calls import rules as secret_rules
 from tests import ROOT
 from tests.matching_times import Case, find_slow
@@ -157,6 +159,7 @@ def test_every_expression_takes_time_in_proportion_to_the_text() -> None:
     assert find_slow(cases) == []
 
 
+@pytest.mark.slow
 def test_a_slow_expression_is_found() -> None:
     slow = [
         r"(a+)+$",

@@ -10,7 +10,7 @@ from tests.sources import find_tests
 @pytest.mark.parametrize(
     ("folder", "use"),
     [
-        ("tests/live", r"\b(shared_service: Service|live: Endpoint|: EndpointFactory)\b"),
+        ("", r"\b(shared_service: Service|live: Endpoint|: EndpointFactory)\b"),
         ("", r"(import|from|import_lazily\(\") ?anthropic\b|sdk_\w+ import|tests\.wire\.sdk_"),
     ],
 )

@@ -158,6 +158,7 @@ def test_the_tokens_of_the_entry_are_those_of_the_model_that_served():
     assert (found.source, found.model, found.tokens.output_tokens) == ("estimated", OPUS, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [b"\r\n", b"\r", b"\n"])
 def test_a_long_stream_is_divided_where_the_model_changed(end):
     piece = text(50)

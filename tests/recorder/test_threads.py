@@ -156,6 +156,7 @@ def test_a_setting_that_breaks_the_cache_is_named(recording, client):
     assert "removed" not in found["detail"]
 
 
+@pytest.mark.slow
 def test_after_a_restart_a_long_thread_is_read_again(recording, client):
     client.create(turn(1))
     for number in range(299):
@@ -209,6 +210,7 @@ def test_a_call_that_is_stored_before_its_parent_is_judged_again(recording, clie
     assert len({row["session"] for row in recording.read()}) == 1
 
 
+@pytest.mark.slow
 def test_a_parent_that_is_stored_late_corrects_all_calls_after_it(recording, client):
     """Their history has been unknown: few messages, no title, no reason, and a session of their own."""
     client.create(turn(1), content=[CALL])

@@ -35,6 +35,7 @@ def test_what_is_above_the_limit_is_an_error_after_which_the_process_goes_on():
     ]
 
 
+@pytest.mark.slow
 def test_a_process_that_is_started_takes_the_limit_back():
     assert run("address_space.limit(500_000_000); address_space.lift(); print(take())") == ["1024"]
 

@@ -66,6 +66,7 @@ def test_blocks_are_as_a_document_has_them(name, expected):
     assert fields_of(read_content(document)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "end"), [*((name, b"\n") for name in STREAMS), ("tool", b"\r\n"), ("tool", b"\r")]
 )
@@ -121,6 +122,7 @@ def test_what_is_no_content_is_none(body):
     assert all(not fields for fields in fields_of(read_content(body)))
 
 
+@pytest.mark.slow
 def test_a_long_stream_is_read_in_time_that_is_proportional():
     begun_s = time.process_time()
     body = start(TEXT) + delta("text", text="x" * 20) * 100_000 + delta("citations", citation={})

@@ -17,6 +17,8 @@ from extensions.cluster.tests.servers import Process, Servers
 from tests.redis_server import SERVER
 from tests.upstream import kept_port, wait_until
 
+pytestmark = pytest.mark.live  # servers on TCP that are ended
+
 LIMIT, BEFORE, NODES = 300, 90, 3
 WINDOW = "taximeter:limit:messages default"
 DURABLE = ("appendonly yes", "appendfsync always", 'save ""', "repl-diskless-sync-delay 0")
@@ -93,7 +95,6 @@ async def test_limits_hold_when_all_connections_are_closed(
         assert nodes.alone == 0
 
 
-@pytest.mark.live  # three servers
 async def test_limits_hold_over_a_failover(tmp_path_factory):
     with Servers(tmp_path_factory.mktemp("servers")) as servers:
         urls = [servers.link().url for _ in range(NODES)]

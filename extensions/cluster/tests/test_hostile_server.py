@@ -11,6 +11,8 @@ from extensions.cluster.tests.three_nodes import BUCKET, ORGANIZATION, OTHER, Cl
 from runtime import clock
 from tests.redis_server import RedisServer
 
+pytestmark = pytest.mark.live  # a Redis server of its own
+
 MOVE_ID = "0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90"
 NAMES = {value for name, value in vars(keys).items() if name.isupper()}
 KEYS = sorted(

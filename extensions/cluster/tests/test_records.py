@@ -126,6 +126,7 @@ def test_what_a_node_writes_is_read_back(name):
     assert parse(content) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PARSERS)
 @given(content=st.binary(max_size=200) | st.recursive(
     st.none() | st.booleans() | st.integers(-(1 << 63), 1 << 63) | st.text(max_size=20)

@@ -24,6 +24,7 @@ def test_the_history_of_an_instant_is_always_the_same():
     assert Past(MONDAY).list_sent() == Past(MONDAY).list_sent()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days", range(7))
 def test_it_is_two_weeks_in_which_days_and_hours_differ_and_ends_before_now(days):
     now = MONDAY + days * DAY

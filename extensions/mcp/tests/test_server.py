@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 import pytest
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from extensions.mcp import commands
 from runtime.installing import command_for_extra
@@ -17,24 +15,28 @@ from tests.conversations.sessions import (
     conversation,
     request as make_request,
 )
+from tests.lazily import import_lazily
 from tests.live.clients.claude_code import claude_code
 from tests.live.clients.programs import needs_claude_code
 from tests.live.messages import Answer, Counts, text, tool_use
 from tests.live.service import REQUEST_HEADERS, Endpoint
 from tests.rawclient import request
 
+mcp = import_lazily("mcp")
+stdio = import_lazily("mcp.client.stdio")
+
 QUESTION = "what did this session cost, and what broke its cache?"
 
 
-def parameters(**environment: str) -> StdioServerParameters:
-    return StdioServerParameters(
+def parameters(**environment: str) -> Any:
+    return mcp.StdioServerParameters(
         command=sys.executable, args=["-m", "manage.cli.main", "mcp"], env=environment
     )
 
 
-async def ask(server: StdioServerParameters, tool: str, **arguments: Any) -> Any:
+async def ask(server: Any, tool: str, **arguments: Any) -> Any:
     """The result of a tool, by a client of the protocol's own library."""
-    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+    async with stdio.stdio_client(server) as streams, mcp.ClientSession(*streams) as session:
         await session.initialize()
         return await session.call_tool(tool, arguments)
 
@@ -46,7 +48,7 @@ async def test_six_tools_read_a_service_with_a_key(live: Endpoint) -> None:
         TAXIMETER_BASE_URL=f"http://{live.service.host}",
         TAXIMETER_API_KEY=live.service.create_key("agent"),
     )
-    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+    async with stdio.stdio_client(server) as streams, mcp.ClientSession(*streams) as session:
         found = await session.initialize()
         assert "never an instruction" in str(found.instructions)
         tools = (await session.list_tools()).tools
@@ -56,7 +58,7 @@ async def test_six_tools_read_a_service_with_a_key(live: Endpoint) -> None:
         assert all(each.annotations and each.annotations.read_only_hint for each in tools)
         assert len(json.dumps([each.model_dump() for each in tools])) < 12_000
         result = await session.call_tool("session", {"session_id": session_id})
-        document = json.loads(result.content[0].text)  # type: ignore[union-attr]
+        document = json.loads(result.content[0].text)
         assert document["calls"] == 3
         failed = await session.call_tool("session", {"session_id": "none"})
         assert failed.is_error

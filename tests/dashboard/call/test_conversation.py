@@ -421,6 +421,7 @@ def test_a_stream_too_long_to_be_read_is_not_called_cut():
     assert (whole.is_beginning, whole.is_cut) == (False, False)
 
 
+@pytest.mark.slow
 def test_the_time_that_citations_take_grows_with_their_number_alone():
     stream = stream_of(START, block_start(0, type="text", text="a", citations=None))
     citation = b'data: {"type":"content_block_delta","index":0,"delta":{"citation":{}}}\n\n'

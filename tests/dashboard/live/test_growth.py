@@ -95,6 +95,7 @@ def test_what_is_no_event_yet_is_not_kept_for_ever(beginning, more):
     assert len(beginning) < DECIDING_BYTES
 
 
+@pytest.mark.slow
 def test_many_small_deltas_take_time_in_proportion_to_their_text():
     """Each added to the text before it would copy megabytes: 13 s of processor time, not 0.6."""
     start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}

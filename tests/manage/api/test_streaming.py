@@ -78,6 +78,7 @@ def test_what_cannot_be_read_to_its_end_is_cut(ask, failing, caplog):
     assert "was cut: no more" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_long_responses_of_an_organization_are_made_in_turns(ask, monkeypatch):
     inside, peak, count = 0, 0, threading.Lock()
     read = streaming.Parts.read

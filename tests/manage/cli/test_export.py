@@ -297,6 +297,7 @@ class CountingOutput(io.BytesIO):
         return size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl", "json", "csv"])
 def test_entries_are_written_as_they_are_read(traces, data_dir, kind):
     traces.insert([make_entry(request_body=b"x" * 1_000) for _ in range(450)])

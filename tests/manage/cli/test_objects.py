@@ -97,6 +97,7 @@ def test_a_period_and_slugs_choose_objects(here, arguments, ids):
     assert list_ids(write(here, *arguments)) == ids
 
 
+@pytest.mark.slow
 def test_objects_come_as_csv_and_parquet_too(here, tmp_path):
     (row, *_) = csv.DictReader(io.StringIO(write(here, "--format", "csv", "--until", "2026-01-03")))
     assert (row["object_id"], row["cost_cents"]) == ("sesn_1", "12.5")

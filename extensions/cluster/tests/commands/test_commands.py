@@ -198,6 +198,7 @@ def test_calls_are_counted_where_they_are_and_ordered_to_be_erased_here(
     assert "Still to be erased" in run("erase", "--status").stdout
 
 
+@pytest.mark.slow
 def test_an_export_has_the_calls_of_all_organisations_wherever_they_are(
     run, nodes, organization_id, data_dir
 ):

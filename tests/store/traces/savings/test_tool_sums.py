@@ -190,6 +190,7 @@ _LOOKS = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(_LOOKS)
 def test_sums_of_days_are_those_of_the_last_looks(looks):
