@@ -13,19 +13,15 @@ named, since browsers learn new ones. Responses to programs stay as they are.
 
 import ipaddress
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from addon import errors, headers
 from addon.errors import Refusal
-from addon.headers import Fields
+from addon.headers import Fields, Index
 from addon.routing import PROXIED_METHODS
 from runtime.local_requests import parse_host
 from runtime.setting_values import LOOPBACK_HOSTS
 
-_SIGNS = frozenset(
-    b"origin sec-fetch-site sec-fetch-mode upgrade-insecure-requests accept accept-language"
-    b" user-agent referer host".split()
-)
 KEPT = frozenset(
     b"connection content-disposition content-encoding content-language content-length content-type"
     b" date request-id retry-after retry-after-ms transfer-encoding x-request-id x-should-retry"
@@ -50,9 +46,10 @@ class BrowserRules:
         self._hosts = LOOPBACK_HOSTS | {host}
         self._kept_prefix = f"{vendor}-".encode()
 
-    def judge(self, method: str, fields: Fields) -> Refusal | bytes | None:
-        """Return a refusal, or the listed origin that a request comes from, or None for a program."""
-        signs = {name: value for field, value in fields if (name := field.lower()) in _SIGNS}
+    def judge(self, method: str, signs: Index) -> Refusal | bytes | None:
+        """Return a refusal, or the listed origin that a request comes from, or None for a program.
+
+        ``signs`` indexes the headers of the request."""
         if _is_navigation(signs):
             return errors.navigation_refused()
         origin = signs.get(b"origin")
@@ -76,7 +73,7 @@ class BrowserRules:
         )
         return (*kept, *_for_origin(origin))
 
-    def _is_ours(self, signs: Mapping[bytes, bytes]) -> bool:
+    def _is_ours(self, signs: Index) -> bool:
         """Return whether the name used is one of ours, or an address: nobody can rebind those."""
         host = parse_host(signs.get(b"host", b"").decode("latin-1")) or ""
         return host in self._hosts or _is_address(host)
@@ -108,7 +105,7 @@ def _for_origin(origin: bytes) -> Fields:
     return (*_ADDED, (b"access-control-allow-origin", origin), (b"vary", b"origin"))
 
 
-def _is_navigation(signs: Mapping[bytes, bytes]) -> bool:
+def _is_navigation(signs: Index) -> bool:
     return (
         signs.get(b"sec-fetch-mode") == b"navigate"
         or b"upgrade-insecure-requests" in signs
@@ -116,13 +113,13 @@ def _is_navigation(signs: Mapping[bytes, bytes]) -> bool:
     )
 
 
-def _looks_like_browser(signs: Mapping[bytes, bytes]) -> bool:
+def _looks_like_browser(signs: Index) -> bool:
     """Return whether a GET may be a browser's. With one to its own origin, by plain http and not to
     loopback, a browser sends neither ``Origin`` nor ``Sec-Fetch-Site``."""
     return b"referer" in signs or signs.get(b"user-agent", b"").startswith(b"Mozilla/")
 
 
-def _comes_from_page(signs: Mapping[bytes, bytes]) -> bool:
+def _comes_from_page(signs: Index) -> bool:
     """Return whether a GET without ``Origin`` and ``Sec-Fetch-Site`` is that of a page. Any page
     can make one with an image or a script of its own. Its ``Referer`` says so unless the page
     withholds it; then ``Accept-Language`` does, which every browser sends. What sends neither is a

@@ -28,11 +28,11 @@ class Capture:
         self._response_lost = False
 
     def write_response_head(
-        self, status_code: int, fields: headers.Fields, elapsed_ms: float
+        self, status_code: int, found: headers.Index, elapsed_ms: float
     ) -> None:
         """Write what is kept of a response's head: named fields, never the headers as they are."""
         try:
-            head = self._metadata.make_head(status_code, fields)
+            head = self._metadata.make_head(status_code, found)
             self._file.write_response_head(head, elapsed_ms)
         except Exception as error:
             self._lose_response(error)

@@ -5,13 +5,15 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from mitmproxy import http
 
+from addon.headers import index_of
+
 
 def find_client_address(
-    peer: str, forwarded_for: Sequence[str], trusted: Sequence[IPv4Network | IPv6Network]
+    peer: str, forwarded_for: str, trusted: Sequence[IPv4Network | IPv6Network]
 ) -> str:
     """Return the last address that is not one of our own proxies. ``forwarded_for`` holds the values of
     every ``x-forwarded-for`` header; it is believed only as far as trusted hands wrote it."""
-    hops = [hop.strip() for value in forwarded_for for hop in value.split(",")]
+    hops = [hop.strip() for hop in forwarded_for.split(",")] if forwarded_for else []
     address = unmap(peer)
     while hops and is_in(address, trusted):
         candidate = hops.pop()
@@ -25,7 +27,7 @@ def find_client_address(
 
 def read_client_address(flow: http.HTTPFlow, trusted: Sequence[IPv4Network | IPv6Network]) -> str:
     """Return the address of the client that a request came from."""
-    forwarded_for = flow.request.headers.get_all("x-forwarded-for")
+    forwarded_for = index_of(flow.request.headers).get(b"x-forwarded-for", b"").decode("latin-1")
     return find_client_address(flow.client_conn.peername[0], forwarded_for, trusted)
 
 

@@ -8,7 +8,7 @@ are looked up in ``control.db`` only when they have the format of one; upstream 
 
 import binascii
 import re
-from itertools import islice
+from itertools import chain, islice
 from urllib.parse import unquote_to_bytes
 
 from addon.headers import Fields
@@ -26,7 +26,7 @@ _BASIC = re.compile(rb"basic[ \t]+([A-Za-z0-9+/_-]+)", re.IGNORECASE)
 def find_service_keys(target: str, fields: Fields) -> list[str]:
     """Return what has the format of a service API key in a request's target and headers. That
     includes a percent-encoded target and Basic credentials. It is never more than MAX_FOUND + 1."""
-    texts = [b"\n".join(map(b":".join, fields)), target.encode("latin-1", "replace")]
+    texts = [b"\n".join(chain.from_iterable(fields)), target.encode("latin-1", "replace")]
     if "%" in target:
         texts.append(unquote_to_bytes(target))
     if b"basic" in texts[0].lower():

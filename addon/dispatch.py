@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from mitmproxy import http
 
-from addon import browsers
+from addon import browsers, headers
 from addon.browsers import BrowserRules
 from addon.destination import Destination
 from addon.errors import Refusal
@@ -41,16 +41,17 @@ class Dispatcher:
         It may have to be awaited."""
         request = flow.request
         request.data.authority = b""  # an absolute-form target would be passed on as one
-        if request.path.startswith("/proxy/"):
-            response = self._judge_browser(flow)
+        method, path = request.method, request.path
+        if path.startswith("/proxy/"):
+            response = self._judge_browser(flow, method, path)
             if response is not None:
                 return response
-        route = find_route(request.method, request.path)
+        route = find_route(method, path)
         if isinstance(route, Refusal):
             return route
         match route.destination:
             case Destination.WEB:
-                if request.path == "/metrics" and self._health_checks.has_metrics:
+                if path == "/metrics" and self._health_checks.has_metrics:
                     return self._health_checks.respond_with_metrics(request)
                 return self._web.forward(flow)
             case Destination.LIVE:
@@ -59,18 +60,17 @@ class Dispatcher:
                 return self._health_checks.respond(request)
         return self._upstream.forward(flow, route)
 
-    def _judge_browser(self, flow: http.HTTPFlow) -> OwnResponse | None:
+    def _judge_browser(self, flow: http.HTTPFlow, method: str, path: str) -> OwnResponse | None:
         """Return the response that a browser gets at once, if any, and note the origin of its page."""
-        request = flow.request
-        fields = request.headers.fields
-        ours = self._replays.find_origin(request.method, request.path, fields)
+        fields = flow.request.headers.fields
+        ours = self._replays.find_origin(method, path, fields)
         if ours is not None:
             flow.metadata[ORIGIN] = ours
             return None
-        verdict = self._browsers.judge(request.method, fields)
+        verdict = self._browsers.judge(method, headers.index_of(flow.request.headers))
         if not isinstance(verdict, bytes):
             return verdict
-        if browsers.is_preflight(request.method, fields):
+        if browsers.is_preflight(method, fields):
             allowed = browsers.make_preflight_fields(fields, verdict)
             return http.Response.make(200, b"", http.Headers(allowed))
         flow.metadata[ORIGIN] = verdict

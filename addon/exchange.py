@@ -8,7 +8,7 @@ from enum import Enum
 
 from addon import held_response
 from addon.capture import Capture
-from addon.headers import Fields
+from addon.headers import Index
 from addon.held_response import HeldResponse
 from runtime import clock
 from store.control.database import ProxyEndpoint
@@ -40,7 +40,7 @@ class Exchange:
     client_address: str = ""  # of IPv6 its /64 network
     origin: bytes | None = None  # the listed origin of the page that made the request
     target: str = ""  # below the slug, with the query
-    client_fields: Fields = ()  # the request's headers as they came, until they are captured
+    client_headers: Index = field(default_factory=dict)  # as they came, until they are captured
     run_id: str | None = None
     record: Record | None = None  # what is made of it; None: nothing
     is_buffered: bool = False

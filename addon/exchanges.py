@@ -11,6 +11,7 @@ from mitmproxy import http
 from addon import headers
 from addon.body_memory import BodyMemory
 from addon.exchange import Exchange, Phase
+from addon.http1.framing import says_close
 from addon.web_slots import WebSlots
 from runtime.worker_board import WorkerBoard
 
@@ -47,19 +48,17 @@ class Exchanges:
         """Return all exchanges, each with the id of its client connection."""
         return list(self._exchanges.items())
 
-    def begin(self, flow: http.HTTPFlow, exchange: Exchange, client_fields: headers.Fields) -> None:
-        """Enter an exchange; ``client_fields`` are the headers as they came.
+    def begin(self, flow: http.HTTPFlow, exchange: Exchange, client_headers: headers.Index) -> None:
+        """Enter an exchange; ``client_headers`` are those that came.
 
         HTTP/1.1 is spoken to the upstream whatever the client speaks."""
         request = flow.request
-        version = request.http_version
-        exchange.is_http_1_0 = version == "HTTP/1.0"
-        exchange.close_after = exchange.is_http_1_0 or headers.requests_close(
-            client_fields, version
-        )
-        request.http_version = "HTTP/1.1"
-        # mitmproxy responds with 100-continue itself, and takes the header away when it has.
-        expectation = headers.get(client_fields, b"expect")
+        version = request.data.http_version
+        exchange.is_http_1_0 = version == b"HTTP/1.0"
+        exchange.close_after = exchange.is_http_1_0 or says_close(version, client_headers)
+        request.data.http_version = b"HTTP/1.1"
+        # ``http1`` responds with 100-continue itself, and takes the header away when it has.
+        expectation = client_headers.get(b"expect")
         if expectation is not None and expectation.lower() != b"100-continue":
             request.headers.pop("expect", None)
         self._exchanges[flow.client_conn.id] = exchange

@@ -6,18 +6,22 @@ order and its duplicates.
 
 import hmac
 import re
-import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import compress
+
+from mitmproxy import http
 
 from runtime.local_requests import parse_host
 
-# Whether a header passes is remembered for so many names, of which clients use the same few. It follows
-# from so many bytes of a name; longer ones would fill the memory.
-MOST_NAMES, DECIDING_BYTES = 2048, 256
+# Which headers pass is remembered for so many lists of names, of which a client sends the same few. Longer
+# ones would fill the memory.
+MOST_LISTS, MOST_LIST_BYTES = 256, 2048
 
 type Fields = tuple[tuple[bytes, bytes], ...]
 type Filter = Callable[[Fields], Fields]
+type Index = dict[bytes, bytes]
+"""The values of a head by name in lower case, those of several lines joined by commas."""
 
 HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer"
@@ -43,17 +47,30 @@ REINTERPRETING = frozenset(
 # Of a forward proxy: all headers of the request are meant for the upstream.
 WANTED, ALL = OURS + b"headers", b"all"
 FIELD = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\x00-\x08\x0a-\x1f\x7f]*+"
-# The bytes that names and values are made of: what is left without them is found faster than by a pattern.
-_NAME_BYTES = b"!#$%&'*+.^_`|~-" + (string.digits + string.ascii_letters).encode()
-_VALUE_BYTES = bytes([byte for byte in range(256) if byte == 9 or 32 <= byte != 127])
-_BEARER = re.compile(r"bearer\s+", re.IGNORECASE | re.ASCII)
+_BEARER = re.compile(rb"bearer\s+", re.IGNORECASE)
+
+
+def index(fields: Fields) -> Index:
+    """Return the fields of a head by their names."""
+    found = {name.lower(): value for name, value in fields}
+    if len(found) < len(fields):
+        found = {name: b",".join(get_all(fields, name)) for name in found}
+    return found
+
+
+def index_of(given: http.Headers) -> Index:
+    """Return the index of a message's headers, which is made anew only when they were changed."""
+    known: tuple[Fields, Index] | None = vars(given).get("index")
+    if known is None or known[0] is not given.fields:
+        known = vars(given)["index"] = given.fields, index(given.fields)
+    return known[1]
 
 
 class RequestFilter:
     """Selects the request headers that are forwarded, for one vendor and the operator's extra prefixes."""
 
     def __init__(self, vendor: str, extra_prefixes: Iterable[str] = ()) -> None:
-        self._passes = lru_cache(MOST_NAMES)(self._judge)
+        self._recall = lru_cache(MOST_LISTS)(self._judge_all)
         self._prefixes = (
             f"{vendor}-".encode(),
             *ALLOWED_PREFIXES,
@@ -61,12 +78,16 @@ class RequestFilter:
         )
 
     def __call__(self, fields: Fields) -> Fields:
-        passes = self._passes
-        kept = tuple([field for field in fields if passes(field[0][:DECIDING_BYTES])])
+        names = tuple([name for name, _ in fields])
+        is_usual = sum(map(len, names)) <= MOST_LIST_BYTES
+        kept = tuple(compress(fields, (self._recall if is_usual else self._judge_all)(names)))
         nominated = _nominated(fields)
         if not nominated:
             return kept
         return tuple(field for field in kept if field[0].lower() not in nominated)
+
+    def _judge_all(self, names: tuple[bytes, ...]) -> list[bool]:
+        return [self._judge(name) for name in names]
 
     def _judge(self, name: bytes) -> bool:
         name = name.lower()
@@ -95,41 +116,27 @@ def keep_all(fields: Fields) -> Fields:
     )
 
 
-def find_fault(fields: Fields) -> str | None:
-    """Return what makes these headers mean different things to different readers, or None.
-
-    The HTTP core is lenient where RFC 9110 and 9112 are not: it joins folded lines, keeps the line
-    break inside the value, and strips more than blanks around a transfer coding."""
-    names, values = zip(*fields, strict=True) if fields else ((), ())
-    if not all(names) or b"".join(names).translate(None, _NAME_BYTES):
-        return "a header name with characters that no name has"
-    if b"".join(values).translate(None, _VALUE_BYTES):
-        return "a header value with control characters or a folded line"
-    if any(not _is_chunked(value) for value in get_all(fields, b"transfer-encoding")):
+def find_fault(found: Index) -> str | None:
+    """Return what makes these headers mean different things to different readers, or None."""
+    coding = found.get(b"transfer-encoding")
+    if coding is not None and coding.strip(b" \t").lower() != b"chunked":
         return "a transfer coding other than chunked"
-    hosts = get_all(fields, b"host")
+    host = found.get(b"host")
     # Some load balancers probe with an empty one.
-    if len(hosts) > 1 or (any(hosts) and parse_host(hosts[0].decode("latin-1")) is None):
+    if host and parse_host(host.decode("latin-1")) is None:
         return "a Host that is not one plain host or host:port"
     return None
 
 
-def _is_chunked(coding: bytes) -> bool:
-    return coding.strip(b" \t").lower() == b"chunked"
-
-
-def returned(fields: Fields) -> Fields:
+def returned(fields: Fields, found: Index) -> Fields:
     """Return the response headers that go back to the client. Ours are added later: nobody may forge them."""
-    kept = tuple([field for field in fields if _is_returned(field[0][:DECIDING_BYTES])])
-    return (
-        fields if len(kept) == len(fields) else kept
-    )  # what is known of the same object still holds
-
-
-@lru_cache(MOST_NAMES)
-def _is_returned(name: bytes) -> bool:
-    name = name.lower()
-    return name not in RESPONSE_DROPPED and not name.startswith(OURS)
+    if found.keys().isdisjoint(RESPONSE_DROPPED) and OURS not in b"".join(found):
+        return fields  # as nearly always
+    return tuple(
+        field
+        for field in fields
+        if (name := field[0].lower()) not in RESPONSE_DROPPED and not name.startswith(OURS)
+    )
 
 
 def for_web(fields: Fields, client: bytes) -> Fields:
@@ -140,12 +147,13 @@ def for_web(fields: Fields, client: bytes) -> Fields:
     return (*kept, (b"x-taximeter-client", client))
 
 
-def find_credential(named: Mapping[bytes, str]) -> bytes | None:
-    """Return the upstream credential in headers that ``by_name`` returned, or None without one."""
-    credential = named.get(b"x-api-key")
-    if not credential:
-        credential = _BEARER.sub("", named.get(b"authorization") or "", count=1)
-    return credential.encode("latin-1") or None
+def find_credential(found: Index) -> bytes | None:
+    """Return the upstream credential in the headers of a request, or None without one."""
+    return (
+        found.get(b"x-api-key")
+        or _BEARER.sub(b"", found.get(b"authorization", b""), count=1)
+        or None
+    )
 
 
 def fingerprint(credential: bytes, key: bytes, organization_id: str) -> str:
@@ -194,20 +202,8 @@ def with_host(fields: Fields, host: bytes) -> Fields:
     return tuple(changed) if is_there else ((b"host", host), *fields)
 
 
-def requests_close(fields: Fields, http_version: str) -> bool:
-    """Return whether a client says that this is its last request on the connection."""
-    tokens = [
-        token.strip().lower()
-        for value in get_all(fields, b"connection")
-        for token in value.split(b",")
-    ]
-    if b"close" in tokens:
-        return True
-    return http_version != "HTTP/1.1" and b"keep-alive" not in tokens
-
-
 def declared_bytes(fields: Fields) -> int:
-    """Return how long a body the headers announce; 0 where they do not say. mitmproxy has checked that
+    """Return how long a body the headers announce; 0 where they do not say. ``http1`` has checked that
     it is a number."""
     return int(get(fields, b"content-length") or 0)
 
@@ -223,15 +219,12 @@ def announces_body(fields: Fields) -> bool:
     return get(fields, b"transfer-encoding") is not None or declared_bytes(fields) > 0
 
 
-def by_name(fields: Fields) -> dict[bytes, str]:
-    """Return the first value of each header, by its lowercase name."""
-    return {name.lower(): value.decode("latin-1") for name, value in reversed(fields)}
-
-
 def _nominated(fields: Fields) -> frozenset[bytes]:
     """Return the headers that the client itself declares to be between hops. Credentials and framing
     cannot be made to vanish that way."""
     values = get_all(fields, b"connection")
+    if not values:
+        return frozenset()
     return (
         frozenset(token.strip().lower() for value in values for token in value.split(b","))
         - ALLOWED

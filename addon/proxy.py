@@ -171,7 +171,7 @@ class UsageProxy:
         """Return an awaitable for ``/healthz``, and for calls with ``CallLimits``, otherwise None."""
         if flow.error:  # mitmproxy has refused it: CONNECT, smuggling attempts, broken headers
             return None
-        fault = headers.find_fault(flow.request.headers.fields)
+        fault = headers.find_fault(headers.index_of(flow.request.headers))
         if fault is not None:
             self._responder.respond_at_once(flow, errors.bad_header(fault))
             return None
@@ -239,11 +239,12 @@ class UsageProxy:
             self._capture(flow, exchange)
         flow.request.data.content = None  # it is sent and spooled; a stream may go on for minutes
         self._exchanges.begin_response(flow.client_conn.id, exchange)
+        found = headers.index_of(response.headers)
         if exchange.capture is not None:
             exchange.capture.write_response_head(
-                response.status_code, response.headers.fields, exchange.elapsed_ms(arrived_s)
+                response.status_code, found, exchange.elapsed_ms(arrived_s)
             )
-        response.headers.fields = headers.returned(response.headers.fields)
+        response.headers.fields = headers.returned(response.headers.fields, found)
         if exchange.origin is not None:
             fields = self._browsers.returned(response.headers.fields, exchange.origin)
             response.headers.fields = fields
@@ -297,9 +298,9 @@ class UsageProxy:
 
     def _capture(self, flow: http.HTTPFlow, exchange: Exchange) -> None:
         # Not those that are forwarded: some that are not say what a call belongs to.
-        self._spooler.capture(exchange, exchange.client_fields, flow.request.raw_content)
+        self._spooler.capture(exchange, exchange.client_headers, flow.request.raw_content)
         if exchange.capture is not None:
-            exchange.client_fields = ()  # a stream may go on for minutes
+            exchange.client_headers = {}  # a stream may go on for minutes
 
     # -- hooks of an upstream connection ----------------------------------------------------------
 

@@ -33,8 +33,7 @@ class ReplayRules:
     def find_origin(self, method: str, target: str, fields: Fields) -> bytes | None:
         """Return the origin of our page, or None for a request that is not allowed by a ticket."""
         tickets = headers.get_all(fields, replay_tickets.HEADER.encode())
-        place = _TARGET.fullmatch(target)
-        if len(tickets) != 1 or method != "POST" or place is None:
+        if len(tickets) != 1 or method != "POST" or (place := _TARGET.fullmatch(target)) is None:
             return None
         origins, hosts = (headers.get_all(fields, name) for name in (b"origin", b"host"))
         sites = headers.get_all(fields, b"sec-fetch-site")

@@ -47,13 +47,13 @@ class Spooler:
         self._disk_is_low = False
         self._run: SpoolRun | None = None
 
-    def capture(self, exchange: Exchange, fields: headers.Fields, body: bytes | None) -> None:
+    def capture(self, exchange: Exchange, found: headers.Index, body: bytes | None) -> None:
         """Begin to capture an exchange, if anything is made of it, by writing its request to the spool.
         ``body`` is None where it was too large to be held, and where the response alone is of interest."""
         if exchange.record is None or (exchange.is_report and self._disk_is_low):
             return
         try:
-            exchange.capture = self._open(exchange, fields, body)
+            exchange.capture = self._open(exchange, found, body)
         except OSError as error:
             self.troubles.calls_not_kept += 1
             self.troubles.report(f"cannot write to the spool: {error.strerror or error}")
@@ -62,7 +62,7 @@ class Spooler:
             self.troubles.calls_not_kept += 1
             logger.exception("A call goes through without being kept")
 
-    def _open(self, exchange: Exchange, fields: headers.Fields, body: bytes | None) -> Capture:
+    def _open(self, exchange: Exchange, found: headers.Index, body: bytes | None) -> Capture:
         """Return a capture with the request written to the spool. Raises OSError."""
         endpoint = exchange.endpoint
         if endpoint is None:
@@ -71,7 +71,7 @@ class Spooler:
             self._requests.make_head,
             endpoint,
             exchange.arrived_at,
-            fields,
+            found,
             body,
             exchange.target,
             exchange.run_id,

@@ -73,13 +73,14 @@ class UpstreamForwarder:
         Where ``CallLimits`` decide, the result is to be awaited."""
         if not self._is_proxy:
             return errors.not_a_proxy_node()
+        found = headers.index_of(flow.request.headers)
         endpoint = self._find_endpoint(flow.request, route.slug)
         if isinstance(endpoint, Refusal):
             return endpoint
         if route.destination is Destination.PROBE:
             return http.Response.make(200)
         client = client_network(read_client_address(flow, self._trusted_proxies))
-        refusal = self._judge(flow.request, route, endpoint, client)
+        refusal = self._judge(flow.request, found, route, endpoint, client)
         if refusal is not None:
             return refusal
         if self._call_limits is not None:
@@ -155,12 +156,13 @@ class UpstreamForwarder:
     def _judge(
         self,
         request: http.Request,
+        found: headers.Index,
         route: Route,
         endpoint: ProxyEndpoint,
         client_address: str,
     ) -> Refusal | None:
         """Return why a request must be refused, whatever its rate limit. None admits it."""
-        if "upgrade" in request.headers:
+        if b"upgrade" in found:
             return errors.upgrade_refused()
         if endpoint.upstream not in self._upstreams:
             return errors.unknown_upstream(endpoint.slug, f"{endpoint.upstream}")
@@ -170,9 +172,8 @@ class UpstreamForwarder:
         if route.record in CALLS:
             if request.stream:  # declared larger than what is buffered
                 return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
-            if not self._memory.has_room(
-                headers.declared_bytes(request.headers.fields), client_address
-            ):
+            declared_bytes = int(found.get(b"content-length") or 0)
+            if not self._memory.has_room(declared_bytes, client_address):
                 return errors.memory_full()
         return None
 
@@ -185,10 +186,9 @@ class UpstreamForwarder:
         if self._proxy is not None and not is_loopback(upstream.host):
             connections.set_proxy(flow, self._proxy)
         request.path = upstream.prefix + route.target
-        client_fields = request.headers.fields
-        request.headers.fields = headers.with_host(
-            self._choose_filter(flow, route)(client_fields), host
-        )
+        found = headers.index_of(request.headers)
+        passed = self._choose_filter(flow, route)(request.headers.fields)
+        request.headers.fields = headers.with_host(passed, host)
         is_call = route.record in CALLS
         mode = endpoint.streaming or self._streaming
         exchange = Exchange(
@@ -196,11 +196,11 @@ class UpstreamForwarder:
             client_address=client_address,
             origin=flow.metadata.get(ORIGIN),
             target=route.target,
-            client_fields=client_fields if route.record else (),
+            client_headers=found if route.record else {},
             run_id=route.run_id,
             record=route.record,
             is_buffered=is_call and mode == "buffered",
         )
-        self._exchanges.begin(flow, exchange, client_fields)
+        self._exchanges.begin(flow, exchange, found)
         if not is_call:
             request.stream = exchange.pass_request_chunk

@@ -36,10 +36,10 @@ class WebForwarder:
             return errors.unexpected_body()
         client = client_address.read_client_address(flow, self._trusted_proxies)
         token = f"{self._config.client_token} {client}".encode("latin-1")
-        client_fields = request.headers.fields
-        request.headers.fields = headers.for_web(client_fields, token)
+        found = headers.index_of(request.headers)
+        request.headers.fields = headers.for_web(request.headers.fields, token)
         connections.set_destination(request, "http", "127.0.0.1", self._config.web_port)
-        self._exchanges.begin(flow, Exchange(client_address=client_network(client)), client_fields)
+        self._exchanges.begin(flow, Exchange(client_address=client_network(client)), found)
         return None
 
     def admit(self, flow: http.HTTPFlow, exchange: Exchange) -> Refusal | None:

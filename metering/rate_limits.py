@@ -107,20 +107,20 @@ class RateLimits(NamedTuple):
         return bool(self.overage_in_use) or self.unified_claim == "overage"
 
 
-def collect_limits(named: Mapping[bytes, str], prefix: bytes) -> dict[str, str]:
+def collect_limits(headers: Mapping[bytes, bytes], prefix: bytes) -> dict[str, str]:
     """Return the headers of the family that begins with ``prefix``, without it, and ``retry-after``.
 
-    Headers are given by lowercase name. Number and length of what is kept are bounded; where there are
+    ``headers`` are given by lowercase name. Number and length of what is kept are bounded; where there are
     too many, those that have a column are kept first."""
     start = len(prefix)
     found = {
-        name[start:].decode("latin-1"): value
-        for name, value in named.items()
+        name[start:].decode("latin-1"): value.decode("latin-1")
+        for name, value in headers.items()
         if name.startswith(prefix)
     }
     for name in (RETRY_AFTER, RETRY_AFTER_MS):
-        if (value := named.get(name.encode())) is not None:
-            found[name] = value
+        if (value := headers.get(name.encode())) is not None:
+            found[name] = value.decode("latin-1")
     if len(found) > MAX_HEADERS:
         found = {name: found[name] for name in sorted(found, key=_is_unknown)[:MAX_HEADERS]}
     return {

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from addon import headers
 from addon.core.messages import name_fault
 
-_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
+STATUS_LINE = re.compile(rb"(HTTP/1\.[01]) ([1-5][0-9]{2})(?: ([^\x00-\x08\x0a-\x1f\x7f]*))?")
 _FIELD = re.compile(headers.FIELD)
 # The usual case in one step; the other two say what is wrong.
-_HEAD = re.compile(_STATUS_LINE.pattern + rb"(?:\n" + _FIELD.pattern + rb")*+")
+_HEAD = re.compile(STATUS_LINE.pattern + rb"(?:\n" + _FIELD.pattern + rb")*+")
 
 # How mitmproxy begins its messages about a response head that it does not take.
 CORES_PREFIX = "Cannot parse HTTP response: "
@@ -38,10 +38,10 @@ def find_fault(lines: Sequence[bytes]) -> str | None:
     """Return what is wrong with the head of a final response, or None. ``lines`` come without their
     line ends."""
     head = _HEAD.fullmatch(b"\n".join(lines))
-    status_line = head or (_STATUS_LINE.fullmatch(lines[0]) if lines else None)
+    status_line = head or (STATUS_LINE.fullmatch(lines[0]) if lines else None)
     if status_line is None:
         return "its status line is not valid"
-    if status_line[1] == b"101":
+    if status_line[2] == b"101":
         return "it switches protocols, which was not requested"
     if head is None:
         return _find_field_fault(lines[1:])

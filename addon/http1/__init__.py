@@ -3,7 +3,7 @@
 | file | |
 | --- | --- |
 | ``framing`` | how bodies end, and how they are written: pure, without mitmproxy |
-| ``heads`` | heads to messages of mitmproxy and back, by its own parser |
+| ``heads`` | heads to messages of mitmproxy and back |
 | ``client_input`` | what has come from a client and is not dealt with |
 | ``call`` | one request with its response, and how far both are |
 | ``upstream`` | a connection to an upstream, by TLS where it speaks that |

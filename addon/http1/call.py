@@ -4,26 +4,10 @@ from collections.abc import Iterable
 
 from mitmproxy import http
 
+from addon.headers import index_of
 from addon.http1 import framing, heads
 from addon.http1.framing import LAST_CHUNK, Body
 from addon.http1.upstream import Upstream
-
-
-class _LastIndex:
-    """The index of a message, which is made again when an addon has changed the message's fields."""
-
-    __slots__ = ("_fields", "_found")
-
-    def __init__(self) -> None:
-        self._fields: object = None
-        self._found: framing.Index = {}
-
-    def of(self, message: http.Message) -> framing.Index:
-        """Return the index of the fields that the message has now."""
-        fields = message.headers.fields
-        if fields is not self._fields:
-            self._fields, self._found = fields, framing.index(fields)
-        return self._found
 
 
 class Call:
@@ -31,7 +15,7 @@ class Call:
 
     __slots__ = (
         *("flow", "upstream", "request_body", "is_streamed", "is_sent", "request_is_whole"),
-        *("held_bytes", "_held", "_request_in_chunks", "_request_index", "_response_index"),
+        *("held_bytes", "_held", "_request_in_chunks"),
         *("response_head", "response_body", "response_has_begun"),
         *("response_is_passed", "response_is_whole"),
         *("_held_response", "_response_in_chunks"),
@@ -49,8 +33,6 @@ class Call:
         self.held_bytes = 0
         self._held: list[bytes] = []
         self._request_in_chunks = False
-        self._request_index = _LastIndex()
-        self._response_index = _LastIndex()
         self.response_head = heads.ResponseHeadReader()
         self.response_body = Body()
         self.response_has_begun = False
@@ -79,7 +61,7 @@ class Call:
         """Return the head of the request for the upstream."""
         request = self.flow.request
         self.is_sent = True
-        self._request_in_chunks = framing.is_chunked(self._request_index.of(request))
+        self._request_in_chunks = framing.is_chunked(index_of(request.headers))
         return heads.write_request(request)
 
     def write_content(self) -> bytes:
@@ -107,8 +89,7 @@ class Call:
 
     def begin_response(self, response: http.Response) -> None:
         """Take a response whose head has come. Raises ValueError for framing that is ambiguous."""
-        found = self._response_index.of(response)
-        size = heads.find_body_size(self.flow.request, response, found)
+        size = heads.find_body_size(self.flow.request, response)
         self.flow.response = response
         self.response_has_begun = True
         self.response_body = framing.read_body(size)
@@ -116,7 +97,7 @@ class Call:
     def write_response_head(self) -> bytes:
         """Return the head of the response, if its body is passed on as it comes, otherwise nothing."""
         response = self.response
-        self._response_in_chunks = framing.is_chunked(self._response_index.of(response))
+        self._response_in_chunks = framing.is_chunked(index_of(response.headers))
         if not response.stream or self.response_body.is_whole:
             return b""
         self.response_is_passed = True
@@ -150,7 +131,7 @@ class Call:
         head = heads.write_response(response)
         if not heads.has_body(request, response):
             return head
-        in_chunks = framing.is_chunked(self._response_index.of(response))
+        in_chunks = framing.is_chunked(index_of(response.headers))
         return head + _frame_whole(response.data.content or b"", in_chunks=in_chunks)
 
     def forget(self) -> None:
@@ -162,24 +143,23 @@ class Call:
     def is_last(self) -> bool:
         """Return whether no other call follows on the connections of this one."""
         request, response = self.flow.request, self.response
-        asked = framing.says_close(request.data.http_version, self._request_index.of(request))
-        found = self._response_index.of(response)
         return (
-            asked
-            or isinstance(self.response_body, framing.ToEnd)
-            or framing.says_close(response.data.http_version, found)
-            or _ends_with_connection(request, response, found)
+            isinstance(self.response_body, framing.ToEnd)
+            or _says_close(request)
+            or _says_close(response)
+            or _ends_with_connection(request, response)
         )
 
 
-def _ends_with_connection(
-    request: http.Request, response: http.Response, found: framing.Index
-) -> bool:
+def _says_close(message: http.Message) -> bool:
+    return framing.says_close(message.data.http_version, index_of(message.headers))
+
+
+def _ends_with_connection(request: http.Request, response: http.Response) -> bool:
     """Return whether a client can tell the end of this response by the end of its connection alone."""
-    try:
-        return heads.find_body_size(request, response, found) == framing.TO_END
-    except ValueError:
-        return True
+    found = index_of(response.headers)
+    is_sized = b"content-length" in found or framing.is_chunked(found)
+    return not is_sized and heads.has_body(request, response)
 
 
 def _frame_whole(content: bytes, *, in_chunks: bool) -> bytes:

@@ -1,28 +1,16 @@
 """Framing of HTTP/1 bodies (RFC 9112, section 6): where they end, and how they are written."""
 
-from collections.abc import Iterable
 from functools import lru_cache
 
 from h11 import EndOfMessage, ProtocolError
 from h11._receivebuffer import ReceiveBuffer
 
 from addon.core import chunked
+from addon.headers import Index
 
 TO_END = -1
 """The size of a body that lasts to the end of its connection. That of one in chunks is None."""
 LAST_CHUNK = b"0\r\n\r\n"
-
-type Index = dict[bytes, bytes]
-"""The values of a head by name in lower case, those of several lines joined by commas."""
-
-
-def index(fields: Iterable[tuple[bytes, bytes]]) -> Index:
-    """Return the fields of a head by their names."""
-    found: Index = {}
-    for name, value in fields:
-        lower = name.lower()
-        found[lower] = found[lower] + b"," + value if lower in found else value
-    return found
 
 
 def is_chunked(found: Index) -> bool:
@@ -104,11 +92,11 @@ class InChunks(Body):
         self._buffer += data
         pieces = []
         try:
-            while (found := self._reader(self._buffer)) is not None:
+            while not self.is_whole and (found := self._reader(self._buffer)) is not None:
                 if isinstance(found, EndOfMessage):
                     self.is_whole = True
-                    break
-                pieces.append(bytes(found.data))
+                else:
+                    pieces.append(bytes(found.data))
         except ProtocolError as error:
             self.fault = str(error)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -1,30 +1,38 @@
-"""Heads of HTTP/1 messages: from bytes to mitmproxy's messages, by its parser, and back.
+"""Heads of HTTP/1 messages: from bytes to mitmproxy's messages, and back.
 
-What is read otherwise by others, or not at all, is refused here before mitmproxy sees it.
+What others read otherwise, or not at all, is refused. Targets that are no path are read by mitmproxy.
 """
 
 import re
+import time
 
 from h11._receivebuffer import ReceiveBuffer
 from mitmproxy import http
 from mitmproxy.net.http import http1, validate
 
 from addon.core import head_bounds, response_heads
-from addon.http1.framing import TO_END, Index
+from addon.headers import Fields, index_of
+from addon.http1.framing import TO_END
 
 MAX_INTERIM_BYTES = 64 * 1024
-BAD_HEAD = "control characters in its head"
 
 _END = re.compile(rb"\n\r?\n")
 _EMPTY_LINES = re.compile(rb"(?:\r?\n)+")
-# What mitmproxy takes for blanks, and strips, so that a later check would not see it.
-_OTHER_BLANKS = re.compile(rb"[\x0b\x0c\r]")
 # mitmproxy also takes other blanks and versions, and makes a method upper case for us, not for upstreams.
-_FIRST_LINE = re.compile(rb"[A-Z][A-Z-]* [!-~\x80-\xff]+ HTTP/1\.[0-9]")
+_FIRST_LINE = re.compile(rb"([A-Z][A-Z-]*) ([!-~\x80-\xff]+) (HTTP/1\.[0-9])\n")
+_STATUS_LINE = re.compile(response_heads.STATUS_LINE.pattern + rb"\n")
+# In a text without control characters: all that is left of it without these bytes.
+_FIELD = re.compile(
+    rb"^([!#$%&'*+.^_`|~0-9A-Za-z-]++):[ \t]*+((?:[^\n]*[^ \t\n])?)[ \t]*\n", re.MULTILINE
+)
+_PLAIN_BYTES = bytes([byte for byte in range(256) if byte in (9, 10) or 32 <= byte != 127])
 _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)[0-9][0-9][ \r\n]")
 _LENGTH = re.compile(rb"0|[1-9][0-9]{0,17}")
-_NAME_BYTES = b"!#$%&'*+.^_`|~-0123456789abcdefghijklmnopqrstuvwxyz"
 _NO_BODY = frozenset((204, 304))
+
+
+class BadLineError(ValueError):
+    """A line of a head is none, or others could read it otherwise. Its text says what the head has."""
 
 
 def skip_empty_lines(buffer: ReceiveBuffer) -> None:
@@ -51,40 +59,60 @@ def take_interim(buffer: ReceiveBuffer) -> bytes | None:
 
 def parse_request(head: bytes) -> http.Request:
     """Return the request of a whole head. Raises ValueError."""
-    lines = _split(head)
-    if _OTHER_BLANKS.search(b"".join(lines)):
-        raise ValueError(BAD_HEAD)
-    if not lines or _FIRST_LINE.fullmatch(lines[0]) is None:
+    text = head.replace(b"\r\n", b"\n")
+    if text.translate(None, _PLAIN_BYTES):
+        raise BadLineError("control characters in its head")
+    first = _FIRST_LINE.match(text)
+    if first is None:
         raise ValueError("Bad HTTP request line")
-    return http1.read_request_head(lines)
+    fields = _read_fields(text, first.end())
+    if fields is None:
+        raise BadLineError("a header line that is folded, or whose name is not one")
+    method, target, version = first.groups()
+    if not target.startswith(b"/") and target != b"*":
+        request: http.Request = http1.read_request_head(_split(text))
+        return request
+    made, now_s = _make_headers(fields), time.time()
+    return http.Request("", 0, method, b"", b"", target, version, made, None, None, now_s, None)
 
 
 def parse_response(head: bytes) -> http.Response:
     """Return the response of a whole head. Raises ValueError."""
-    lines = _split(head)
-    fault = response_heads.find_fault(lines)
-    if fault is not None:
-        raise ValueError(fault)
-    return http1.read_response_head(lines)
+    text = head.replace(b"\r\n", b"\n")
+    first = None if text.translate(None, _PLAIN_BYTES) else _STATUS_LINE.match(text)
+    fields = None if first is None else _read_fields(text, first.end())
+    if first is None or fields is None or first[2] == b"101":
+        raise ValueError(response_heads.find_fault(_split(text)))
+    version, status, reason = first[1], int(first[2]), (first[3] or b"").lstrip()
+    made, now_s = _make_headers(fields), time.time()
+    return http.Response(version, status, reason, made, None, None, now_s, None)
 
 
-def _split(head: bytes) -> list[bytes]:
-    lines = head.replace(b"\r\n", b"\n").split(b"\n")
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines
+def _split(text: bytes) -> list[bytes]:
+    return text.rstrip(b"\n").split(b"\n")
 
 
-def find_body_size(
-    request: http.Request, response: http.Response | None, found: Index
-) -> int | None:
-    """Return the size of a message's body: None in chunks, or ``TO_END``. ``found`` indexes its fields.
+def _read_fields(text: bytes, start: int) -> Fields | None:
+    """Return the fields of a head from here on, None where a line is none."""
+    fields = tuple(_FIELD.findall(text, start))
+    return fields if len(fields) == text.count(b"\n", start) - 1 else None  # and an empty line
+
+
+def _make_headers(fields: Fields) -> http.Headers:
+    made = http.Headers.__new__(http.Headers)  # its constructor copies and checks each field
+    made.fields = fields
+    return made
+
+
+def find_body_size(request: http.Request, response: http.Response | None = None) -> int | None:
+    """Return the size of a message's body: None in chunks, or ``TO_END``.
 
     Raises ValueError for framing that others may understand otherwise."""
     message = request if response is None else response
+    found = index_of(message.headers)
     length = found.get(b"content-length")
     is_usual = length is None or _LENGTH.fullmatch(length)
-    if b"transfer-encoding" in found or not is_usual or not _are_names(found):
+    if b"transfer-encoding" in found or not is_usual:
         validate.validate_headers(message)
     if response is not None and not has_body(request, response):
         return 0
@@ -100,10 +128,6 @@ def has_body(request: http.Request, response: http.Response) -> bool:
 
     Source: RFC 9112, section 6.3."""
     return request.data.method != b"HEAD" and response.data.status_code not in _NO_BODY
-
-
-def _are_names(names: Index) -> bool:
-    return b"" not in names and not b"".join(names).translate(None, _NAME_BYTES)
 
 
 class ResponseHeadReader:

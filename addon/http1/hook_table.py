@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
 
-from mitmproxy import addonmanager
+from mitmproxy import addonmanager, http
 from mitmproxy.proxy import commands
 
 logger = logging.getLogger(__name__)
@@ -30,26 +30,25 @@ class HookTable:
         self._addons = addons
         self._table: dict[str, list[Callable[..., Any]]] = {}
 
-    def run(self, hook: commands.StartHook) -> commands.StartHook | None:
+    def run(self, name: str, flow: http.HTTPFlow) -> commands.StartHook | None:
         """Call the handlers of a hook; return what has to be awaited before the layer may go on, or None.
 
         Of several handlers only the last may leave something to be awaited."""
-        handlers = self._find(hook.name)
-        arguments = hook.args() if handlers else ()
+        handlers = self._table.get(name)
+        if handlers is None:
+            handlers = self._find(name)
         for handler in handlers:
             try:
-                result = handler(*arguments)
+                result = handler(flow)
             except Exception:
-                logger.exception("Addon error in %s", hook.name)
+                logger.exception("Addon error in %s", name)
                 continue
             if result is not None and isawaitable(result):
                 return TaximeterAwaitedHook(result)
         return None
 
     def _find(self, name: str) -> list[Callable[..., Any]]:
-        known = self._table.get(name)
-        if known is None:
-            addons = addonmanager.traverse(self._addons.chain)
-            found = [getattr(addon, name, None) for addon in addons]
-            known = self._table[name] = [handler for handler in found if callable(handler)]
-        return known
+        addons = addonmanager.traverse(self._addons.chain)
+        found = [getattr(addon, name, None) for addon in addons]
+        self._table[name] = [handler for handler in found if callable(handler)]
+        return self._table[name]

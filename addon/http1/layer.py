@@ -34,7 +34,7 @@ from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers.http import _hooks
 from mitmproxy.proxy.server import ConnectionHandler
 
-from addon import errors, own_responses
+from addon import errors, headers, own_responses
 from addon.core import chunked, head_bounds, messages, response_heads
 from addon.core.read_policy import ReadPolicy
 from addon.errors import Refusal
@@ -52,6 +52,14 @@ LARGEST_JOINED_BYTES = 64 * 1024
 TLS_RECORD = 0x16
 """The first byte of a client that speaks TLS. It will send nothing more before it gets a response."""
 CLIENT_LEFT = "Client disconnected."
+
+type FlowHook = (
+    _hooks.HttpRequestHeadersHook
+    | _hooks.HttpRequestHook
+    | _hooks.HttpResponseHeadersHook
+    | _hooks.HttpResponseHook
+    | _hooks.HttpErrorHook
+)
 
 
 class State(enum.Enum):
@@ -114,9 +122,9 @@ class Http1Layer(layer.Layer):
                 case _:
                     yield from self._upstream_closed(upstream)
 
-    def _hook(self, hook: commands.StartHook) -> Commands:
+    def _hook(self, kind: type[FlowHook], flow: http.HTTPFlow) -> Commands:
         """Run a hook right here, or let mitmproxy run it and go on when it has."""
-        left = hook if self._hooks is None else self._hooks.run(hook)
+        left = kind(flow) if self._hooks is None else self._hooks.run(kind.name, flow)
         if left is not None:
             yield left
 
@@ -155,6 +163,9 @@ class Http1Layer(layer.Layer):
         self._hold(len(buffer))
         try:
             request = heads.parse_request(head)
+        except heads.BadLineError as error:
+            yield from self._refuse(errors.bad_header(str(error)))
+            return
         except ValueError as error:
             yield from self._send_last(make_error_response(400, str(error)))
             return
@@ -174,17 +185,16 @@ class Http1Layer(layer.Layer):
     def _begin(self, request: http.Request) -> Commands:
         flow = http.HTTPFlow(self._client, self.context.server)
         flow.request, flow.live = request, True
-        found = framing.index(request.headers.fields)
         fault = _find_fault(request)
         size: int | None = 0
         try:
-            size = heads.find_body_size(request, None, found)
+            size = heads.find_body_size(request)
         except ValueError as error:
             fault = fault or f"Received {error} from client"
         if fault is not None:
             flow.error = flows.Error(fault)
-            yield from self._hook(_hooks.HttpRequestHeadersHook(flow))
-            yield from self._hook(_hooks.HttpErrorHook(flow))
+            yield from self._hook(_hooks.HttpRequestHeadersHook, flow)
+            yield from self._hook(_hooks.HttpErrorHook, flow)
             yield from self._send_last(make_error_response(400, fault))
             return
         server = self.context.server
@@ -193,14 +203,15 @@ class Http1Layer(layer.Layer):
         request.stream = size is not None and size > self.policy.largest_held_bytes
         call = self._call = Call(flow, size)
         self._state = State.BODY
-        yield from self._hook(_hooks.HttpRequestHeadersHook(flow))
+        yield from self._hook(_hooks.HttpRequestHeadersHook, flow)
         if (yield from self._has_ended(call)):
             return
-        yield from self._await_body(call, found)
+        yield from self._await_body(call)
 
-    def _await_body(self, call: Call, found: framing.Index) -> Commands:
+    def _await_body(self, call: Call) -> Commands:
         request = call.flow.request
-        if found.get(b"expect", b"").lower() == b"100-continue" and b"expect" in request.headers:
+        expected = headers.get(request.headers.fields, b"expect")
+        if expected is not None and expected.lower() == b"100-continue":
             yield commands.SendData(self._client, b"HTTP/1.1 100 Continue\r\n\r\n")
             del request.headers[b"expect"]
         if request.stream and not call.request_body.is_whole and call.flow.response is None:
@@ -261,7 +272,7 @@ class Http1Layer(layer.Layer):
         flow.request.data.content = call.take_held()
         call.request_is_whole = True
         self._state = State.WAIT
-        yield from self._hook(_hooks.HttpRequestHook(flow))
+        yield from self._hook(_hooks.HttpRequestHook, flow)
         if (yield from self._has_ended(call)):
             return
         if flow.response is not None:
@@ -282,7 +293,7 @@ class Http1Layer(layer.Layer):
         call.flow.request.timestamp_end = time.time()
         call.request_is_whole = True
         self._state = State.WAIT
-        yield from self._hook(_hooks.HttpRequestHook(call.flow))
+        yield from self._hook(_hooks.HttpRequestHook, call.flow)
         yield from self._send(call, call.end_request())
         if call.response_is_whole:
             yield from self._finish(call)
@@ -362,7 +373,7 @@ class Http1Layer(layer.Layer):
         except ValueError as error:
             yield from self._fail(call, response_heads.CORES_PREFIX + str(error))
             return
-        yield from self._hook(_hooks.HttpResponseHeadersHook(call.flow))
+        yield from self._hook(_hooks.HttpResponseHeadersHook, call.flow)
         if not (yield from self._has_ended(call)):
             head = call.write_response_head()
             yield from self._pass_response(call, upstream, upstream.take_all(), head)
@@ -400,7 +411,7 @@ class Http1Layer(layer.Layer):
     def _end_response(self, call: Call) -> Commands:
         call.keep_response()
         call.response.timestamp_end = time.time()
-        yield from self._hook(_hooks.HttpResponseHook(call.flow))
+        yield from self._hook(_hooks.HttpResponseHook, call.flow)
         call.response_is_whole = True
         if _is_killed(call.flow):
             yield from self._end(call)
@@ -414,12 +425,12 @@ class Http1Layer(layer.Layer):
         """Send a response that an addon has made."""
         flow = call.flow
         call.response.timestamp_start = time.time()
-        yield from self._hook(_hooks.HttpResponseHeadersHook(flow))
+        yield from self._hook(_hooks.HttpResponseHeadersHook, flow)
         if (yield from self._has_ended(call)):
             return
         call.response.timestamp_end = time.time()
         call.response_is_whole = True
-        yield from self._hook(_hooks.HttpResponseHook(flow))
+        yield from self._hook(_hooks.HttpResponseHook, flow)
         yield from self._write([call.write_whole_response()])
         yield from self._finish(call)
 
@@ -482,7 +493,7 @@ class Http1Layer(layer.Layer):
             return False
         if not flow.error:
             flow.error = flows.Error(CLIENT_LEFT)
-        yield from self._hook(_hooks.HttpErrorHook(flow))
+        yield from self._hook(_hooks.HttpErrorHook, flow)
         yield from self._end(call)
         if self._client.state & ConnectionState.CAN_WRITE:
             yield commands.CloseConnection(self._client)
@@ -504,7 +515,7 @@ class Http1Layer(layer.Layer):
             yield from self._end(call)
             if not call.response_is_whole:
                 call.flow.error = flows.Error(CLIENT_LEFT)
-                yield from self._hook(_hooks.HttpErrorHook(call.flow))
+                yield from self._hook(_hooks.HttpErrorHook, call.flow)
 
     def _bad_body(self, call: Call, fault: str) -> Commands:
         """Tell a client that its body is not one."""
@@ -514,13 +525,13 @@ class Http1Layer(layer.Layer):
         yield from self._end(call)
         if not call.response_is_whole:
             call.flow.error = flows.Error(f"HTTP/1 protocol error: {fault}")
-            yield from self._hook(_hooks.HttpErrorHook(call.flow))
+            yield from self._hook(_hooks.HttpErrorHook, call.flow)
 
     def _fail(self, call: Call, message: str) -> Commands:
         """End a call that its upstream did not finish."""
         yield from self._end(call)
         call.flow.error = flows.Error(message)
-        yield from self._hook(_hooks.HttpErrorHook(call.flow))
+        yield from self._hook(_hooks.HttpErrorHook, call.flow)
         if self._client.state & ConnectionState.CAN_WRITE:
             if not call.response_is_passed:
                 yield commands.SendData(self._client, make_error_response(502, message))
@@ -585,10 +596,7 @@ def _find_fault(request: http.Request) -> str | None:
 
 def make_error_response(status: int, message: str) -> bytes:
     """Return a response in JSON to a request that cannot be read or finished, which quotes nothing of it."""
-    if message == heads.BAD_HEAD:
-        refusal = errors.bad_header(message)
-    else:
-        refusal = errors.protocol_error(status, messages.explain_request(status, message))
+    refusal = errors.protocol_error(status, messages.explain_request(status, message))
     return own_responses.assemble(own_responses.to_response(refusal))
 
 

@@ -7,7 +7,7 @@ from itertools import batched
 from random import Random
 
 from addon.head_metadata import RequestMetadata, ResponseMetadata
-from addon.headers import fingerprint
+from addon.headers import Index, fingerprint, index
 from extensions.demo.library import read_table
 from extensions.demo.schedule import SEED, Past, Sent
 from extensions.demo.upstream import MessagesApi, place
@@ -49,8 +49,8 @@ class Proxy:
         file = self._run.create(head, call.content if is_kept else b"")
         response = self._api.respond(headers, call.body, sent.reply, sent.at)
         first_ms, last_ms = sent.first_s * 1000, sent.took_s * 1000
-        fields = _encode(response.headers)
-        file.write_response_head(self._responses.make_head(response.status, fields), first_ms)
+        received = _encode(response.headers)
+        file.write_response_head(self._responses.make_head(response.status, received), first_ms)
         chunks = response.chunks[: place(sent.reply.cut_after, response.chunks)]
         for number, chunk in enumerate(chunks, 1):
             file.write_chunk(chunk, first_ms + (last_ms - first_ms) * number / len(chunks))
@@ -103,5 +103,5 @@ def record(settings: Settings, now: datetime) -> None:
         ingester.close()
 
 
-def _encode(headers: Mapping[str, str]) -> tuple[tuple[bytes, bytes], ...]:
-    return tuple((name.encode(), value.encode()) for name, value in headers.items())
+def _encode(headers: Mapping[str, str]) -> Index:
+    return index(tuple((name.encode(), value.encode()) for name, value in headers.items()))

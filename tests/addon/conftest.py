@@ -9,6 +9,7 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy import context
 from mitmproxy.test import taddons, tflow
 
+from addon import headers
 from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
 from addon.core import head_bounds
@@ -58,7 +59,7 @@ def open_capture():
         exchange = Exchange(
             endpoint=endpoint, arrived_at=ARRIVED_AT, target=target, record="messages"
         )
-        spooler.capture(exchange, fields, body)
+        spooler.capture(exchange, headers.index(fields), body)
         return exchange.capture
 
     return open_one

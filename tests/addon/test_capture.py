@@ -9,7 +9,7 @@ def test_a_response_that_does_not_fit_leaves_the_entry_and_says_so(
     spooler, open_capture, tmp_path, monkeypatch
 ):
     capture = open_capture(spooler)
-    capture.write_response_head(200, (), 1.0)
+    capture.write_response_head(200, {}, 1.0)
     capture.write_chunk(b"first", 1.0)
     with monkeypatch.context() as broken:
         fail_with(broken, errno.ENOSPC)

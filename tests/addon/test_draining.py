@@ -34,7 +34,7 @@ async def test_idle_connections_are_closed_and_an_exchange_may_end(
     idle, busy = connect_until_closed(), connect_until_closed()
     flow = make_flow()
     flow.client_conn = busy.client
-    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
+    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), {})
     drain = Draining(patience_s=60)
     task = asyncio.create_task(drain.drain(exchanges))
     while not idle.closed:
@@ -52,7 +52,7 @@ async def test_events_for_an_open_page_are_not_waited_for(
     following = connect_until_closed()
     flow = make_flow()
     flow.client_conn = following.client
-    exchanges.begin(flow, Exchange(is_endless=True), flow.request.headers.fields)
+    exchanges.begin(flow, Exchange(is_endless=True), {})
     await asyncio.wait_for(Draining(patience_s=60).drain(exchanges), 30)
     assert following.client in following.closed
 
@@ -61,7 +61,7 @@ async def test_what_does_not_end_is_waited_for_until_patience_ends(connect, exch
     busy = connect()
     flow = make_flow()
     flow.client_conn = busy.client
-    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
+    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), {})
     await Draining(patience_s=0).drain(exchanges)
     assert not busy.closed
 
@@ -72,7 +72,7 @@ async def test_with_a_successor_idle_connections_stay_and_exchanges_take_as_long
     idle, busy = connect_until_closed(), connect_until_closed()
     flow = make_flow()
     flow.client_conn = busy.client
-    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
+    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), {})
     clock = SimpleNamespace(now_s=100.0)
     monkeypatch.setattr(draining, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
     drain = Draining(patience_s=25)
@@ -101,7 +101,7 @@ async def test_one_with_a_successor_can_be_told_to_hurry(connect, exchanges, mak
     busy = connect()
     flow = make_flow()
     flow.client_conn = busy.client
-    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
+    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), {})
     drain = Draining(patience_s=0)
     drain.hand_over()
     task = asyncio.create_task(drain.drain(exchanges))

@@ -8,7 +8,7 @@ from tests.addon.endpoints import ENDPOINT
 def begin(exchanges):
     def begin_one(flow):
         exchange = Exchange(endpoint=ENDPOINT)
-        exchanges.begin(flow, exchange, flow.request.headers.fields)
+        exchanges.begin(flow, exchange, {})
         return exchange
 
     return begin_one
@@ -40,7 +40,7 @@ def test_exchanges_that_are_abandoned_stay_unfinished_in_the_spool(
 ):
     exchange = begin(make_flow())
     exchange.record = "messages"
-    spooler.capture(exchange, (), b"{}")
+    spooler.capture(exchange, {}, b"{}")
     exchanges.abandon_all()
     exchange.finish("complete")
     assert exchanges.find_all() == []

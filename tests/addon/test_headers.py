@@ -1,13 +1,17 @@
-import re
 import tracemalloc
 
 import pytest
 from hypothesis import given, strategies as st
+from mitmproxy.http import Headers
 
 from addon import headers
 from addon.headers import RequestFilter
 
 forwarded = RequestFilter("anthropic")
+
+
+def returned(*fields):
+    return headers.returned(fields, headers.index(fields))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +53,7 @@ def test_long_names_do_not_fill_the_memory():
         for number in range(100):
             name = b"x-%d-" % number + b"n" * 50_000
             assert forwarded(((name, b"1"),)) == ()
-            assert headers.returned(((name, b"1"),)) == ((name, b"1"),)
+            assert returned((name, b"1")) == ((name, b"1"),)
             del name
         assert tracemalloc.get_traced_memory()[0] < 1_000_000
     finally:
@@ -87,12 +91,12 @@ def test_framing_and_credentials_cannot_be_declared_away():
 def test_a_response_passes_with_its_duplicates_but_without_what_is_between_hops():
     fields = ((b"Set-Cookie", b"a"), (b"set-cookie", b"b"), (b"request-id", b"req"))
     dropped = ((b"alt-svc", b"h3"), (b"Keep-Alive", b"timeout=5"), (b"trailer", b"x"))
-    assert headers.returned((*fields, *dropped)) == fields
+    assert returned(*fields, *dropped) == fields
 
 
 def test_an_upstream_cannot_send_a_header_of_ours():
     forged = ((b"X-Taximeter-Error", b"rate_limited"), (b"x-taximeter-new", b"1"))
-    assert headers.returned((*forged, (b"x-request-id", b"1"))) == ((b"x-request-id", b"1"),)
+    assert returned(*forged, (b"x-request-id", b"1")) == ((b"x-request-id", b"1"),)
 
 
 def test_the_web_process_gets_no_upstream_credential_and_no_forged_client():
@@ -103,29 +107,22 @@ def test_the_web_process_gets_no_upstream_credential_and_no_forged_client():
     )
 
 
-ODD_BYTES = st.binary(max_size=4) | st.sampled_from(
-    [b"Host", b"HOST", b"x-a", b"a b", b"a\nb", b"a\tb"]
-)
-ODD_FIELDS = st.lists(st.tuples(ODD_BYTES, ODD_BYTES), max_size=4)
+@given(st.lists(st.tuples(st.sampled_from([b"A", b"a", b"B"]), st.binary(max_size=3)), max_size=5))
+def test_the_index_has_all_values_of_a_name(fields):
+    found = headers.index(fields)
+    for name in {name.lower() for name, _ in fields}:
+        assert found[name] == b",".join(value for each, value in fields if each.lower() == name)
 
 
-@given(ODD_FIELDS)
-def test_of_each_name_the_first_value_counts_whatever_bytes_there_are(fields):
-    expected = {name.lower(): value.decode("latin-1") for name, value in reversed(fields)}
-    assert headers.by_name(tuple(fields)) == expected
-
-
-@given(ODD_FIELDS)
-def test_names_are_tokens_and_values_have_no_control_characters(fields):
-    odd_names = [name for name, _ in fields if not re.fullmatch(rb"[!#$%&'*+.^_`|~\w-]+", name)]
-    odd_values = [value for _, value in fields if re.search(rb"[\x00-\x08\n-\x1f\x7f]", value)]
-    fault = headers.find_fault(tuple(fields)) or ""
-    assert ("name" in fault) is bool(odd_names)
-    assert ("value" in fault) is (bool(odd_values) and not odd_names)
+def test_the_index_follows_what_is_changed_in_a_message():
+    given = Headers([(b"X-A", b"1")])
+    assert headers.index_of(given) is headers.index_of(given) == {b"x-a": b"1"}
+    given["x-b"] = "2"
+    assert headers.index_of(given) == {b"x-a": b"1", b"x-b": b"2"}
 
 
 def credential(*fields):
-    return headers.find_credential(headers.by_name(fields))
+    return headers.find_credential(headers.index(fields))
 
 
 def test_a_fingerprint_is_the_same_for_the_same_credential_however_it_is_sent():
@@ -158,20 +155,13 @@ def test_of_two_credentials_the_key_counts():
 @pytest.mark.parametrize(
     "field",
     [
-        (b"x-a", b"1\r\n content-length: 5"),
-        (b"x-a", b"1\n"),
-        (b"x-a", b"\x00"),
-        (b"x-a", b"\x7f"),
         (b"transfer-encoding", b"\x0bchunked"),
         (b"Transfer-Encoding", b"gzip, chunked"),
         (b"transfer-encoding", b"identity"),
-        (b"x a", b"1"),
-        (b"x-a ", b"1"),
-        (b"", b"1"),
     ],
 )
 def test_headers_that_two_readers_could_read_differently_are_a_fault(field):
-    assert headers.find_fault(((b"accept", b"x"), field))
+    assert headers.find_fault(headers.index(((b"accept", b"x"), field)))
 
 
 @pytest.mark.parametrize(
@@ -183,48 +173,29 @@ def test_headers_that_two_readers_could_read_differently_are_a_fault(field):
     ],
 )
 def test_a_host_that_is_not_one_plain_host_is_a_fault(fields):
-    assert "Host" in (headers.find_fault(fields) or "")
+    assert "Host" in (headers.find_fault(headers.index(fields)) or "")
 
 
 def test_no_headers_at_all_are_no_fault():
-    assert headers.find_fault(()) is None
+    assert headers.find_fault({}) is None
 
 
 @pytest.mark.parametrize(
     "field",
     [
-        (b"x-a", b""),
-        (b"x-a", b"a\tb \xc3\xa9\xff"),
         (b"Transfer-Encoding", b" Chunked\t"),
-        (b"x!#$%&'*+.^_`|~1", b"1"),
         (b"host", b""),
         (b"Host", b"[::1]:8080"),
     ],
 )
 def test_unusual_but_clear_headers_are_no_fault(field):
-    assert headers.find_fault((field,)) is None
+    assert headers.find_fault(headers.index((field,))) is None
 
 
 def test_another_host_takes_the_place_of_the_first():
     fields = ((b"accept", b"*/*"), (b"HOST", b"a"), (b"x-app", b"cli"))
     assert headers.with_host(fields, b"b") == (fields[0], (b"HOST", b"b"), fields[2])
     assert headers.with_host((), b"b") == ((b"host", b"b"),)
-
-
-@pytest.mark.parametrize(
-    ("version", "connection", "closes"),
-    [
-        ("HTTP/1.1", None, False),
-        ("HTTP/1.1", b"keep-alive", False),
-        ("HTTP/1.1", b"Close", True),
-        ("HTTP/1.1", b"x-a, close", True),
-        ("HTTP/1.0", None, True),
-        ("HTTP/1.0", b"keep-alive", False),
-    ],
-)
-def test_a_client_says_whether_it_goes_on(version, connection, closes):
-    fields = () if connection is None else ((b"Connection", connection),)
-    assert headers.requests_close(fields, version) is closes
 
 
 def test_what_a_forward_proxy_carries_passes_as_it_is():

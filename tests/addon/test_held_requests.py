@@ -17,7 +17,7 @@ async def uploading(exchanges, connect, make_flow):
     flow = make_flow()
     flow.live = True
     connect(flow.client_conn)
-    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), flow.request.headers.fields)
+    exchanges.begin(flow, Exchange(endpoint=ENDPOINT), {})
     return flow
 
 
@@ -44,7 +44,7 @@ async def test_a_body_for_the_web_process_that_grows_too_large_is_refused(
     flow = make_flow("POST", "/sign-in")
     flow.live = True
     handler = connect(flow.client_conn)
-    exchanges.begin(flow, Exchange(), flow.request.headers.fields)
+    exchanges.begin(flow, Exchange(), {})
     assert limits.may_hold(flow, MAX_WEB_BODY_BYTES)
     assert not limits.may_hold(flow, MAX_WEB_BODY_BYTES + 1)
     assert handler.client_transport.written.startswith(b"HTTP/1.1 413 ")

@@ -92,7 +92,7 @@ def test_on_a_full_disk_responses_in_flight_take_the_room_of_the_reserve(
     captures = [open_capture(spooler) for _ in range(20)]
     full_disk.capacity = full_disk.used
     for capture in captures:
-        capture.write_response_head(200, (), 1.0)
+        capture.write_response_head(200, {}, 1.0)
         for _ in range(10):
             capture.write_chunk(b"x" * 10_000, 2.0)
         capture.finish(Ending(outcome="complete", response_bytes=100_000), 3.0)
@@ -134,7 +134,7 @@ def test_when_the_reserve_is_spent_too_the_entry_says_what_is_lost(
     spooler, open_capture, tmp_path, full_disk
 ):
     capture = open_capture(spooler)
-    capture.write_response_head(200, (), 1.0)
+    capture.write_response_head(200, {}, 1.0)
     full_disk.capacity = full_disk.used
     for _ in range(100):
         capture.write_chunk(b"x" * 1_000_000, 2.0)

@@ -47,7 +47,7 @@ RECEIVED_S = datetime(2026, 11, 22, 4, 0, 28, 500_000, tzinfo=UTC).timestamp()
 
 
 def read(headers, prefix="anthropic", received_s=None):
-    named = {name.encode(): value for name, value in headers.items()}
+    named = {name.encode(): value.encode() for name, value in headers.items()}
     return parse_limits(collect_limits(named, f"{prefix}-ratelimit-".encode()), received_s)
 
 

@@ -62,9 +62,12 @@ def test_the_trail(copy):
         before="    betas: str | None = None\n",
     )
     copy.insert(
+        "addon/head_metadata.py", '    b" x-team"\n', before='    b" x-stainless-retry-count"'
+    )
+    copy.insert(
         "addon/head_metadata.py",
-        '            team=drop_credential(named.get(b"x-team")),\n',
-        before="            betas=self._join_betas",
+        '            team=named.get(b"x-team"),\n',
+        before="            betas=named.get",
     )
     copy.insert(
         "addon/head_metadata.py",

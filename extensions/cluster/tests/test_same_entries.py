@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from addon.head_metadata import RequestMetadata, ResponseMetadata
+from addon.headers import index
 from extensions.cluster import server
 from extensions.cluster.shipper import Shipper
 from extensions.cluster.tests.spools import make_head, receive
@@ -88,7 +89,7 @@ def read_rows(path: Path, query: str = "select * from usage_log order by entry_i
 def write_exchange(run: SpoolRun, exchange: Exchange) -> None:
     """Write a recorded exchange as the proxy does."""
     sent, received = (
-        tuple((name.encode(), value.encode()) for name, value in headers)
+        index(tuple((name.encode(), value.encode()) for name, value in headers))
         for headers in (exchange.request_headers, exchange.response_headers)
     )
     head = RequestMetadata(b"key", "anthropic").make_head(

@@ -21,7 +21,7 @@ NOON = datetime(2026, 7, 7, 12, tzinfo=UTC)
 
 
 def read(headers: dict[str, str]) -> Stated:
-    named = {name.encode(): value for name, value in headers.items()}
+    named = {name.encode(): value.encode() for name, value in headers.items()}
     stated = parse_limits(collect_limits(named, b"anthropic-ratelimit-"))
     assert stated
     return stated
