@@ -57,12 +57,7 @@ def find(db: sqlite3.Connection, erasure_id: str, node: str, copy: str) -> Erasu
 
 def write(db: sqlite3.Connection, state: ErasureCopy) -> None:
     """Store a state in the place of the one before."""
-    TABLE.insert(
-        db,
-        TABLE.make_row(state),
-        "on conflict do update set entries = excluded.entries, set_aside = excluded.set_aside,"
-        " erased_at = excluded.erased_at, shipped = excluded.shipped, settled_at = excluded.settled_at",
-    )
+    TABLE.insert(db, state, key="erasure_id, node, copy")
 
 
 def note_erased(db: sqlite3.Connection, state: ErasureCopy, entries: int, now: datetime) -> None:
@@ -93,15 +88,15 @@ def note_settled(db: sqlite3.Connection, state: ErasureCopy, set_aside: int, now
 
 def forget(db: sqlite3.Connection, erasure_id: str, node: str) -> None:
     """Remove the states of an order on a node."""
-    db.execute("delete from erasure_copies where erasure_id = ? and node = ?", (erasure_id, node))
+    TABLE.delete(db, "where erasure_id = ? and node = ?", erasure_id, node)
 
 
 def forget_node(db: sqlite3.Connection, node: str) -> None:
     """Remove a node from all orders that have not ended: it is gone for good."""
-    db.execute(
-        "delete from erasure_copies where node = ?"
-        " and erasure_id in (select id from erasures where ended_at is null)",
-        (node,),
+    TABLE.delete(
+        db,
+        "where node = ? and erasure_id in (select id from erasures where ended_at is null)",
+        node,
     )
 
 

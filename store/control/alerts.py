@@ -120,7 +120,7 @@ def create_rule(db: sqlite3.Connection, rule: AlertRule, webhook_rule: WebhookRu
     check(rule, webhook_rule)
     if len(list_rules(db, rule.organization_id)) >= MAX_RULES:
         raise LimitReachedError(f"an organisation has at most {format_count(MAX_RULES)} rules")
-    RULES.insert(db, RULES.make_row(rule))
+    RULES.insert(db, rule)
 
 
 def list_all_rules(db: sqlite3.Connection) -> Sequence[AlertRule]:
@@ -151,7 +151,7 @@ def list_rules(db: sqlite3.Connection, organization_id: str) -> Sequence[AlertRu
 def delete_rule(db: sqlite3.Connection, organization_id: str, rule_id: str) -> AlertRule:
     """Delete a rule with its alerts. Raises NotFoundError."""
     rule = get_rule(db, organization_id, rule_id)
-    db.execute("delete from alert_rules where id = ?", (rule_id,))
+    RULES.delete(db, "where id = ?", rule_id)
     return rule
 
 
@@ -164,11 +164,11 @@ def make(db: sqlite3.Connection, alert: Alert) -> bool:
     if rule is None or rule.organization_id != alert.organization_id:
         return False
     before = clock.format_ms(clock.parse_instant(alert.at) - KEPT_FOR)
-    db.execute("delete from alerts where at < ?", (before,))
+    ALERTS.delete(db, "where at < ?", before)
     known = "select 1 from alerts where rule_id = ? and occasion = ?"
     if db.execute(known, (rule.id, alert.occasion)).fetchone() is not None:
         return False
-    ALERTS.insert(db, ALERTS.make_row(alert))
+    ALERTS.insert(db, alert)
     delivery_rows.add(db, "alert_deliveries", alert.id, list_targets(db, rule), alert.at)
     if not alert.is_test:
         details: Details = {"name": alert.subject, "what": f" {alert.sentence}"}

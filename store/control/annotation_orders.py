@@ -73,7 +73,7 @@ def place(
         by=by,
         ordered_at=clock.format_ms(now),
     )
-    TABLE.insert(db, TABLE.make_row(order))
+    TABLE.insert(db, order)
     return order
 
 

@@ -105,7 +105,7 @@ def get(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str)
 def delete(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str) -> ApiKey:
     """Delete a key of the caller. Raises what ``get`` raises."""
     key = get(db, organization_id, user_id, key_id)
-    db.execute("delete from api_keys where id = ?", (key_id,))
+    TABLE.delete(db, "where id = ?", key_id)
     return key
 
 

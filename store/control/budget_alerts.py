@@ -97,7 +97,7 @@ def make_alert(
         of_kind=budget.of_kind,
         of_value=budget.of_value,
     )
-    ALERTS.insert(db, ALERTS.make_row(alert))
+    ALERTS.insert(db, alert)
     targets = [
         *delivery_rows.list_owners(db, budget.organization_id),
         *delivery_rows.list_webhook(db, budget.organization_id),
@@ -156,4 +156,4 @@ def _find_reported(db: sqlite3.Connection, budget: Budget, span: Span) -> float:
 
 def _remove_old(db: sqlite3.Connection, now: datetime) -> None:
     before = clock.format_ms(now - KEPT_FOR)
-    db.execute("delete from budget_alerts where created_at < ?", (before,))
+    ALERTS.delete(db, "where created_at < ?", before)

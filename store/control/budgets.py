@@ -217,9 +217,9 @@ def put(
     TABLE.insert(
         db,
         row,
-        "on conflict (organization_id, coalesce(proxy_endpoint_id, ''), coalesce(of_kind, ''),"
-        " coalesce(of_value, '')) do update set period = excluded.period,"
-        " limit_usd = excluded.limit_usd, action = excluded.action, warn_at = excluded.warn_at",
+        key="organization_id, coalesce(proxy_endpoint_id, ''), coalesce(of_kind, ''),"
+        " coalesce(of_value, '')",
+        kept=("id", "created_at"),
     )
     return get(db, organization_id, endpoint, of)
 
@@ -257,7 +257,7 @@ def _check_part(
 
 
 def delete(db: sqlite3.Connection, budget: Budget) -> None:
-    db.execute("delete from budgets where id = ?", (budget.id,))
+    TABLE.delete(db, "where id = ?", budget.id)
 
 
 # -- the organisation's ----------------------------------------------------------------------------
@@ -296,13 +296,7 @@ def put_webhook(
         created_at=clock.format_ms(clock.now()),
         format=format,
     )
-    WEBHOOKS.insert(
-        db,
-        WEBHOOKS.make_row(webhook),
-        "on conflict (organization_id) do update set"
-        " url = excluded.url, secret = excluded.secret, created_at = excluded.created_at,"
-        " format = excluded.format",
-    )
+    WEBHOOKS.insert(db, webhook, key="organization_id")
     return webhook
 
 
@@ -311,5 +305,5 @@ def delete_webhook(db: sqlite3.Connection, organization_id: str) -> Webhook:
     webhook = find_webhook(db, organization_id)
     if webhook is None:
         raise NotFoundError("the organisation has no webhook")
-    db.execute("delete from budget_webhooks where organization_id = ?", (organization_id,))
+    WEBHOOKS.delete(db, "where organization_id = ?", organization_id)
     return webhook

@@ -113,12 +113,7 @@ def write(
         raise LimitReachedError(
             f"an organisation gives at most {format_count(MAX_NAMES)} names; delete one"
         )
-    TABLE.insert(
-        db,
-        TABLE.make_row(found),
-        "on conflict (organization_id, fingerprint)"
-        " do update set name = excluded.name, created_at = excluded.created_at, kind = excluded.kind",
-    )
+    TABLE.insert(db, found, key="organization_id, fingerprint")
     return found
 
 
@@ -126,9 +121,14 @@ def delete(
     db: sqlite3.Connection, organization_id: str, fingerprint: str, kind: Kind = "credential"
 ) -> CredentialName:
     """Delete the name of a credential or an agent. Raises NotFoundError."""
-    end = "where organization_id = ? and fingerprint = ? and kind = ?"
-    found = TABLE.find(db, end, organization_id, fingerprint, kind)
+    query = (
+        "where organization_id = ? and fingerprint = ? and kind = ?",
+        organization_id,
+        fingerprint,
+        kind,
+    )
+    found = TABLE.find(db, *query)
     if found is None:
         raise NotFoundError(f"the {kind} {fingerprint!r} has no name")
-    db.execute(f"delete from credential_names {end}", (organization_id, fingerprint, kind))  # noqa: S608 - our own text
+    TABLE.delete(db, *query)
     return found

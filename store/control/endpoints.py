@@ -135,12 +135,7 @@ def create(
         created_at=clock.format_ms(clock.now()),
         upstream=before if upstream is None else _name_upstream(upstream),
     )
-    TABLE.insert(
-        db,
-        TABLE.make_row(endpoint),
-        "on conflict (id) do update set name = excluded.name, streaming = excluded.streaming,"
-        " metadata_only = excluded.metadata_only, upstream = excluded.upstream, created_at = excluded.created_at, deleted_at = null",
-    )
+    TABLE.insert(db, TABLE.make_row(endpoint) | {"deleted_at": None}, key="id")
     return endpoint
 
 
@@ -202,15 +197,9 @@ def update(
     if upstream is not None:
         endpoint = replace(endpoint, upstream=_name_upstream(upstream))
     db.execute(
-        "update proxy_endpoints set name = ?, streaming = ?, metadata_only = ?, upstream = ?"
-        " where id = ?",
-        (
-            endpoint.name,
-            endpoint.streaming,
-            int(endpoint.metadata_only),
-            endpoint.upstream,
-            endpoint.id,
-        ),
+        "update proxy_endpoints set name = :name, streaming = :streaming,"
+        " metadata_only = :metadata_only, upstream = :upstream where id = :id",
+        TABLE.make_row(endpoint),
     )
     return endpoint
 

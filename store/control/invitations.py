@@ -72,8 +72,8 @@ def create(
     TABLE.insert(
         db,
         row,
-        "on conflict (organization_id, email) do update set"
-        " invited_by = excluded.invited_by, expires_at = excluded.expires_at",
+        key="organization_id, email",
+        kept=("id", "created_at"),
     )
     return next(each for each in list_of(db, organization_id, now) if each.email == email)
 
@@ -113,7 +113,7 @@ def find(
 
 def accept(db: sqlite3.Connection, invitation: Invitation, user_id: str) -> None:
     """Make the user a member. Accepting twice has no further effect."""
-    db.execute("delete from invitations where id = ?", (invitation.id,))
+    TABLE.delete(db, "where id = ?", invitation.id)
     organizations = people.list_organizations_of(db, user_id)
     if all(organization.id != invitation.organization_id for organization in organizations):
         people.join(db, invitation.organization_id, user_id, "member")
@@ -126,5 +126,5 @@ def delete(db: sqlite3.Connection, organization_id: str, invitation_id: str) -> 
     )
     if invitation is None:
         raise NotFoundError("this invitation has been accepted, declined or withdrawn")
-    db.execute("delete from invitations where id = ?", (invitation_id,))
+    TABLE.delete(db, "where id = ?", invitation_id)
     return invitation

@@ -184,7 +184,7 @@ def create_organization(db: sqlite3.Connection, name: str) -> Organization:
     organization = Organization(
         id=clock.new_id(), name=check_name(name, "an organisation"), created_at=_now()
     )
-    ORGANIZATIONS.insert(db, ORGANIZATIONS.make_row(organization))
+    ORGANIZATIONS.insert(db, organization)
     return organization
 
 

@@ -5,7 +5,7 @@ machines of the service need, what they are told. Some types say more of a text 
 """
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, get_args, get_origin
 
@@ -91,13 +91,27 @@ class Table[Record]:
         """Return the values of a record by the table's own columns, without what is joined to it."""
         return {name: getattr(record, name) for name in self._types}
 
-    def insert(self, db: sqlite3.Connection, row: Mapping[str, object], conflict: str = "") -> None:
-        """Insert a row. ``conflict`` says what to do if it is there: ``on conflict …``."""
+    def insert(
+        self,
+        db: sqlite3.Connection,
+        new: Record | Mapping[str, object],
+        *,
+        key: str | None = None,
+        kept: Collection[str] = (),
+    ) -> None:
+        """Insert a record, or a row by its columns.
+
+        With ``key``, the columns that tell rows apart, one that is there is written anew, but for its
+        columns ``kept``."""
+        row = new if isinstance(new, Mapping) else self.make_row(new)
         marks = ", ".join(f":{name}" for name in row)
-        db.execute(
-            f"insert into {self.name} ({', '.join(row)}) values ({marks}) {conflict}",  # noqa: S608
-            row,
-        )
+        changed = ", ".join(f"{name} = excluded.{name}" for name in row if name not in kept)
+        conflict = "" if key is None else f" on conflict ({key}) do update set {changed}"
+        db.execute(f"insert into {self.name} ({', '.join(row)}) values ({marks}){conflict}", row)  # noqa: S608
+
+    def delete(self, db: sqlite3.Connection, end: str, *parameters: object) -> None:
+        """Delete the rows of a query."""
+        db.execute(f"delete from {self.name} {end}", parameters)  # noqa: S608 - our own name
 
     def list_shared(self) -> Mapping[str, Any]:
         """Return the types of the columns that other machines are told, by their names."""

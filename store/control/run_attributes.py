@@ -88,7 +88,7 @@ def write(
         tags=attribution.write_tags(given.tags),
         created_at=clock.format_ms(now),
     )
-    TABLE.insert(db, TABLE.make_row(row))
+    TABLE.insert(db, row)
     db.execute("delete from run_attributes where created_at < ?", (clock.format_ms(now - KEPT),))
     db.execute(
         "delete from run_attributes where organization_id = ?1 and run_id in ("

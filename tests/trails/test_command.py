@@ -37,7 +37,7 @@ def create(db: sqlite3.Connection, organization_id: str, name: str) -> Label:
         is_new=True,
         created_at=clock.format_ms(clock.now()),
     )
-    TABLE.insert(db, TABLE.make_row(label))
+    TABLE.insert(db, label)
     return label
 '''
 MIGRATION = '''

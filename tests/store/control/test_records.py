@@ -54,12 +54,20 @@ def test_a_row_to_write_leaves_out_what_is_joined(db):
     assert set(PETS.make_row(Pet(id="c", owner="Ann", is_tame=True))) == {"id", "is_tame", "notes"}
 
 
-def test_a_row_that_is_there_is_written_as_the_conflict_says(db):
-    row = {"id": "b", "is_tame": True}
+def test_a_row_that_is_there_is_written_anew_by_its_key_alone(db):
+    row = {"id": "b", "is_tame": True, "notes": '["new"]'}
     with pytest.raises(sqlite3.IntegrityError):
         PETS.insert(db, row)
-    PETS.insert(db, row, "on conflict (id) do update set is_tame = excluded.is_tame")
-    assert [pet.is_tame for pet in PETS.read(db)] == [True, True]
+    PETS.insert(db, row, key="id", kept=("notes",))
+    assert PETS.find(db, "where pets.id = 'b'") == Pet(id="b", owner=None, is_tame=True)
+    PETS.insert(db, Pet(id="b", owner="Ann", is_tame=False), key="id")
+    PETS.insert(db, Pet(id="c", owner=None, is_tame=False), key="id")
+    assert [pet.is_tame for pet in PETS.read(db, "order by pets.id")] == [True, False, False]
+
+
+def test_rows_are_deleted_by_a_query(db):
+    PETS.delete(db, "where id = ?", "a")
+    assert [pet.id for pet in PETS.read(db)] == ["b"]
 
 
 def test_what_is_shared_is_declared_with_its_types():
