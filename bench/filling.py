@@ -78,6 +78,7 @@ def make_whole(path: Path, record: Callable[[Path], None]) -> None:
         filling.parent.mkdir(parents=True)
         record(filling)
         _look_for_savings(Path(folder), "bench")
+        add_up_times(filling)
         filling.rename(path)
 
 

@@ -36,6 +36,7 @@ SUMS = (
     "usage_hourly",
     "usage_daily",
     "timings_daily",
+    "timings_by_group",
     "rate_limits_hourly",
     "call_counters",
     "time_counters",
