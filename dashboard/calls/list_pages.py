@@ -36,7 +36,7 @@ from store.traces.calls.bounded_counts import count_chosen, count_in_table, find
 from store.traces.calls.listed_calls import Chosen, ListedCalls, list_calls, read_sessions
 from store.traces.calls.tool_uses import read_uses_of
 from store.traces.sums.call_counts import CallCounts, count_calls
-from store.traces.sums.overview_query import Query
+from store.traces.sums.overview_query import Query, format_hour
 
 PAGE_LIMIT = 100
 _MENU = {"model": "Model", "endpoint": "Endpoint", "credential": "Credential", "client": "Client"}
@@ -214,7 +214,7 @@ def _count_presets(
     first_id, between = None, None
     if not choice.filters.values and choice.filters.period is not None:
         elapsed = choice.filters.period.elapsed
-        between = clock.format_ms(elapsed.start), clock.format_ms(elapsed.end)
+        between = format_hour(elapsed.start), format_hour(elapsed.end)
         first_id = find_first_id(db, *between)
     numbers: dict[str, int | None] = {}
     for name in names:

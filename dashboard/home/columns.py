@@ -8,7 +8,6 @@ from dashboard.home.choice import Measure
 from dashboard.home.names import label_step, name_group, name_rest, name_step
 from dashboard.home.reading import Costs
 from dashboard.overview.filters import step_address
-from dashboard.overview.reading import find_percentiles
 from dashboard.overview.series import Step
 from metering.formats import (
     UNKNOWN,
@@ -19,6 +18,7 @@ from metering.formats import (
 )
 from metering.token_counts import CHART_CLASSES
 from store.traces.sessions.session_means import SessionDay
+from store.traces.sums.histograms import find_percentile
 from store.traces.sums.timings import NOTHING
 from store.traces.sums.usage_report import Totals
 
@@ -182,8 +182,9 @@ def _find_times(costs: Costs) -> _Values:
         of_step = [
             each for day, each in costs.timings.items() if first <= day < max(last, first + "~")
         ]
-        times = find_percentiles(sum(of_step, NOTHING))
-        first_byte, whole = times["ttfb_ms"].p50, times["duration_ms"].p50
+        times = sum(of_step, NOTHING)
+        first_byte = find_percentile(times.ttfb_ms, 0.5)
+        whole = find_percentile(times.duration_ms, 0.5)
         rest = None if whole is None else max(0.0, whole - (first_byte or 0.0))
         steps.append((first_byte, rest))
         sums.append(format_duration(whole))

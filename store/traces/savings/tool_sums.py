@@ -12,6 +12,7 @@ least expensive if a session has paid more for it; what is left out is summed up
 import sqlite3
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -22,6 +23,7 @@ from store.traces.sums import histograms
 
 MAX_TARGETS = 200  # of a day, and of a session on a day; the others are one row
 OTHER = "(other)"
+ALL = "*"  # all endpoints, or all credentials, in the sizes of results
 _USES = (
     "select substr(u.created_at, 1, 10), u.slug, coalesce(u.credential_hmac, ''),"  # noqa: S608 - our own text
     " coalesce(t.server, ''), coalesce(t.tool, ''), coalesce(t.target, ''),"
@@ -364,14 +366,20 @@ def _change_tools(
 
 
 def _change_sizes(connection: sqlite3.Connection, key: ToolKey, change: int) -> None:
-    """Add the difference of two histograms to that of a day."""
+    """Add the difference of two histograms to those of a day.
+
+    Histograms are not added up by SQL, so there is one for each way of choosing an endpoint, a credential,
+    both or neither."""
     if not change:
         return
-    (stored,) = connection.execute(_FIND_SIZES, key).fetchone() or (b"",)
-    if (sizes := histograms.unpack(stored) + change) > 0:
-        connection.execute(_PUT_SIZES, (*key, histograms.pack(sizes)))
-    else:
-        connection.execute(_DELETE_SIZES, key)
+    day, slug, credential, *tool = key
+    for chosen in product((slug, ALL), (credential, ALL)):
+        names = (day, *chosen, *tool)
+        (stored,) = connection.execute(_FIND_SIZES, names).fetchone() or (b"",)
+        if (sizes := histograms.unpack(stored) + change) > 0:
+            connection.execute(_PUT_SIZES, (*names, histograms.pack(sizes)))
+        else:
+            connection.execute(_DELETE_SIZES, names)
 
 
 def _change_targets(

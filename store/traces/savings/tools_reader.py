@@ -4,11 +4,13 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import NamedTuple
 
+import orjson
+
 from store.database import list_columns
-from store.traces.savings.tool_sums import OTHER, ToolSums
+from store.traces.savings.tool_sums import ALL, OTHER, ToolSums
 from store.traces.sums import histograms
 
 _RESULTS = "sum(uses), sum(failed), sum(result_tokens)"
@@ -22,8 +24,8 @@ _TOOLS = (
     f" from tools_daily where {_WHERE.format(credential='credential')} group by 1, 2"
 )
 _SIZES = (
-    "select server, tool, result_sizes from tool_sizes_daily"  # noqa: S608 - our own text
-    f" where {_WHERE.format(credential='credential')}"
+    "select server, tool, result_sizes from tool_sizes_daily where day in (select value from json_each(?))"
+    " and slug = ? and credential = ?"
 )
 _TARGETS = (
     f"select server, tool, target, sum(sessions), {_RESULTS}, 0.0, {_CENTS}"  # noqa: S608 - our own text
@@ -102,7 +104,14 @@ class ToolsReader:
         if not self._has_sizes:
             return {}  # the recorder has not made the table yet
         found = defaultdict[tuple[str, str], list[int]](lambda: [0])
-        for server, tool, sizes in self._cursor.execute(_SIZES, given.bind()):
+        days = [
+            f"{given.first + timedelta(place)}"
+            for place in range((given.last - given.first).days + 1)
+        ]
+        chosen = given.slug or ALL, given.credential or ALL
+        for server, tool, sizes in self._cursor.execute(
+            _SIZES, (orjson.dumps(days).decode(), *chosen)
+        ):
             histograms.add_packed(found[server, tool], (sizes,))
         return {name: sizes for name, (sizes,) in found.items()}
 

@@ -83,8 +83,8 @@ def test_sums_of_days_lose_what_a_session_had(traces):
     assert read(traces, "*", "tools_daily") == read(traces) == []
 
 
-def sized(*sizes, tool="Read", slug="default"):
-    payer = Payer(DAY, slug, "")
+def sized(*sizes, tool="Read", slug="default", credential=""):
+    payer = Payer(DAY, slug, credential)
     sums = ToolSums(uses=len(sizes), result_tokens=sum(sizes), sizes=histograms.make(sizes))
     return {(payer, Target("", tool, "/a")): sums}
 
@@ -101,12 +101,15 @@ def read_sizes(traces, **filters):
 def test_medians_are_those_of_the_results_of_all_sessions(traces):
     write(traces, "a", sized(10, 20, 3_000))
     write(traces, "b", sized(4_000, 5_000))
-    write(traces, "c", sized(1, tool="Bash") | sized(7, slug="two"))
+    write(traces, "c", sized(1, tool="Bash") | sized(7, slug="two", credential="x"))
     assert read_sizes(traces) == {
         "Read": (6, pytest.approx(20, rel=0.05)),
         "Bash": (1, 1),
     }
     assert read_sizes(traces, slug="two") == {"Read": (1, 7)}
+    assert read_sizes(traces, credential="x") == {"Read": (1, 7)}
+    assert read_sizes(traces, slug="two", credential="x") == {"Read": (1, 7)}
+    assert read_sizes(traces, slug="default", credential="x") == {}
     write(traces, "b", sized(4_000, 5_000, 6_000, 7_000))
     assert read_sizes(traces)["Read"] == (8, pytest.approx(3_000, rel=0.05))
 
