@@ -74,7 +74,7 @@ class PageLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallNotice:
-    """A warning on the page of a call, with a link to the page that says more."""
+    """A warning about calls, with a link to the page that says more."""
 
     text: str
     address: str

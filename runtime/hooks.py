@@ -171,10 +171,20 @@ def security_section(site: Any, visitor: Any) -> Any:
 
 
 @hookspec
-def call_notice(data_dir: Path, caller: Any, usage_id: int) -> CallNotice | None:
-    """Return a warning for the page of a call in the organisation of the caller, or None.
+def call_notices(data_dir: Path, caller: Any, usage_ids: Sequence[int]) -> Mapping[int, CallNotice]:
+    """Return warnings about calls in the organisation of the caller, by row id.
 
-    Called for each such page in a thread of the web process. sqlite3.Error makes the page a 503."""
+    Called for each page of a call, and with all calls for each page of a session, in a thread of the web
+    process. sqlite3.Error makes the page a 503."""
+    raise NotImplementedError
+
+
+@hookspec
+def home_notice(data_dir: Path, caller: Any, since: str) -> CallNotice | None:
+    """Return a warning about calls from an instant on for the alerts of the home page, or None.
+
+    Called for each home page with calls in a thread of the web process. sqlite3.Error: the page says that
+    figures cannot be read."""
     raise NotImplementedError
 
 

@@ -60,10 +60,10 @@ class CallTabPages(TracePages):
         return self._site.forwarding.respond(request, caller, "call", known)
 
     def _list_notices(self, caller: Caller, usage_id: int) -> list[dict[str, str]]:
-        found = extensions.call().call_notice(
-            data_dir=self._site.settings.data_dir, caller=caller, usage_id=usage_id
+        found = extensions.call().call_notices(
+            data_dir=self._site.settings.data_dir, caller=caller, usage_ids=(usage_id,)
         )
-        return list(map(asdict, found))
+        return [asdict(notices[usage_id]) for notices in found if usage_id in notices]
 
 
 def _find(db: sqlite3.Connection | None, name: str) -> tuple[int, str | None]:

@@ -11,6 +11,7 @@ from dashboard.moments import name_offset
 from metering.alerts import Burst
 from metering.formats import format_count, format_sum_cost
 from runtime import clock
+from runtime.extension_values import CallNotice
 from store.control.alerts import Alert
 from store.traces.sums.alert_reader import ExpensiveSession, read_burst, read_expensive_session
 
@@ -37,12 +38,14 @@ def list_alerts(
     active: Sequence[Alert],
     now: datetime,
     zone: tzinfo,
+    notices: Sequence[CallNotice] = (),
 ) -> list[ShownAlert]:
     """Return the alerts of an organisation, the worst first, with times in a zone.
 
-    ``active`` are those of rules; there is no connection while nothing has been recorded. Raises
-    sqlite3.Error."""
-    found = [_show_alert(each) for each in active]
+    ``active`` are those of rules, ``notices`` those of extensions; there is no connection while nothing has
+    been recorded. Raises sqlite3.Error."""
+    found = [show_notice(each, now) for each in notices]
+    found += [_show_alert(each) for each in active]
     if connection is not None:
         kinds = {each.kind for each in active}
         burst = None if "errors" in kinds else read_burst(connection, now)
@@ -67,6 +70,19 @@ def show_burst(burst: Burst, zone: tzinfo) -> ShownAlert:
         link="/calls?" + urlencode({"failed": "1", "endpoint": burst.slug}),
         link_words="Show them",
         at=clock.format_ms(burst.last_at),
+        is_mild=False,
+    )
+
+
+def show_notice(notice: CallNotice, now: datetime) -> ShownAlert:
+    """Return the warning of an extension as an alert."""
+    return ShownAlert(
+        kind="notice",
+        subject=notice.text,
+        sentence="",
+        link=notice.address,
+        link_words=notice.words,
+        at=clock.format_ms(now),
         is_mild=False,
     )
 

@@ -4,7 +4,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -35,7 +35,9 @@ from dashboard.overview.filters import NAMES, argument_of
 from dashboard.overview.periods import DEFAULT_SPAN, list_segments
 from dashboard.site import Site
 from metering.credential_names import spread_names
-from runtime import clock
+from runtime import clock, extensions
+from runtime.clock import format_ms
+from runtime.extension_values import CallNotice
 from runtime.heartbeat import Heartbeat
 from store.control import credential_names
 from store.control.alerts import Alert, list_active
@@ -49,6 +51,7 @@ from store.control.sessions import Visitor
 from store.pagination import Page
 from store.traces.paths import trace_path
 
+NOTICE_SPAN = timedelta(days=7)  # of calls that extensions warn of
 ENDPOINTS = 5  # the others are in the settings
 _MEASURES: Mapping[Measure, str] = {
     "cost": "$",
@@ -125,6 +128,14 @@ class HomePages:
             agents=agents,
         )
 
+    def _list_notices(self, visitor: Visitor, now: datetime) -> Sequence[CallNotice]:
+        """Return the warnings of extensions about the calls of late. Raises sqlite3.Error."""
+        since = format_ms(now - NOTICE_SPAN)
+        found: Sequence[CallNotice] = extensions.call().home_notice(
+            data_dir=self._site.settings.data_dir, caller=visitor, since=since
+        )
+        return found
+
     def _render(
         self,
         visitor: Visitor,
@@ -140,7 +151,8 @@ class HomePages:
         if path.exists():
             try:
                 with self._site.connections.lend(path) as db:
-                    home = read_home(db, choice, self._site.prices(), now, found.alerts, zone)
+                    told = self._list_notices(visitor, now)
+                    home = read_home(db, choice, self._site.prices(), now, found.alerts, zone, told)
             except sqlite3.Error as error:
                 trouble = _explain(path, error)
         return rendering.render(

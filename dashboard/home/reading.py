@@ -19,6 +19,7 @@ from dashboard.overview.series import Series, make_series
 from metering.limit_windows import WindowState
 from metering.other_models import Exchange, Prices, suggest
 from runtime import clock
+from runtime.extension_values import CallNotice
 from runtime.intervals import HOUR, Interval, floor_hour
 from store.control.alerts import Alert
 from store.database import snapshot
@@ -132,10 +133,12 @@ def read_home(
     now: datetime,
     active: Sequence[Alert] = (),
     zone: tzinfo = UTC,
+    notices: Sequence[CallNotice] = (),
 ) -> Home | None:
     """Return what the page shows, None while nothing has been recorded.
 
-    ``active`` are the alerts of rules, ``zone`` is that of the times in alerts. Raises sqlite3.Error."""
+    ``active`` are the alerts of rules, ``notices`` the warnings of extensions, ``zone`` is that
+    of the times in alerts. Raises sqlite3.Error."""
     with snapshot(db):
         reader = OverviewReader(db)
         if not reader.is_ready or reader.find_first_hour() is None:
@@ -143,7 +146,7 @@ def read_home(
         week = parse_span(DEFAULT_SPAN, now).elapsed
         return Home(
             strip=_read_strip(reader, now),
-            alerts=list_alerts(db, active, now, zone),
+            alerts=list_alerts(db, active, now, zone, notices),
             costs=_read_costs(db, reader, choice, prices, now),
             week=_sum(reader, week),
             windows=read_states(db, now),

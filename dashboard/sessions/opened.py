@@ -1,7 +1,8 @@
 """One session with all that its page and its file show."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from dashboard.sessions.story.chapters import NO_NOTICES, Notices
 from dashboard.sessions.story.story import tell_story
 from dashboard.sessions.view import View
 from store.traces.sessions.session_reader import SessionReader
@@ -11,9 +12,15 @@ NO_SESSION = "There is no such session, or retention has removed its calls."
 
 
 def open_view(
-    reader: SessionReader | None, session_id: str, page: int, names: Mapping[str, str]
+    reader: SessionReader | None,
+    session_id: str,
+    page: int,
+    names: Mapping[str, str],
+    find_notices: Callable[[Sequence[int]], Notices] = lambda _ids: NO_NOTICES,
 ) -> View | None:
     """Return a page of the story of a session, or None. ``names`` are those of credentials.
+
+    ``find_notices`` returns warnings about calls by their row ids.
 
     Raises sqlite3.Error."""
     session = None if reader is None else reader.find(session_id)
@@ -21,7 +28,8 @@ def open_view(
         return None
     turns = reader.list_turns(session_id, MOST_TURNS)
     deeds = reader.read_deeds(turns)
-    story = tell_story(turns, deeds, max(session.calls - len(turns), 0))
+    notices = find_notices([turn.id for turn in turns])
+    story = tell_story(turns, deeds, max(session.calls - len(turns), 0), notices)
     return View(
         session=session,
         story=story,

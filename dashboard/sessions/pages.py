@@ -3,7 +3,7 @@
 Reading and rendering are done in threads, one request of an organisation at a time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from starlette.exceptions import HTTPException
@@ -18,9 +18,10 @@ from dashboard.list_arguments import parse_limit, parse_number
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.listing import ListView, make_menus
 from dashboard.sessions.opened import NO_SESSION, open_view
+from dashboard.sessions.story.chapters import Notices
 from dashboard.sessions.view import View
 from dashboard.trace_work import TracePages
-from runtime import clock
+from runtime import clock, extensions
 from runtime.errors import InvalidInputError
 from store.control.people import Caller
 from store.control.sessions import Visitor
@@ -113,7 +114,8 @@ class SessionPages(TracePages):
         names = await self._visitors.read_credential_names(caller)
 
         def respond(reader: SessionReader | None) -> Response:
-            if (view := open_view(reader, name, page, names)) is not None:
+            find_notices = partial(self._find_notices, caller)
+            if (view := open_view(reader, name, page, names, find_notices)) is not None:
                 return self._render(caller, view, "session.html")
             if name.endswith(JSON) and (found := open_session(reader, name.removesuffix(JSON))):
                 return json_pages.respond(OpenedSession.make(found))
@@ -143,6 +145,17 @@ class SessionPages(TracePages):
             raise InvalidInputError("parts must be asked, said or both", "parts")
         arguments = {"usage_id": min(request.path_params["usage_id"], MAX_ID), "parts": parts}
         return self._site.forwarding.respond(request, caller, "turn", arguments)
+
+    def _find_notices(self, caller: Caller, usage_ids: Sequence[int]) -> Notices:
+        """Return the warnings of extensions about calls, by row id. Raises sqlite3.Error."""
+        found = extensions.call().call_notices(
+            data_dir=self._site.settings.data_dir, caller=caller, usage_ids=usage_ids
+        )
+        ids = {usage_id for notices in found for usage_id in notices}
+        return {
+            usage_id: [notices[usage_id] for notices in found if usage_id in notices]
+            for usage_id in ids
+        }
 
     def _render(self, caller: Caller, view: View, template: str) -> Response:
         return rendering.render(

@@ -31,6 +31,11 @@ from store.traces.sessions.session_reader import Session
 from store.traces.sessions.steps import Step
 
 MOST_AGENTS, MOST_PROMPTS = 12, 20  # beside the story
+_JUMPS: Sequence[tuple[str, str, str]] = (
+    ("notice", "warning", ""),
+    ("break", "cache break", "b"),
+    ("compact", "compaction", ""),
+)
 _LABEL_CHARS = 80  # of what a bar of the map did
 
 
@@ -237,7 +242,7 @@ class View:
                 address=self.turn_address(failed[0]) if failed
                 else self.event_place(events_failed[0]),
             ))  # fmt: skip
-        for kind, noun, key in (("break", "cache break", "b"), ("compact", "compaction", "")):
+        for kind, noun, key in _JUMPS:
             found = [event for event in events if event.kind == kind]
             if found:
                 words = noun if len(found) == 1 else f"{noun}s"
@@ -283,7 +288,7 @@ class View:
 
     def event_address(self, event: Event) -> str:
         """Return the address of what an event is about."""
-        return call_address(event.step.id)
+        return event.address or call_address(event.step.id)
 
     def event_place(self, event: Event) -> str:
         """Return the address of the line of an event."""

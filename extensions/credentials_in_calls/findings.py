@@ -4,6 +4,7 @@ A file of its own, because every member may query the traces, and these are for 
 the beginning and a keyed digest of each credential, and never the credential.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -169,14 +170,29 @@ def _list_one(
     )
 
 
-def count_in_call(trace_path: Path, usage_id: int) -> int:
-    """Return how many credentials were found in a call. Raises sqlite3.Error."""
+def count_in_calls(trace_path: Path, usage_ids: Sequence[int]) -> dict[int, int]:
+    """Return how many credentials were found in each call that has any, by row id. Raises sqlite3.Error."""
     with _reading(trace_path) as db:
         if db is None:
-            return 0
-        sql = "select count(*) from found where usage_id = ?"
-        count: int = db.execute(sql, (usage_id,)).fetchone()[0]
-        return count
+            return {}
+        sql = (
+            "select usage_id, count(*) from found"
+            " where usage_id in (select value from json_each(?)) group by usage_id"
+        )
+        return dict(db.execute(sql, (json.dumps(list(usage_ids)),)).fetchall())
+
+
+def count_since(trace_path: Path, since: str) -> tuple[int, int]:
+    """Return how many credentials were found in calls from an instant on, and the last of these calls.
+
+    Only the newest findings are looked at. Raises sqlite3.Error."""
+    with _reading(trace_path) as db:
+        if db is None:
+            return 0, 0
+        newest = "select * from found order by usage_id desc limit ?"
+        sql = f"select count(distinct digest), max(usage_id) from ({newest}) where created_at >= ?"  # noqa: S608 - our own text
+        count, usage_id = db.execute(sql, (MAX_LISTED, since)).fetchone()
+        return count, usage_id or 0
 
 
 @contextmanager

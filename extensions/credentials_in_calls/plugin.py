@@ -35,16 +35,35 @@ def security_section(site: Any, visitor: Any) -> Any:
 
 
 @hookimpl
-def call_notice(data_dir: Path, caller: Any, usage_id: int) -> CallNotice | None:
+def call_notices(data_dir: Path, caller: Any, usage_ids: Sequence[int]) -> Mapping[int, CallNotice]:
+    if caller.role != "owner":
+        return {}
+    path = trace_path(data_dir, caller.organization_id)
+    findings = import_module("extensions.credentials_in_calls.findings")
+    return {
+        usage_id: _warn(f"{_name(count)} found in what this call added.")
+        for usage_id, count in findings.count_in_calls(path, usage_ids).items()
+    }
+
+
+@hookimpl
+def home_notice(data_dir: Path, caller: Any, since: str) -> CallNotice | None:
     if caller.role != "owner":
         return None
     path = trace_path(data_dir, caller.organization_id)
     findings = import_module("extensions.credentials_in_calls.findings")
-    count: int = findings.count_in_call(path, usage_id)
+    count, usage_id = findings.count_since(path, since)
     if not count:
         return None
-    were = "A credential was" if count == 1 else f"{count} credentials were"
-    text = f"{were} found in what this call added."
+    where = f"call {usage_id}" if count == 1 else f"calls, the last one in call {usage_id}"
+    return _warn(f"{_name(count)} found in {where}: revoke {'it' if count == 1 else 'them'}.")
+
+
+def _name(count: int) -> str:
+    return "A credential was" if count == 1 else f"{count} credentials were"
+
+
+def _warn(text: str) -> CallNotice:
     return CallNotice(text=text, address=PAGE, words="Credentials in calls")
 
 

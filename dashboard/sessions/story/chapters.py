@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar
 
-from dashboard.sessions.story.events import Event, make_events, tell_going_on
+from dashboard.sessions.story.events import Event, make_events, show_notice, tell_going_on
 from dashboard.sessions.story.lines import (
     FILE,
     SUBAGENT_TOOLS,
@@ -15,14 +15,17 @@ from dashboard.sessions.story.lines import (
     make_line,
 )
 from dashboard.what_was_done import name_object, split_folder, sum_known
+from runtime.extension_values import CallNotice
 from store.traces.sessions.prompts import Prompt
 from store.traces.sessions.steps import Step, sum_cents
 from wire.title import CUT
 
 MAX_DEPTH = 3
+NO_NOTICES: Mapping[int, Sequence[CallNotice]] = {}
 _SHOWN_NAMES = 4
 _NEAR = 50  # calls of an agent around one that tell what happened in between
 
+type Notices = Mapping[int, Sequence[CallNotice]]
 type Item = Line | Fold | Thread | Event
 
 
@@ -152,12 +155,16 @@ def measure(steps: Sequence[Step]) -> float:
     return lasted.total_seconds() * 1000
 
 
-def make_chapters(prompts: Sequence[Prompt], scale: Scale, first_number: int = 1) -> list[Chapter]:
-    """Return a chapter for each prompt. A pause before a prompt stands at the end of the chapter before."""
+def make_chapters(
+    prompts: Sequence[Prompt], scale: Scale, notices: Notices = NO_NOTICES, first_number: int = 1
+) -> list[Chapter]:
+    """Return a chapter for each prompt. A pause before a prompt stands at the end of the chapter before.
+
+    ``notices`` are warnings about calls, by row id."""
     around = _Around(prompts)
     chapters: list[Chapter] = []
     for number, prompt in enumerate(prompts, first_number):
-        items = _Teller(prompt.steps, scale, around).tell()
+        items = _Teller(prompt.steps, scale, around, notices).tell()
         first = items[0] if items else None
         if chapters and isinstance(first, Event) and first.kind == "pause":
             chapters[-1] = replace(chapters[-1], items=(*chapters[-1].items, first))
@@ -201,8 +208,11 @@ class _Around:
 class _Teller:
     """Tells what the agents did for one prompt."""
 
-    def __init__(self, steps: Sequence[Step], scale: Scale, around: _Around) -> None:
+    def __init__(
+        self, steps: Sequence[Step], scale: Scale, around: _Around, notices: Notices
+    ) -> None:
         self._scale = scale
+        self._notices = notices
         self._around = around
         self._own: dict[str | None, list[Step]] = {None: []}
         for step in steps:
@@ -230,6 +240,7 @@ class _Teller:
     def _tell_step(self, step: Step, *, is_last: bool) -> list[Item]:
         before, after = self._around.find(step)
         events = make_events(step, before, after)
+        events[:0] = [show_notice(step, each) for each in self._notices.get(step.id, ())]
         if step.is_failed or step.is_compaction:
             return [*events]
         going_on = tell_going_on(step, after)

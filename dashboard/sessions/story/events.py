@@ -13,12 +13,13 @@ from metering.formats import (
     format_short_tokens,
     format_some_cost,
 )
+from runtime.extension_values import CallNotice
 from store.traces.sessions.steps import Step
 
 LONG_PAUSE_MS = 5 * 60_000.0  # the usual life of a prompt cache
 READS = "cache_read"  # the component
 
-type EventKind = Literal["break", "compact", "fail", "pause", "model"]
+type EventKind = Literal["break", "compact", "fail", "pause", "model", "notice"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,15 @@ class Run:
 class Event:
     """A line between turns.
 
-    ``step`` is the call that it is about, ``link`` the words that lead to it, empty for none. ``number`` is
-    set where the event stands for the turn itself."""
+    ``step`` is the call that it is about, ``link`` the words that lead to it, empty for none; ``address`` is
+    where they lead if not there. ``number`` is set where the event stands for the turn itself."""
 
     kind: EventKind
     step: Step
     runs: tuple[Run, ...]
     price: str = ""
     link: str = ""
+    address: str = ""
     number: int | None = None
 
     shape: ClassVar = "event"
@@ -64,6 +66,17 @@ def make_events(step: Step, before: Sequence[Step], after: Sequence[Step]) -> li
         _find_compaction(step, before, after),
     ]
     return [event for event in found if event is not None]
+
+
+def show_notice(step: Step, notice: CallNotice) -> Event:
+    """Return the event of a warning about a call."""
+    return Event(
+        kind="notice",
+        step=step,
+        runs=(Run(notice.text, is_bold=True),),
+        link=notice.words,
+        address=notice.address,
+    )
 
 
 def _find_pause(step: Step) -> Event | None:

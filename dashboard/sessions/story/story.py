@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dashboard.sessions.story.causes import Amounts, Cause, explain_steps, list_causes
-from dashboard.sessions.story.chapters import Chapter, Item, Thread, make_chapters
+from dashboard.sessions.story.chapters import (
+    NO_NOTICES,
+    Chapter,
+    Item,
+    Notices,
+    Thread,
+    make_chapters,
+)
 from dashboard.sessions.story.events import Event
 from dashboard.sessions.story.lines import make_scale
 from store.traces.sessions.deeds import Deeds
@@ -61,12 +68,16 @@ class Story:
         return [event for chapter in self.chapters for event in _list_events(chapter.items)]
 
 
-def tell_story(turns: Sequence[Turn], deeds: Deeds, before: int = 0) -> Story:
-    """Return the story of turns, which are oldest first. ``before`` is how many are left out before them."""
+def tell_story(
+    turns: Sequence[Turn], deeds: Deeds, before: int = 0, notices: Notices = NO_NOTICES
+) -> Story:
+    """Return the story of turns, which are oldest first. ``before`` is how many are left out before them.
+
+    ``notices`` are warnings about calls, by row id."""
     steps = make_steps(turns, deeds, before + 1)
     prompts = cut_prompts(steps)
     scale = make_scale(steps)
-    chapters = make_chapters(prompts, scale)
+    chapters = make_chapters(prompts, scale, notices)
     return Story(
         steps=tuple(steps),
         chapters=tuple(chapters),

@@ -9,7 +9,7 @@ import pytest
 from extensions.credentials_in_calls import search as secret_search
 from extensions.credentials_in_calls.findings import (
     FoundSecrets,
-    count_in_call,
+    count_in_calls,
     list_secrets,
     secrets_path,
 )
@@ -259,7 +259,7 @@ def test_the_same_credential_is_counted_over_conversations(searched):
         ("GitHub token", 1, 2),
         ("AWS access key", 2, 2),
     ]
-    assert (count_in_call(searched.path(), 1), count_in_call(searched.path(), 2)) == (1, 2)
+    assert count_in_calls(searched.path(), [1, 2, 3]) == {1: 1, 2: 2}
 
 
 def test_no_credential_is_in_the_file_or_the_log(searched, caplog):

@@ -1,6 +1,11 @@
 """The page of credentials in calls, which only owners have."""
 
+import re
+from datetime import timedelta
+
 from extensions.credentials_in_calls.findings import Finding, FoundSecrets, Progress
+from runtime import clock
+from tests.dashboard.pages import words_of
 
 EVIL = "<script>alert(1)</script>\u202e"
 
@@ -53,6 +58,27 @@ def test_the_page_of_a_call_tells_owners_alone(ann, bob):
     assert "A credential was found in what this call added." in ann.get("/calls/1").text
     assert "credential was found" not in ann.get("/calls/2").text
     assert "credential was found" not in bob.get("/calls/1").text
+
+
+def test_home_and_the_session_tell_owners_alone(ann, bob):
+    ann.record({}, {}, session_id="s")
+    find(ann, 2, created_at=clock.format_ms(clock.now()))
+    told = words_of(ann.get("/").text)
+    assert "A credential was found in call 2: revoke it. Credentials in calls" in told
+    session = ann.get("/sessions/s").text
+    assert "1 warning" in words_of(session)
+    (event,) = re.findall(r'<li class="event[^>]* id="notice-2".*?</li>', session, re.S)
+    assert words_of(event) == "A credential was found in what this call added. Credentials in calls"
+    for page in ("/", "/sessions/s"):
+        assert "credential was found" not in bob.get(page).text
+    file = ann.get("/sessions/s/export.html?bodies=no").text
+    assert "credential was found" not in file, "a file is for others to read"
+
+
+def test_home_tells_of_the_last_week_alone(ann):
+    ann.record({})
+    find(ann, 1, created_at=clock.format_ms(clock.now() - timedelta(days=8)))
+    assert "credential was found" not in ann.get("/").text
 
 
 def test_members_cannot_query_what_was_found(ann, bob):
