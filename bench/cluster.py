@@ -46,7 +46,7 @@ IDLE_S, QUIET_S, SETTLING_LIMIT_S = 3.0, REMEMBERED_S + 1, 120.0
 BUSY_SHARE = 0.1  # of a processor, for all parts together
 ALONE_PARTS = ("proxy", "recorder")
 LAG_S, LAG_TARGET_MS = 12.0, 1000.0
-NODES, SECONDS, QUICK_SECONDS, SETTLED_S = 3, 4.0, 2.0, 0.5
+NODES, SECONDS, QUICK_SECONDS = 3, 4.0, 2.0
 MAX_RATE = 4_000  # calls a second: no machine here makes more
 PROCESS = psutil.Process()
 MISSING = "there is no redis-server or valkey-server; Debian's package redis-server brings one"
@@ -193,9 +193,7 @@ def measure_case(case: Case, options: Options) -> Measured:
                 job = make_job(case, proxy, first, case.calls)
                 found[each].append(meter.measure(client, job))
         for log in (alone_log, cluster.log):
-            if log.count() != total or log.count_bad():
-                bad = f"{log.count()} rows, {log.count_bad()} of them not good"
-                raise BenchError(f"{total} calls, {bad}")
+            log.check(total)
         added = read_size(cluster.log.path).used_bytes - size.used_bytes
     return Measured(
         alone=found[0],
@@ -208,15 +206,7 @@ def measure_case(case: Case, options: Options) -> Measured:
 
 
 def make_job(case: Case, proxy: Proxy, first: int, calls: int) -> CallsJob:
-    return CallsJob(
-        port=proxy.port,
-        paths=proxy.paths,
-        run_length=CALLS_PER_SLUG,
-        kind=case.kind,
-        first=first,
-        calls=calls,
-        connections=CONNECTIONS,
-    )
+    return proxy.make_job(case.kind, first, calls, CONNECTIONS)
 
 
 def measure_idle_commands(cluster: Cluster) -> float:
@@ -353,7 +343,9 @@ class RateBench:
         whole, sent = (sum(getattr(each, name) for each in done) for name in ("calls", "sent"))
         self._whole += whole
         self._sent += sent
-        self._settle()
+        self._cluster.log.wait_for(self._whole)
+        self._cluster.wait_forgotten()
+        self._cluster.log.settle(self._whole, self._sent)
         return Rate(
             per_s=whole / took_s,
             nodes_ms=nodes_s * 1000 / sent,
@@ -363,18 +355,6 @@ class RateBench:
     def _used_s(self) -> float:
         used = self._cluster.cpu_s()
         return sum(used[part] for part in ("proxy", "shipper", "redis"))
-
-    def _settle(self) -> None:
-        """Wait until all calls are rows, also those that the load has cut. Raises BenchError."""
-        log = self._cluster.log
-        log.wait_for(self._whole)
-        self._cluster.wait_forgotten()
-        rows = -1
-        while rows != (rows := log.count()):
-            time.sleep(SETTLED_S)
-        bad = log.count_bad()
-        if rows > self._sent or bad > self._sent - self._whole:
-            raise BenchError(f"{self._whole} calls, {rows} rows, {bad} of them not good")
 
 
 def measure_rate(options: Options) -> Iterator[Figure]:

@@ -11,11 +11,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from bench.client import CallsJob
 from bench.figures import Figure, make_figure
 from bench.load import (
-    CALLS_PER_SLUG,
-    BenchError,
     Client,
     Part,
     Proxy,
@@ -109,26 +106,14 @@ class Bench:
             results.append(Round())
             measure_one = partial(self._measure, first, case.calls, results[-1])
             self._programs.take_turns(number, measure_one)
-        made = case.warm_up + rounds * case.calls
-        if self._log.count() != made or self._log.count_bad():
-            rows = f"{self._log.count()} rows, {self._log.count_bad()} of them not good"
-            raise BenchError(f"{made} calls, {rows}")
+        self._log.check(case.warm_up + rounds * case.calls)
         return results
 
     def _measure(self, first: int, calls: int, into: Round, name: str, proxy: Proxy) -> None:
         calls = max(1, calls // proxy.divisor)
         before = proxy.cpu_s()
         self._client.run_calls(
-            CallsJob(
-                port=proxy.port,
-                paths=[path + self._case.query for path in proxy.paths],
-                run_length=CALLS_PER_SLUG,
-                kind=self._case.kind,
-                first=first,
-                calls=calls,
-                connections=CONNECTIONS,
-                headers=proxy.headers,
-            )
+            proxy.make_job(self._case.kind, first, calls, CONNECTIONS, self._case.query)
         )
         if name == "ours":
             self._log.wait_for(first + calls)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.client import CallsJob, make_request
+from bench.client import make_request
 from bench.load import (
     CALLS_PER_SLUG,
     HOST,
@@ -89,17 +89,7 @@ class OwnLoad:
 
     def run(self, proxy: Proxy, first: int, calls: int, _: float) -> Loaded:
         before_s = process_cpu_s(self._client.pid)
-        result = self._client.run_calls(
-            CallsJob(
-                port=proxy.port,
-                paths=proxy.paths,
-                run_length=CALLS_PER_SLUG,
-                kind="small",
-                first=first,
-                calls=calls,
-                connections=self._connections,
-            )
-        )
+        result = self._client.run_calls(proxy.make_job("small", first, calls, self._connections))
         cpu_s = process_cpu_s(self._client.pid) - before_s
         return Loaded(calls=calls, sent=calls, seconds=result.seconds, cpu_s=cpu_s)
 

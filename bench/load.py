@@ -23,6 +23,7 @@ from typing import Any, Literal, Self
 import psutil
 
 from bench.client import CallsJob, CallsResult, StreamsJob, StreamsResult
+from bench.traffic import Kind
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.traces.paths import trace_path
@@ -33,6 +34,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 HOST = "127.0.0.1"
 PATIENCE_S, POLL_S = 10.0, 0.002  # of a row
+SETTLED_S = 0.5
 START_S, STOP_S, DRAIN_S = 120.0, 40.0, 120.0  # so long only where the machine is busy
 CALLS_PER_SLUG = 280  # of the 300 that one may take in any minute
 MODULES: Mapping[str, Part] = {
@@ -68,6 +70,21 @@ class Proxy:
         found["proxy"] += sum(map(process_cpu_s, self.workers))
         return found
 
+    def make_job(
+        self, kind: Kind, first: int, calls: int, connections: int, query: str = ""
+    ) -> CallsJob:
+        """Return the job to make calls of a kind, beginning with the number ``first``."""
+        return CallsJob(
+            port=self.port,
+            paths=[path + query for path in self.paths],
+            run_length=CALLS_PER_SLUG,
+            kind=kind,
+            first=first,
+            calls=calls,
+            connections=connections,
+            headers=self.headers,
+        )
+
     def rss_mb(self) -> float:
         return float(psutil.Process(self.pids["proxy"]).memory_info().rss) / 1e6
 
@@ -91,6 +108,26 @@ class UsageLog:
         if bad is None:
             raise BenchError(f"the rows of {self.path} cannot be read")
         return bad
+
+    def check(self, calls: int) -> None:
+        """Check that there are as many rows as calls, all of them good. Raises BenchError."""
+        rows, bad = self.count(), self.count_bad()
+        if rows != calls or bad:
+            raise BenchError(f"{calls} calls, {rows} rows, {bad} of them not good")
+
+    def settle(self, whole: int, sent: int) -> None:
+        """Wait until all calls are rows, also those that were sent and not whole, since their load was cut.
+
+        Raises BenchError where others are missing or not good."""
+        self.wait_for(whole)
+        rows = self.count()
+        while sent > whole:
+            time.sleep(SETTLED_S)
+            if rows == (rows := self.count()):
+                break
+        bad = self.count_bad()
+        if rows > sent or bad > sent - whole:
+            raise BenchError(f"{whole} calls, {rows} rows, {bad} of them not good")
 
     def has(self, session: str) -> bool:
         return bool(self._query("select count(*) from usage_log where session_id = ?", session))

@@ -13,9 +13,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.client import CallsJob
 from bench.figures import Figure
-from bench.load import CALLS_PER_SLUG, BenchError, Client, Proxy, UsageLog, taximeter, upstream
+from bench.load import BenchError, Client, Proxy, UsageLog, taximeter, upstream
 from bench.options import Options
 from bench.traffic import SESSIONS, make_body
 
@@ -145,14 +144,4 @@ def _read_parts(connection: sqlite3.Connection, all_bytes: int) -> Mapping[str, 
 
 
 def _call(client: Client, ours: Proxy, first: int, end: int) -> None:
-    client.run_calls(
-        CallsJob(
-            port=ours.port,
-            paths=ours.paths,
-            run_length=CALLS_PER_SLUG,
-            kind="agent",
-            first=first,
-            calls=end - first,
-            connections=CONNECTIONS,
-        )
-    )
+    client.run_calls(ours.make_job("agent", first, end - first, CONNECTIONS))

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from bench import light_load
 from bench.figures import Figure, make_figure
-from bench.light_load import Loaded, OwnLoad, WrkLoad, light_upstream
-from bench.load import REPOSITORY, BenchError, Client, Proxy, UsageLog, taximeter
+from bench.light_load import OwnLoad, WrkLoad, light_upstream
+from bench.load import REPOSITORY, Client, Proxy, UsageLog, taximeter
 from bench.options import Options
 from runtime import shared_windows
 from runtime.shared_windows import SharedWindows
@@ -31,7 +31,6 @@ CONNECTIONS = 32
 CALLS, WARM_UP = 2_000, 400  # of a round of our own client
 SECONDS, QUICK_SECONDS = 4.0, 2.0  # of a round of wrk
 MAX_RATE = 4_000  # calls a second: no machine here makes more
-SETTLED_S = 0.5
 CHECKS = 20_000
 HAMMER = """
 import sys
@@ -68,24 +67,12 @@ class Service:
             others_s = self._direct.cpu_s()["proxy"] - upstream_s + done.cpu_s
         self._sent += done.sent
         self._whole += done.calls
-        self._check(done)
+        self._log.settle(self._whole, self._sent)
         return Round(
             calls_per_s=done.calls / done.seconds,
             proxy_ms=proxy_s * 1000 / done.sent,
             others_ms=others_s * 1000 / done.sent,
         )
-
-    def _check(self, done: Loaded) -> None:
-        """Wait until all calls are rows. Those that the load cut need not be complete."""
-        self._log.wait_for(self._whole)
-        rows = self._log.count()
-        while done.sent > done.calls:
-            time.sleep(SETTLED_S)
-            if rows == (rows := self._log.count()):
-                break
-        bad = self._log.count_bad()
-        if rows > self._sent or bad > self._sent - self._whole:
-            raise BenchError(f"{self._whole} calls, {rows} rows, {bad} of them not good")
 
     @contextmanager
     def _recorder_held(self) -> Iterator[None]:
