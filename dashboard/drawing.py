@@ -6,8 +6,10 @@ drawings use SVG attributes alone.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 CHART_TOP, CHART_HEIGHT, CHART_FOOT = 14.0, 180.0, 22.0  # above the columns, of them, below them
 _LINES = 4  # of the grid, above that of 0
@@ -226,6 +228,19 @@ def make_gauge(used: float, pace: float | None = None) -> Gauge:
 
 def _whole_per_cent(share: float) -> str:
     return f"{math.floor(100 * min(max(share, 0.0), 1.0) + 1e-9)}%"
+
+
+class Stretch(NamedTuple):
+    """The place of a part in a bar, as attributes."""
+
+    x: str
+    width: str
+
+
+def lay_out(values: Iterable[float], most: float) -> list[Stretch]:
+    """Return the places of values one after the other, in a bar that is as long as ``most``."""
+    ends = list(accumulate(values, initial=0.0))
+    return [Stretch(per_cent(x / most), per_cent((end - x) / most)) for x, end in pairwise(ends)]
 
 
 def bar_width(value: float, most: float) -> str:

@@ -1,8 +1,9 @@
 """The parts of what calls cost, as drawings and their keys show them: classes of tokens, web searches."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from dashboard.drawing import Stretch, lay_out
 from metering.components import TOKEN_CLASSES, WEB_SEARCH
 from metering.token_counts import CHART_CLASSES
 
@@ -20,6 +21,15 @@ class PaidPart:
         return self.title.rpartition(" ")[2].lower()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidFor:
+    """The cost of one part in US cents, and its place in a bar of all of them."""
+
+    part: PaidPart
+    cents: float
+    place: Stretch
+
+
 _BY_CLASS = {each.name: PaidPart(title=each.title, style=each.color) for each in CHART_CLASSES}
 _OTHER = PaidPart(title=WEB_SEARCH.title, style="other")
 
@@ -35,3 +45,13 @@ def sum_parts(amounts: Iterable[tuple[str, float]]) -> dict[PaidPart, float]:
     for component, amount in amounts:
         sums[find_part(component)] += amount
     return sums
+
+
+def list_paid_for(sums: Mapping[PaidPart, float]) -> list[PaidFor]:
+    """Return the parts that cost something, as they lie in a bar."""
+    known = {part: cents for part, cents in sums.items() if cents > 0}
+    places = lay_out(known.values(), sum(known.values()))
+    return [
+        PaidFor(part=part, cents=cents, place=place)
+        for (part, cents), place in zip(known.items(), places, strict=True)
+    ]

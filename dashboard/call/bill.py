@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from dashboard.drawing import per_cent
-from dashboard.paid_parts import PaidPart, find_part, sum_parts
+from dashboard.paid_parts import PaidFor, PaidPart, find_part, list_paid_for, sum_parts
 from metering import components
 from metering.entry import (
     COUNT_MISSING,
@@ -42,14 +41,6 @@ class Line:
     multiplier: str
     cost: str
     remark: str
-
-
-class BarPart(NamedTuple):
-    """A part of what was paid for, in the bar of a bill. ``x`` and ``width`` are in per cent."""
-
-    part: PaidPart
-    x: str
-    width: str
 
 
 type Explanation = Literal["unpriced", "uncounted", "unknown", "free", "itemized"]
@@ -98,7 +89,7 @@ class Bill:
     has_multipliers: bool
     unpriced_models: tuple[str, ...]
     price_versions: tuple[str, ...]
-    bar: tuple[BarPart, ...]
+    bar: tuple[PaidFor, ...]
 
 
 def make_bill(entry: UsageLogEntry) -> Bill:
@@ -128,27 +119,14 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         has_multipliers=any(map(_format_multiplier, items)),
         unpriced_models=_list_texts(item.model for item in items if _has_no_price(item)),
         price_versions=_list_texts(item.price_version for item in items),
-        bar=_draw_bar(items),
+        bar=tuple(
+            list_paid_for(sum_parts((each.component, float(each.cents or 0)) for each in items))
+        ),
     )
 
 
 def _has_container(entry: UsageLogEntry) -> bool:
     return entry.container_id is not None or bool(entry.container_unnamed)
-
-
-def _draw_bar(items: Iterable[CostItem]) -> tuple[BarPart, ...]:
-    """Return the shares of what was paid for, in the order of drawings."""
-    sums = sum_parts((item.component, float(item.cents or 0)) for item in items)
-    total = sum(sums.values())
-    if total <= 0:
-        return ()
-    parts, start = [], 0.0
-    for part, cents in sums.items():
-        share = cents / total
-        if share > 0:
-            parts.append(BarPart(part, per_cent(start), per_cent(share)))
-        start += share
-    return tuple(parts)
 
 
 def _find_payer(entry: UsageLogEntry) -> str:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from dashboard.addresses import call_address, session_address
 from dashboard.call.fact import calls_address
 from dashboard.formats import shorten_model
+from dashboard.paid_parts import PaidFor, list_paid_for
 from dashboard.sessions.story.chapters import Chapter, Fold, Item, Thread
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.lines import Line
@@ -17,10 +18,9 @@ from dashboard.sessions.story.map import Map, make_map
 from dashboard.sessions.story.story import Story
 from dashboard.sessions.story.summary import (
     AgentSum,
-    PaidFor,
     list_agents,
-    list_paid_for,
     make_lede,
+    split_cost,
 )
 from dashboard.sessions.story.uses import TargetSum, ToolSum, list_targets, list_tools
 from metering.credential_names import name_credential
@@ -166,7 +166,7 @@ class View:
     @cached_property
     def paid_for(self) -> list[PaidFor]:
         """Return what the parts of the tokens cost."""
-        return list_paid_for(self.story.steps)
+        return list_paid_for(split_cost(self.story.steps))
 
     @cached_property
     def _agents(self) -> list[AgentSum]:
@@ -329,6 +329,16 @@ class View:
     def _find_place(self, step: Step, anchor: str) -> str:
         number = self._page_of.get(step.id, self.page)
         return f"#{anchor}" if number == self.page else f"{self.page_address(number)}#{anchor}"
+
+
+def describe_tabs(session: Session, figures: SessionFigures) -> dict[str, Any]:
+    """Return what the template of every tab of a session needs."""
+    return {
+        "session": session,
+        "figures": figures,
+        "address": session_address(session.session_id),
+        "sql_address": list_address(session.session_id),
+    }
 
 
 def list_address(session_id: str) -> str:

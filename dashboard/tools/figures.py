@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dashboard.drawing import per_cent
+from dashboard.drawing import lay_out
 from store.traces.savings.tool_sums import ToolSums
 from store.traces.savings.tools_reader import SummedTarget, SummedTool
 
@@ -73,16 +73,18 @@ class ToolFigures:
 
     def draw(self, line: ToolLine) -> Bar:
         """Return the bar of a line: kind, left edge and width of each part, in per cent."""
-        parts, at, most = [], 0.0, self.most_cents or 1.0
-        for kind, cents in (
-            ("output", line.sums.definition_cents),
-            ("write", line.sums.written_cents),
-            ("read", line.sums.carried_cents),
-        ):
-            if cents > 0:
-                parts.append((kind, per_cent(at / most), per_cent(cents / most)))
-            at += cents
-        return parts
+        sums = line.sums
+        parts = {
+            "output": sums.definition_cents,
+            "write": sums.written_cents,
+            "read": sums.carried_cents,
+        }
+        places = lay_out(parts.values(), self.most_cents or 1.0)
+        return [
+            (kind, *place)
+            for (kind, cents), place in zip(parts.items(), places, strict=True)
+            if cents > 0
+        ]
 
 
 def make_figures(

@@ -18,16 +18,6 @@ _LEAST_SHARE = 0.05  # of the cost that is told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaidFor:
-    """The cost of one part. ``x`` and ``width`` are its place in a bar, in per cent."""
-
-    part: PaidPart
-    cents: float
-    x: float
-    width: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSum:
     """The sums of an agent. ``thread`` is its place among the subagents from 1 on, 0 for the main one."""
 
@@ -40,19 +30,6 @@ class AgentSum:
 def split_cost(steps: Sequence[Step]) -> dict[PaidPart, float]:
     """Return what steps cost by part, in US cents."""
     return sum_parts(item for step in steps for item in step.turn.cents.items())
-
-
-def list_paid_for(steps: Sequence[Step]) -> list[PaidFor]:
-    """Return the parts that cost something, as they lie in a bar."""
-    parts = split_cost(steps)
-    whole, x = sum(parts.values()), 0.0
-    found: list[PaidFor] = []
-    for part, cents in parts.items():
-        if cents > 0:
-            width = 100 * cents / whole
-            found.append(PaidFor(part=part, cents=cents, x=x, width=width))
-            x += width
-    return found
 
 
 def list_agents(story: Story) -> list[AgentSum]:

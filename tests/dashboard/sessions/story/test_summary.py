@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
+from dashboard.paid_parts import list_paid_for
 from dashboard.sessions.story.causes import list_causes
 from dashboard.sessions.story.map import GROUND, MAX_BARS, TOP, make_map
 from dashboard.sessions.story.summary import (
     join_words,
     list_agents,
-    list_paid_for,
     make_lede,
+    split_cost,
     tell_failures,
 )
 from metering.formats import format_some_cost
@@ -184,11 +185,11 @@ def test_parts_of_the_cost_fill_the_bar() -> None:
     session = Session()
     session.add(cents={"cache_read": 3.0, "web_search": 1.0})
     session.add(cents={"cache_write_5m": 4.0})
-    parts = list_paid_for(session.tell().steps)
-    assert [(each.part.word, each.cents, each.x, each.width) for each in parts] == [
-        ("reads", 3.0, 0.0, 37.5),
-        ("writes", 4.0, 37.5, 50.0),
-        ("searches", 1.0, 87.5, 12.5),
+    parts = list_paid_for(split_cost(session.tell().steps))
+    assert [(each.part.word, each.cents, *each.place) for each in parts] == [
+        ("reads", 3.0, "0.00%", "37.50%"),
+        ("writes", 4.0, "37.50%", "50.00%"),
+        ("searches", 1.0, "87.50%", "12.50%"),
     ]
 
 
