@@ -16,7 +16,6 @@ from conversations.savings.calls import Chain, SavingsCall, list_chains
 from conversations.savings.stored_calls import make_call
 from conversations.xray import Category
 from dashboard import rendering
-from dashboard.addresses import session_address
 from dashboard.context import words
 from dashboard.context.bar import find_colour
 from dashboard.context.growth_chart import draw, sample
@@ -24,7 +23,7 @@ from dashboard.context.item_names import name_items
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION
-from dashboard.sessions.view import list_address
+from dashboard.sessions.view import describe_tabs
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.threads import read_whole_request
 from store.traces.savings import savings_calls
@@ -68,10 +67,7 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
         "session_context.html",
         visitor=page.caller,
         headers=PRIVATE,
-        session=session,
-        figures=sessions.read_figures(session_id),
-        address=session_address(session_id),
-        sql_address=list_address(session_id),
+        **describe_tabs(session, sessions.read_figures(session_id)),
         chains=chains[:MOST_CONVERSATIONS],
         chain_count=len(chains),
         chain=chain,

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import json_pages, rendering
-from dashboard.addresses import session_address
 from dashboard.call_route import CallRoute
 from dashboard.overview.periods import DEFAULT_SPAN, Period, list_segments, parse_span
 from dashboard.rendering import PRIVATE
@@ -20,7 +19,7 @@ from dashboard.savings.findings import Findings, make_findings
 from dashboard.savings.folding import fold
 from dashboard.savings.tab_figures import TabFigures, read_tab_figures
 from dashboard.sessions.opened import NO_SESSION
-from dashboard.sessions.view import list_address
+from dashboard.sessions.view import describe_tabs
 from dashboard.trace_work import TracePages
 from runtime import clock
 from store.control.people import Caller
@@ -112,10 +111,7 @@ class SavingsPages(TracePages):
                 "session_savings.html",
                 visitor=caller,
                 headers=PRIVATE,
-                session=found.session,
-                figures=found.figures,
-                address=session_address(session_id),
-                sql_address=list_address(session_id),
+                **describe_tabs(found.session, found.figures),
                 found=found,
             )
 

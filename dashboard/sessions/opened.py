@@ -11,12 +11,17 @@ MOST_TURNS = 5_000  # of a story
 NO_SESSION = "There is no such session, or retention has removed its calls."
 
 
+def find_no_notices(_usage_ids: Sequence[int]) -> Notices:
+    """Return no warnings about calls."""
+    return NO_NOTICES
+
+
 def open_view(
     reader: SessionReader | None,
     session_id: str,
     page: int,
     names: Mapping[str, str],
-    find_notices: Callable[[Sequence[int]], Notices] = lambda _ids: NO_NOTICES,
+    find_notices: Callable[[Sequence[int]], Notices] = find_no_notices,
 ) -> View | None:
     """Return a page of the story of a session, or None. ``names`` are those of credentials.
 

@@ -17,16 +17,16 @@ from dashboard.call_route import CallRoute
 from dashboard.list_arguments import parse_limit, parse_number
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.listing import ListView, make_menus
-from dashboard.sessions.opened import NO_SESSION, open_view
+from dashboard.sessions.opened import NO_SESSION, find_no_notices, open_view
 from dashboard.sessions.story.chapters import Notices
-from dashboard.sessions.view import View
+from dashboard.sessions.view import View, describe_tabs
 from dashboard.trace_work import TracePages
 from runtime import clock, extensions
 from runtime.errors import InvalidInputError
 from store.control.people import Caller
 from store.control.sessions import Visitor
 from store.traces.sessions.opened import find_reader, open_session
-from store.traces.sessions.session_list import list_page
+from store.traces.sessions.session_list import Listed, list_page
 from store.traces.sessions.session_model import OpenedSession, SessionList
 from store.traces.sessions.session_reader import SessionReader
 
@@ -36,7 +36,10 @@ MAX_PAGES = 10_000
 MAX_ID = 10**18 - 1
 
 PARTS = ("asked", "said", "both")  # of a turn that is unfolded
-TABS = {"tools": "session_tools.html", "calls": "session_calls.html"}
+# Of the story and the tabs beside it.
+TEMPLATES = {"": "session.html", "tools": "session_tools.html", "calls": "session_calls.html"}
+
+type FindDocument = Callable[[SessionReader | None, str], OpenedSession | None]
 
 
 class SessionPages(TracePages):
@@ -50,7 +53,7 @@ class SessionPages(TracePages):
             CallRoute("/sessions/{session_id:path}/turns/{usage_id:int}", self.turn_part),
             *(
                 CallRoute(f"/sessions/{{session_id:path}}/{tab}", partial(self.tab_page, tab))
-                for tab in TABS
+                for tab in filter(None, TEMPLATES)
             ),
             CallRoute("/sessions/{session_id:path}", self.session_page),
         ]
@@ -62,17 +65,9 @@ class SessionPages(TracePages):
         by_cost, filters = _is_by_cost(request), _parse(request)
 
         def respond(reader: SessionReader | None) -> Response:
-            last_id = (
-                0 if reader is None else reader.find_last_id()
-            )  # before the list: none is missed
-            listed = list_page(
-                reader,
-                PAGE_LIMIT,
-                cursor,
-                by_cost=by_cost,
-                where=filters.walk_sessions("sessions.session_id"),
-                is_walk=bool(filters.values or filters.period),
-            )
+            # Read before the list: none is missed.
+            last_id = 0 if reader is None else reader.find_last_id()
+            listed = _list(reader, filters, PAGE_LIMIT, cursor, by_cost=by_cost)
             view = ListView(
                 listed=listed,
                 filters=filters,
@@ -94,46 +89,37 @@ class SessionPages(TracePages):
         by_cost, filters = _is_by_cost(request), _parse(request)
 
         def respond(reader: SessionReader | None) -> Response:
-            listed = list_page(
-                reader,
-                limit,
-                cursor,
-                by_cost=by_cost,
-                where=filters.walk_sessions("sessions.session_id"),
-                is_walk=bool(filters.values or filters.period),
-            )
+            listed = _list(reader, filters, limit, cursor, by_cost=by_cost)
             return json_pages.respond(SessionList.make(listed))
 
         return await self._respond(caller, respond)
 
     async def session_page(self, request: Request) -> Response:
         """Serve a session as a page, or in JSON where its id is followed by ``.json``."""
-        caller = await self._visitors.require_caller(request)
-        name = request.path_params["session_id"]
-        page = parse_number(request.query_params, "page", 1, MAX_PAGES, "a number from 1 on")
-        names = await self._visitors.read_credential_names(caller)
-
-        def respond(reader: SessionReader | None) -> Response:
-            find_notices = partial(self._find_notices, caller)
-            if (view := open_view(reader, name, page, names, find_notices)) is not None:
-                return self._render(caller, view, "session.html")
-            if name.endswith(JSON) and (found := open_session(reader, name.removesuffix(JSON))):
-                return json_pages.respond(OpenedSession.make(found))
-            raise HTTPException(404, NO_SESSION)
-
-        return await self._respond(caller, respond)
+        return await self._serve(request, "", find_document=_find_document)
 
     async def tab_page(self, tab: str, request: Request) -> Response:
         """Serve another view of a session: its tools, or its calls as a table."""
+        return await self._serve(request, tab)
+
+    async def _serve(
+        self, request: Request, tab: str, find_document: FindDocument = lambda *_: None
+    ) -> Response:
+        """Return a tab of the page of a session, or else the document of this name.
+
+        Raises HTTPException where there is neither, InvalidInputError, NotSignedInError, sqlite3.Error."""
         caller = await self._visitors.require_caller(request)
         name = request.path_params["session_id"]
         page = parse_number(request.query_params, "page", 1, MAX_PAGES, "a number from 1 on")
         names = await self._visitors.read_credential_names(caller)
+        find_notices = find_no_notices if tab else partial(self._find_notices, caller)
 
         def respond(reader: SessionReader | None) -> Response:
-            if (view := open_view(reader, name, page, names)) is None:
-                raise HTTPException(404, NO_SESSION)
-            return self._render(caller, view, TABS[tab])
+            if (view := open_view(reader, name, page, names, find_notices)) is not None:
+                return self._render(caller, view, tab)
+            if (document := find_document(reader, name)) is not None:
+                return json_pages.respond(document)
+            raise HTTPException(404, NO_SESSION)
 
         return await self._respond(caller, respond)
 
@@ -157,12 +143,13 @@ class SessionPages(TracePages):
             for usage_id in ids
         }
 
-    def _render(self, caller: Caller, view: View, template: str) -> Response:
+    def _render(self, caller: Caller, view: View, tab: str) -> Response:
         return rendering.render(
-            template,
+            TEMPLATES[tab],
             visitor=caller,
             headers=PRIVATE,
             view=view,
+            **describe_tabs(view.session, view.figures),
             base_url=self._site.settings.base_url,
             with_forms=isinstance(caller, Visitor),
         )
@@ -175,6 +162,31 @@ class SessionPages(TracePages):
 
         Raises sqlite3.Error, and HTTPException where too many requests wait."""
         return await self._work.run(caller, lambda connection: respond(find_reader(connection)))
+
+
+def _find_document(reader: SessionReader | None, name: str) -> OpenedSession | None:
+    """Return the session ``ID`` for ``ID.json``, or None. Raises sqlite3.Error."""
+    found = open_session(reader, name.removesuffix(JSON)) if name.endswith(JSON) else None
+    return None if found is None else OpenedSession.make(found)
+
+
+def _list(
+    reader: SessionReader | None,
+    filters: CallFilters,
+    limit: int,
+    cursor: str | None,
+    *,
+    by_cost: bool,
+) -> Listed:
+    """Return a page of the list of sessions. Raises InvalidCursorError, sqlite3.Error."""
+    return list_page(
+        reader,
+        limit,
+        cursor,
+        by_cost=by_cost,
+        where=filters.walk_sessions("sessions.session_id"),
+        is_walk=bool(filters.values or filters.period),
+    )
 
 
 def _parse(request: Request) -> CallFilters:

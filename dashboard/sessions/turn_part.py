@@ -2,11 +2,10 @@
 
 from typing import Literal
 
-from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from dashboard import rendering
-from dashboard.call.lookup import NO_CALL
+from dashboard.call.lookup import get_call
 from dashboard.call.next_call import find_answer
 from dashboard.call.views import open_asked, open_response
 from dashboard.queries.page_request import PageRequest
@@ -22,9 +21,7 @@ def render(page: PageRequest, reader: CallReader) -> Response:
     The results are in the next call of the conversation, if there is one. Raises HTTPException, sqlite3.Error
     and MissingPieceError."""
     usage_id = page.arguments["usage_id"]
-    call = reader.find_call(usage_id)
-    if call is None:
-        raise HTTPException(404, NO_CALL)
+    call = get_call(reader, usage_id)
     parts: PartNames = page.arguments["parts"]
     asked = None if parts == "said" else open_asked(call, reader, is_plain=page.is_plain)
     found = response = None
