@@ -9,28 +9,7 @@ from markupsafe import Markup, escape
 from dashboard import moments
 from dashboard.addresses import call_address, row_address, session_address
 from dashboard.drawing import bar_width
-from metering.formats import (
-    format_bytes,
-    format_cache_share,
-    format_call_cost,
-    format_cents,
-    format_cents_change,
-    format_cents_for_column,
-    format_change,
-    format_count,
-    format_count_change,
-    format_duration,
-    format_lasted,
-    format_number,
-    format_ordinal,
-    format_per_cent,
-    format_prompt,
-    format_short_tokens,
-    format_signed_cents,
-    format_some_cost,
-    format_sum_cost,
-    format_tokens,
-)
+from metering import formats as metering_formats
 from metering.refusals import STOP_REASON as REFUSAL
 from metering.token_counts import TokenCounts
 from runtime.safe_text import reveal
@@ -123,29 +102,29 @@ def as_typed(value: object) -> Markup:
 
 FILTERS = {
     "as_typed": as_typed,
-    "bytes_of": format_bytes,
+    "bytes_of": metering_formats.format_bytes,
     "size_of": format_size,
-    "cents": format_cents,
-    "cents_change": format_cents_change,
-    "cents_for_column": format_cents_for_column,
-    "signed_cents": format_signed_cents,
-    "count_change": format_count_change,
-    "duration": format_duration,
-    "tokens": format_tokens,
-    "count_of": format_count,
-    "ordinal": format_ordinal,
-    "number_of": format_number,
-    "prompt_of": format_prompt,
-    "cache_share": format_cache_share,
+    "cents": metering_formats.format_cents,
+    "cents_change": metering_formats.format_cents_change,
+    "cents_for_column": metering_formats.format_cents_for_column,
+    "signed_cents": metering_formats.format_signed_cents,
+    "count_change": metering_formats.format_count_change,
+    "duration": metering_formats.format_duration,
+    "tokens": metering_formats.format_tokens,
+    "count_of": metering_formats.format_count,
+    "ordinal": metering_formats.format_ordinal,
+    "number_of": metering_formats.format_number,
+    "prompt_of": metering_formats.format_prompt,
+    "cache_share": metering_formats.format_cache_share,
     **moments.FILTERS,
     # The words of pages: three decimals for calls, two for sums.
-    "call_cost": format_call_cost,
-    "sum_cost": format_sum_cost,
-    "some_cost": format_some_cost,
-    "change_of": format_change,
-    "per_cent": format_per_cent,
-    "short_tokens": format_short_tokens,
-    "lasted": format_lasted,
+    "call_cost": metering_formats.format_call_cost,
+    "sum_cost": metering_formats.format_sum_cost,
+    "some_cost": metering_formats.format_some_cost,
+    "change_of": metering_formats.format_change,
+    "per_cent": metering_formats.format_per_cent,
+    "short_tokens": metering_formats.format_short_tokens,
+    "lasted": metering_formats.format_lasted,
     "bar_width": bar_width,
 }
 GLOBALS = {

@@ -34,6 +34,19 @@ _CLAIMS = {
 }
 
 
+# The fields of ``RateLimits`` with these beginnings, by what a page calls them.
+_PER_MINUTE = {
+    "requests": "Requests",
+    "tokens": "Tokens",
+    "input_tokens": "Input tokens",
+    "output_tokens": "Output tokens",
+}
+_WINDOWS = {
+    "unified_5h": "Subscription, 5 hours",
+    "unified_7d": "Subscription, 7 days",
+    "unified_7d_oi": "Subscription, 7 days with extra usage",
+    "overage": "Extra usage",
+}
 _REFUSED_FOR: Mapping[Limit, str] = {
     "window": "a window of the subscription, which is used up",
     "minute": "a limit of a minute",
@@ -67,53 +80,17 @@ def list_limits(limits: RateLimits | None, limited_by: Limit | None) -> Iterator
 
 
 def _list_stated(limits: RateLimits) -> Iterator[Fact]:
-    for label, limit, remaining, reset_at in (
-        ("Requests", limits.requests_limit, limits.requests_remaining, limits.requests_reset_at),
-        ("Tokens", limits.tokens_limit, limits.tokens_remaining, limits.tokens_reset_at),
-        (
-            "Input tokens",
-            limits.input_tokens_limit,
-            limits.input_tokens_remaining,
-            limits.input_tokens_reset_at,
-        ),
-        (
-            "Output tokens",
-            limits.output_tokens_limit,
-            limits.output_tokens_remaining,
-            limits.output_tokens_reset_at,
-        ),
-    ):
+    for name, label in _PER_MINUTE.items():
+        limit, remaining = (getattr(limits, f"{name}_{end}") for end in ("limit", "remaining"))
         if limit is not None or remaining is not None:
             text = f"{format_count(remaining)} of {format_count(limit)} remain"
-            yield Fact(label=f"{label} per minute", text=text, **_reset(reset_at))
-    for label, used, status, reset_at in (
-        (
-            "Subscription, 5 hours",
-            limits.unified_5h_utilization,
-            limits.unified_5h_status,
-            limits.unified_5h_reset_at,
-        ),
-        (
-            "Subscription, 7 days",
-            limits.unified_7d_utilization,
-            limits.unified_7d_status,
-            limits.unified_7d_reset_at,
-        ),
-        (
-            "Subscription, 7 days with extra usage",
-            limits.unified_7d_oi_utilization,
-            limits.unified_7d_oi_status,
-            limits.unified_7d_oi_reset_at,
-        ),
-        (
-            "Extra usage",
-            limits.overage_utilization,
-            limits.overage_status,
-            limits.overage_reset_at,
-        ),
-    ):
+            reset = _reset(getattr(limits, f"{name}_reset_at"))
+            yield Fact(label=f"{label} per minute", text=text, **reset)
+    for name, label in _WINDOWS.items():
+        used, status = (getattr(limits, f"{name}_{end}") for end in ("utilization", "status"))
         if used is not None or status is not None:
-            yield Fact(label=label, text=_used(used, status), **_reset(reset_at))
+            reset = _reset(getattr(limits, f"{name}_reset_at"))
+            yield Fact(label=label, text=_used(used, status), **reset)
     if limits.unified_status is not None:
         yield Fact(label="Subscription status", text=reveal(limits.unified_status))
     if limits.unified_claim is not None:

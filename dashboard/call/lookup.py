@@ -8,10 +8,17 @@ from dashboard.rendering import PRIVATE
 from metering.formats import format_count
 from store.control.people import Caller
 from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
+from store.traces.calls.threads import Gap
 from store.traces.sessions.session_reader import SessionReader
 
 NO_CALL = "This call does not exist, or retention has removed it."
 NO_BODY = "This body was not kept."
+GAPS: dict[Gap, str] = {
+    "missing": "a call of its thread is not recorded.",
+    "not kept": "the bodies of a call of its thread were not kept.",
+    "cut": "the response to a call of its thread was cut.",
+    "too long": "its thread is too long to be put together here.",
+}
 UNREADABLE = "This call cannot be read right now. Try again in a moment."
 
 

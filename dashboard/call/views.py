@@ -24,9 +24,8 @@ from dashboard.call.conversation import (
 from dashboard.call.excerpts import Allowance
 from dashboard.call.files import EmbeddedFile, find_block, find_file
 from dashboard.call.latest import Latest, find_latest
-from dashboard.call.lookup import size_of
+from dashboard.call.lookup import GAPS, size_of
 from dashboard.call.response import MessageResponse, parse_response
-from dashboard.thread_gaps import GAPS
 from store.traces.calls.call_reader import Call, CallReader, Side
 from store.traces.calls.threads import read_whole_request
 from wire import request as wire

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dashboard.call.addresses import body_address
+from dashboard.call.lookup import GAPS
 from dashboard.call.response import MessageResponse, parse_response
 from dashboard.compare.alignment import Effort
 from dashboard.compare.differences import MAX_SHOWN, Difference, compare_lists
 from dashboard.compare.figures import BillRow, Row, list_bill, list_figures, list_headers
 from dashboard.compare.parts import RequestParts, take_apart
-from dashboard.thread_gaps import GAPS
 from metering.formats import UNKNOWN, format_count
 from runtime.safe_text import reveal
 from store.traces.bodies.bodies import MissingPieceError

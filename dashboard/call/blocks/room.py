@@ -1,7 +1,7 @@
 """The room that a page has for the blocks of one body, and how texts are fitted into it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
@@ -51,15 +51,11 @@ class Room:
 
     def code(self, text: str, language: str, label: str = "") -> Text:
         """Return code."""
-        shown, left_out = self.take(text)
-        markup = self._highlight(shown, language)
-        return Text(style="code", text=shown, markup=markup, label=label, left_out=left_out)
+        return replace(self.plain(text, label, language), style="code")
 
     def command(self, text: str) -> Text:
         """Return a command of a shell."""
-        shown, left_out = self.take(text)
-        markup = self._highlight(shown, "bash")
-        return Text(style="command", text=shown, markup=markup, left_out=left_out)
+        return replace(self.plain(text, language="bash"), style="command")
 
     def json(self, value: object, label: str = "") -> Text:
         """Return a value as indented JSON."""
