@@ -35,10 +35,7 @@ _SPAN = "today, 7d, 14d, 30d, 90d, month, or two days such as 2026-01-01..2026-0
 
 
 class _SpanQuery(RequestModel):
-    span: Annotated[
-        str,
-        Field(description=_SPAN),
-    ] = DEFAULT_SPAN
+    span: Annotated[str, Field(description=_SPAN)] = DEFAULT_SPAN
 
 
 def _only(what: str, argument: str | None = None) -> str | None:

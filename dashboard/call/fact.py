@@ -21,7 +21,7 @@ from runtime.safe_text import reveal
 _TABLE = "/traces/usage"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Fact:
     """A field of a call, with its label. ``href`` leads to all calls with the same value.
     ``note`` ends with the time ``at``, where there is one."""
@@ -49,34 +49,34 @@ def calls_address(column: str, value: object) -> str:
 def linked(label: str, value: str | int | None, column: str) -> Fact:
     """Return a field with a link to all calls that have the same value."""
     if value is None:
-        return Fact(label=label, text=UNKNOWN)
-    return Fact(label=label, text=reveal(str(value)), href=calls_address(column, value))
+        return Fact(label, UNKNOWN)
+    return Fact(label, reveal(str(value)), href=calls_address(column, value))
 
 
 def session(value: str | None) -> Fact:
     """Return the session, with a link to its page."""
     if value is None:
-        return Fact(label="Session", text=UNKNOWN)
-    return Fact(label="Session", text=reveal(value), href=session_address(value))
+        return Fact("Session", UNKNOWN)
+    return Fact("Session", reveal(value), href=session_address(value))
 
 
 def name(label: str, value: str | None) -> Fact:
     """Return a field that is an identifier."""
-    return Fact(label=label, text=UNKNOWN if value is None else reveal(value))
+    return Fact(label, UNKNOWN if value is None else reveal(value))
 
 
 def count(label: str, value: int | None) -> Fact:
     """Return a field that is a number."""
-    return Fact(label=label, text=format_count(value))
+    return Fact(label, format_count(value))
 
 
 def size(label: str, value: int | None) -> Fact:
     """Return a field that is a number of bytes."""
     note = "" if value is None or value < 1000 else format_bytes_exactly(value)
-    return Fact(label=label, text=format_bytes(value), note=note)
+    return Fact(label, format_bytes(value), note=note)
 
 
 def duration(label: str, value: float | None) -> Fact:
     """Return a field that is a time in milliseconds."""
     note = "" if value is None or value < 1000 else format_milliseconds(value)
-    return Fact(label=label, text=format_duration(value), note=note)
+    return Fact(label, format_duration(value), note=note)

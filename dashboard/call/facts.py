@@ -121,9 +121,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 fact.linked("Refusal category", entry.refusal_category, "refusal_category"),
                 fact.linked("Model", entry.model, "model"),
                 fact.linked("Requested model", entry.request_model, "request_model"),
-                fact.Fact(
-                    label="Response type", text="event stream" if entry.streamed else "single body"
-                ),
+                fact.Fact("Response type", "event stream" if entry.streamed else "single body"),
                 fact.linked("Body notes", entry.body_notes, "body_notes"),
                 fact.name("Entry", entry.entry_id),
             ),
@@ -133,17 +131,15 @@ def list_facts(call: Call) -> tuple[Group, ...]:
             facts=(
                 *_counts(entry.tokens, PROMPT_CLASSES),
                 fact.Fact(
-                    label="Prompt total",
-                    text=format_count(entry.tokens.prompt),
+                    "Prompt total",
+                    format_count(entry.tokens.prompt),
                     note=_share(entry.tokens),
                 ),
                 *_counts(entry.tokens, OTHER_CLASSES),
                 fact.count("Reasoning, in output", entry.thinking_tokens),
                 fact.count("One-hour, in cache writes", entry.cache_write_1h_tokens),
                 fact.count("Web searches", entry.web_search_requests),
-                fact.Fact(
-                    label="Usage source", text=_SOURCES.get(entry.usage_source, entry.usage_source)
-                ),
+                fact.Fact("Usage source", _SOURCES.get(entry.usage_source, entry.usage_source)),
             ),
         ),
         Group(
@@ -152,7 +148,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 fact.duration("Duration", entry.duration_ms),
                 fact.duration("Time to first byte", entry.ttfb_ms),
                 fact.duration("Proxy overhead", entry.proxy_overhead_ms),
-                fact.Fact(label="Output speed", text=_speed(entry.output_tokens_per_s)),
+                fact.Fact("Output speed", _speed(entry.output_tokens_per_s)),
             ),
         ),
         Group(
@@ -164,7 +160,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 fact.linked("Service tier", entry.service_tier, "service_tier"),
                 fact.linked("Speed", entry.speed, "speed"),
                 fact.linked("Inference region", entry.inference_geo, "inference_geo"),
-                fact.Fact(label="Billing", text=_billing(entry)),
+                fact.Fact("Billing", _billing(entry)),
                 fact.linked("Credential fingerprint", entry.credential_hmac, "credential_hmac"),
                 fact.linked(
                     "Organization", entry.upstream_organization_id, "upstream_organization_id"
@@ -190,7 +186,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
                 *list_hints(entry.client_hints),
                 _named_by_client(fact.linked("User", entry.attributed_user, "attributed_user")),
                 _named_by_client(fact.linked("Project", entry.project, "project")),
-                _named_by_client(fact.Fact(label="Tags", text=", ".join(parse_tags(entry.tags)))),
+                _named_by_client(fact.Fact("Tags", ", ".join(parse_tags(entry.tags)))),
                 fact.count("Attributes left out", entry.attributes_left_out),
                 fact.linked("Run", entry.run_id, "run_id"),
                 fact.linked("Client", entry.client, "client"),
@@ -247,9 +243,7 @@ def _share(tokens: TokenCounts) -> str:
 def _container(entry: UsageLogEntry) -> fact.Fact:
     if entry.container_unnamed:
         text = "not named: the response was cut"
-        return fact.Fact(
-            label="Container", text=text, href=fact.calls_address("container_unnamed", 1)
-        )
+        return fact.Fact("Container", text, href=fact.calls_address("container_unnamed", 1))
     return fact.linked("Container", entry.container_id, "container_id")
 
 

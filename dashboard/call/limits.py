@@ -74,7 +74,7 @@ def list_limits(limits: RateLimits | None, limited_by: Limit | None) -> Iterator
     facts = () if limits is None else tuple(_list_stated(limits))
     if limited_by is not None:
         href = fact.calls_address("limited_by", limited_by)
-        facts = (Fact(label="Refused for", text=_REFUSED_FOR[limited_by], href=href), *facts)
+        facts = (Fact("Refused for", _REFUSED_FOR[limited_by], href=href), *facts)
     if facts:
         yield Group(title="Rate limits", facts=facts)
 
@@ -85,21 +85,21 @@ def _list_stated(limits: RateLimits) -> Iterator[Fact]:
         if limit is not None or remaining is not None:
             text = f"{format_count(remaining)} of {format_count(limit)} remain"
             reset = _reset(getattr(limits, f"{name}_reset_at"))
-            yield Fact(label=f"{label} per minute", text=text, **reset)
+            yield Fact(f"{label} per minute", text, **reset)
     for name, label in _WINDOWS.items():
         used, status = (getattr(limits, f"{name}_{end}") for end in ("utilization", "status"))
         if used is not None or status is not None:
             reset = _reset(getattr(limits, f"{name}_reset_at"))
-            yield Fact(label=label, text=_used(used, status), **reset)
+            yield Fact(label, _used(used, status), **reset)
     if limits.unified_status is not None:
-        yield Fact(label="Subscription status", text=reveal(limits.unified_status))
+        yield Fact("Subscription status", reveal(limits.unified_status))
     if limits.unified_claim is not None:
         yield Fact(
-            label="Limit that counts most",
-            text=_CLAIMS.get(limits.unified_claim, reveal(limits.unified_claim)),
+            "Limit that counts most",
+            _CLAIMS.get(limits.unified_claim, reveal(limits.unified_claim)),
         )
     if limits.retry_after_s is not None:
-        yield Fact(label="Retry after", text=f"{limits.retry_after_s:g} s")
+        yield Fact("Retry after", f"{limits.retry_after_s:g} s")
 
 
 def _used(share: float | None, status: str | None) -> str:

@@ -36,7 +36,7 @@ _TIMEOUT_S = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
+class Parts:
     """Parts of a program in either language. ``request`` is None where it comes from the file."""
 
     url: str
@@ -50,16 +50,13 @@ class _Parts:
         return self.request is not None and self.request.get("stream") is True
 
 
-def make_python(
-    endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
-) -> str:
-    """Return a program for the Python SDK. ``body`` is the request, or None for one that is long."""
-    parts = _read_parts(endpoint_url, vendor, entry, body, file_name)
+def make_python(parts: Parts) -> str:
+    """Return a program for the Python SDK."""
     lines = ["import anthropic", "", f"client = anthropic.Anthropic(base_url={parts.url!r})"]
     if parts.request is None:
         lines = ["import inspect", "import json", "from pathlib import Path", "", *lines]
         lines += [
-            f"body = json.loads(Path({file_name!r}).read_bytes())",
+            f"body = json.loads(Path({parts.file_name!r}).read_bytes())",
             "known = inspect.signature(client.messages.create).parameters",
             "response = client.messages.create(",
             "    **{name: value for name, value in body.items() if name in known},",
@@ -86,15 +83,12 @@ def make_python(
     return reveal("\n".join(lines))
 
 
-def make_typescript(
-    endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
-) -> str:
-    """Return a program for the TypeScript SDK. ``body`` is the request, or None for one that is long."""
-    parts = _read_parts(endpoint_url, vendor, entry, body, file_name)
+def make_typescript(parts: Parts) -> str:
+    """Return a program for the TypeScript SDK."""
     lines = ['import Anthropic from "@anthropic-ai/sdk";']
     if parts.request is None:
         lines += ['import { readFileSync } from "node:fs";']
-        source = f'JSON.parse(readFileSync({json.dumps(file_name)}, "utf8"))'
+        source = f'JSON.parse(readFileSync({json.dumps(parts.file_name)}, "utf8"))'
     else:
         source = json.dumps(parts.request, indent=2)
     options: dict[str, object] = {"timeout": _TIMEOUT_S * 1_000}
@@ -112,9 +106,10 @@ def make_typescript(
     return reveal("\n".join(lines))
 
 
-def _read_parts(
+def read_parts(
     endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
-) -> _Parts:
+) -> Parts:
+    """Return the parts of the program for a call. ``body`` is the request, or None for one that is long."""
     path, version = find_target(entry)
     query = dict(parse_qsl(urlsplit(path).query, keep_blank_values=True))
     headers = {}
@@ -122,7 +117,7 @@ def _read_parts(
         headers[f"{vendor}-version"] = version
     if entry.betas:
         headers[f"{vendor}-beta"] = entry.betas
-    return _Parts(
+    return Parts(
         url=endpoint_url,
         request=_read_short(body),
         file_name=file_name,
@@ -153,6 +148,6 @@ def list_languages(
     endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
 ) -> Iterator[tuple[str, str]]:
     """Yield the programs with the names of their languages."""
-    given = (endpoint_url, vendor, entry, body, file_name)
-    yield "Python", make_python(*given)
-    yield "TypeScript", make_typescript(*given)
+    parts = read_parts(endpoint_url, vendor, entry, body, file_name)
+    yield "Python", make_python(parts)
+    yield "TypeScript", make_typescript(parts)

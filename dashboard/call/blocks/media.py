@@ -1,16 +1,12 @@
 """Images and documents. Images that are in the body come from an address of our own (``files.py``);
 those that are elsewhere are named and never loaded."""
 
-from collections.abc import Callable
-
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.texts import read_rest
-from dashboard.call.blocks.view import Block, File, Picture, Piece, cache_note, short
+from dashboard.call.blocks.view import Block, File, Picture, Piece, ReadParts, cache_note, short
 from dashboard.call.files import MAX_PICTURE_CHARS, find_picture_type
 from metering.formats import format_bytes
 from wire.json_reading import as_object, as_text
-
-type ReadParts = Callable[[object], tuple[Block, ...]]
 
 
 def read_image(item: dict[str, object], room: Room, place: str) -> Block:

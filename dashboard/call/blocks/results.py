@@ -1,19 +1,15 @@
 """Results of tools: output, found sources, files, and the errors of them."""
 
-from collections.abc import Callable
-
 from dashboard.call.blocks.calls import find_file_language
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.texts import read_rest, read_sources
-from dashboard.call.blocks.view import Block, Piece, cache_note, short
+from dashboard.call.blocks.view import Block, Piece, ReadParts, cache_note, short
 from metering.tool_names import split_name
 from wire import block as wire
 from wire.json_reading import as_objects, as_text
 
 _FOUND = ("web_search_result",)
 _NO_CALL = wire.Block(None)
-
-type ReadParts = Callable[[object], tuple[Block, ...]]
 
 
 def read_result(item: dict[str, object], room: Room, read_parts: ReadParts) -> Block:

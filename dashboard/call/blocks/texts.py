@@ -1,9 +1,9 @@
 """Blocks of words: text with its citations, thinking, search results, compaction, fallback."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from dashboard.call.blocks.room import Room
-from dashboard.call.blocks.view import Block, Piece, Source, Sources, cache_note, short
+from dashboard.call.blocks.view import Block, Piece, ReadParts, Source, Sources, cache_note, short
 from metering.formats import format_bytes
 from runtime.safe_text import reveal
 from wire.block import OF_BLOCK
@@ -12,8 +12,6 @@ from wire.json_reading import as_list, as_object, as_objects, as_text
 _LINKED = ("http://", "https://")
 _MAX_SOURCES = 200
 _OPAQUE = ("encrypted_content", "encrypted_index", "encrypted_stdout", "signature", "data")
-
-type ReadParts = Callable[[object], tuple[Block, ...]]
 
 
 def read_text(item: dict[str, object], room: Room, _place: str) -> Block:

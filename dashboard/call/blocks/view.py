@@ -4,6 +4,7 @@ Text in pieces and heads is fit to be shown (see ``runtime.safe_text``) and stil
 it is ``Markup``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -145,6 +146,10 @@ class Block:
     def _count_lines(self) -> int:
         own = sum(_count_lines(piece) for piece in self.pieces)
         return own + sum(part._count_lines() for part in self.parts)
+
+
+# Returns the blocks in the content of another one.
+type ReadParts = Callable[[object], tuple[Block, ...]]
 
 
 def short(value: object) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from dashboard.call.curl import MAX_PASTED_BYTES
 from dashboard.replay import snippets
-from dashboard.replay.snippets import make_python, make_typescript
+from dashboard.replay.snippets import make_python, make_typescript, read_parts
 from tests.store.traffic import make_entry
 from tests.upstream import Upstream, message_events, sse
 from wire.json_reading import parse_object
@@ -45,7 +45,9 @@ def run(upstream, tmp_path, monkeypatch):
         body = json.dumps(request).encode()
         (tmp_path / "call.json").write_bytes(body)
         short = body if len(body) <= MAX_PASTED_BYTES else None
-        program = make_python(upstream.url, vendor, make_entry(**fields), short, "call.json")
+        program = make_python(
+            read_parts(upstream.url, vendor, make_entry(**fields), short, "call.json")
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             exec(compile(program, "program", "exec"), {})  # noqa: S102 - that is what is tested
@@ -103,21 +105,21 @@ def test_arguments_are_those_of_the_sdk():
 def test_what_cannot_be_written_as_arguments_comes_from_the_file(body):
     entry = make_entry(path_query="/v1/messages")
     for make in (make_python, make_typescript):
-        assert "call.json" in make("http://x", "anthropic", entry, body, "call.json")
+        assert "call.json" in make(read_parts("http://x", "anthropic", entry, body, "call.json"))
 
 
 def test_no_hidden_character_is_in_a_program():
     body = json.dumps(REQUEST, ensure_ascii=False).encode()
     entry = make_entry(path_query="/v1/messages", betas="\u202e\x1b[31m", api_version="\x00")
     for make in (make_python, make_typescript):
-        program = make("http://x", "anthropic", entry, body, "call.json")
+        program = make(read_parts("http://x", "anthropic", entry, body, "call.json"))
         assert not set(program) & set("\u202e\x1b\x00")
 
 
 def test_typescript_has_the_request_as_an_object():
     body = json.dumps(REQUEST | {"stream": True}).encode()
     entry = make_entry(path_query="/v1/messages?beta=true", betas="one,two")
-    program = make_typescript("http://x/proxy/a", "anthropic", entry, body, "call.json")
+    program = make_typescript(read_parts("http://x/proxy/a", "anthropic", entry, body, "call.json"))
     written = program.partition("const body = ")[2].partition(";\nconst response")[0]
     assert parse_object(written.encode()) == REQUEST | {"stream": True}
     assert 'baseURL: "http://x/proxy/a"' in program

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.replay.snippets import make_typescript
+from dashboard.replay.snippets import make_typescript, read_parts
 from tests.live.clients.programs import NODE_DIR, Program, needs_typescript_sdk
 from tests.store.traffic import make_entry
 from tests.upstream import Upstream, message_events, sse
@@ -35,7 +35,7 @@ def test_typescript_sends_the_same_request(
         if more:
             upstream.enqueue(sse(message_events()))
         given = body if is_short else None
-        program = make_typescript(upstream.url, "anthropic", entry, given, "call.json")
+        program = make_typescript(read_parts(upstream.url, "anthropic", entry, given, "call.json"))
         (tmp_path / "program.mjs").write_text(program)
         environment = {"ANTHROPIC_API_KEY": "not-a-key"}
         with Program(["node", "program.mjs"], tmp_path, environment) as running:
