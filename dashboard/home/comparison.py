@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from metering.token_counts import NAMES, TokenCounts
+from store.traces.sums.rollup import UNKNOWN
 from store.traces.sums.usage_report import Totals
 
 _NOTHING = Totals()
@@ -46,6 +47,8 @@ def compare(
     )
     shown = [line for line in lines if _has_value(line, measure)][:limit]
     others = [line for line in lines if line not in shown]
+    if len(shown) < limit and [each.name for each in others] == [UNKNOWN]:  # which has a name
+        shown, others = [*shown, *others], []
     if smaller != _NOTHING:
         others.append(Line(None, smaller, _NOTHING))
     return Comparison(

@@ -180,6 +180,7 @@ def _describe(
         costs = replace(costs, titles=found.agents)
     return {
         "choice": choice,
+        "day": now.date().isoformat(),
         "figures": make_figures(
             home.strip,
             now,
@@ -234,7 +235,7 @@ def _describe_costs(costs: Costs, names: Mapping[str, str]) -> dict[str, Any]:
         "period_name": choice.period.title,
         "orders": [
             (choice.address(order="newest"), "Newest", choice.order == "newest"),
-            (choice.address(order="cost"), "Most expensive of the week", choice.order == "cost"),
+            (choice.address(order="cost"), "Most expensive of 7 days", choice.order == "cost"),
         ],
         "sql_address": query_address(sql),
         "csv_address": query_address(sql, ".csv"),

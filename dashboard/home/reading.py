@@ -29,6 +29,7 @@ from store.traces.calls.limit_readings import read_states
 from store.traces.maintenance.removal import used_bytes
 from store.traces.savings.savings_reader import SavingsReader
 from store.traces.savings.tools_reader import ToolCost, list_most_expensive_tools
+from store.traces.sessions.session_list import begin_week
 from store.traces.sessions.session_means import SessionDay, read_session_days
 from store.traces.sessions.session_reader import Session, SessionReader
 from store.traces.sums.forecast import Month
@@ -295,7 +296,7 @@ def _read_sessions(db: sqlite3.Connection, choice: Choice, now: datetime) -> Seq
     if not reader.is_ready:
         return ()
     if choice.order == "cost":
-        return reader.list_most_expensive(clock.format_ms(now - WEEK), SESSIONS)
+        return reader.list_most_expensive(clock.format_ms(begin_week(now)), SESSIONS)
     return reader.list_sessions(SESSIONS)
 
 

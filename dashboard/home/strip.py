@@ -27,6 +27,7 @@ OLD_READING = timedelta(minutes=5)  # from here on its age is said
 _UP, _DOWN, _SAME = "up", "down", "0 %"
 _FLYING = "flying"
 _MANY_TIMES = 10  # from here on per cent say nothing
+_SMALL_CENTS = 100.0  # below which no change is alarming, and nothing is a measure
 _DAY, _MILLISECOND = timedelta(days=1), timedelta(milliseconds=1)
 _WINDOW_NAMES = {"5h": "5 hours", "7d": "Week", "7d_oi": "7d_oi", "overage": "Extra"}
 
@@ -105,8 +106,11 @@ def _compare(strip: Strip, now: datetime, zone: tzinfo) -> Sequence[Phrase]:
     change = format_change(strip.today.cost_cents, before)
     if not change:
         return [Phrase(f"nothing {day} by {by}")]
-    kind = _UP if strip.today.cost_cents > before else _DOWN
+    is_small = max(strip.today.cost_cents, before) < _SMALL_CENTS
+    kind = "" if is_small else _UP if strip.today.cost_cents > before else _DOWN
     times = strip.today.cost_cents / before
+    if times >= _MANY_TIMES and before < _SMALL_CENTS:
+        return [Phrase(f"{format_sum_cost(before)} {day} by {by}")]
     if times >= _MANY_TIMES:
         return [Phrase(f"{times:,.0f} times", kind), Phrase(f"as much as {day} by {by}")]
     return [Phrase(change, "" if change == _SAME else kind), Phrase(f"on {day} by {by}")]
@@ -119,7 +123,7 @@ def _describe_month(strip: Strip, now: datetime) -> Sequence[str]:
         words.append(f"{format_sum_cost(expected)} expected at its end")
     spend = strip.month.spend.so_far
     if strip.month.cost.so_far - spend > 1e-6:
-        words.append(f"{format_sum_cost(spend)} of it spend")
+        words.append(f"{format_sum_cost(spend)} of it billed to you")
     elif last is not None:
         words.append(f"{now.replace(day=1) - _DAY:%B} was {format_sum_cost(last)}")
     return words
@@ -137,7 +141,8 @@ def make_windows(home: Home, names: Mapping[str, str], now: datetime) -> Sequenc
     shown = list(accounts.items())[:MAX_ACCOUNTS]
     titles = [_name_account(account, names, len(accounts)) for account, _ in shown]
     if titles and home.week.value_cents:
-        titles[0] += f", worth {format_sum_cost(home.week.value_cents)} in 7 days"
+        worth = format_sum_cost(home.week.value_cents)
+        titles[0] += f", {worth} in 7 days at list prices"
         titles[0] += " with the others" if len(accounts) > 1 else ""
     if len(accounts) > len(shown):
         titles[-1] += f"; {len(accounts) - len(shown)} more in /limits.json"
@@ -153,7 +158,7 @@ def _name_account(account: str, names: Mapping[str, str], accounts: int) -> str:
 
 def _make_window(state: WindowState, now: datetime) -> NamedGauge:
     warning = _warn(state, now)
-    parts = [] if warning else [f"used, {_left(state)} left at most"]
+    parts = [] if warning else [f"at most {_left(state)} left"]
     if state.resets_at is not None:
         until = state.resets_at - now
         lasts = f", in {format_lasted(until / _MILLISECOND)}" if until < _DAY else ""

@@ -170,12 +170,17 @@ def _write(measure: Measure, totals: Totals) -> str:
     return format_short_tokens(value) if measure == "tokens" else format_count(value)
 
 
+def _round_shown(cents: float) -> float:
+    """Return cents as they are shown, so that a difference is that of the figures beside it."""
+    return round(cents / 100, 2) * 100
+
+
 def _write_change(measure: Measure, line: Line) -> Sequence[Cell]:
     """Return the difference and how much it is in per cent. Only more or less money is coloured."""
     read = read_measure(measure)
     now, before = read(line.now), read(line.before)
     if measure == "cost":
-        text = format_sum_change(now - before)
+        text = format_sum_change(_round_shown(now) - _round_shown(before))
         kind = "" if text.startswith("$") else "up" if now > before else "down"
     else:
         change = round(now - before)

@@ -16,12 +16,13 @@ from dashboard.overview.filters import Filters, parse_filters
 from dashboard.overview.periods import DEFAULT_SPAN, Period, list_segments, parse_span
 from dashboard.rendering import PRIVATE
 from dashboard.savings.model_documents import SavingsModels
-from dashboard.savings.model_view import find_best, make_columns, make_rows
+from dashboard.savings.model_view import list_cheaper, make_columns, make_rows
 from dashboard.savings.other_models import METHOD, OtherModels, compare_models, read_uses
 from dashboard.savings.tab_figures import TabFigures, read_tab_figures
 from dashboard.trace_work import TracePages
 from runtime import clock
 from store.control.people import Caller
+from store.traces.sessions.session_reader import SessionReader
 
 PATH = "/savings/models"
 
@@ -33,6 +34,7 @@ class _Found:
     others: OtherModels
     period: Period
     filters: Filters
+    title: str
 
 
 class ModelPages(TracePages):
@@ -77,7 +79,9 @@ class ModelPages(TracePages):
         def run(connection: sqlite3.Connection | None) -> Response:
             uses = () if connection is None else read_uses(connection, period, filters)
             others = compare_models(uses, self._site.prices(), now)
-            return respond(_Found(others=others, period=period, filters=filters), connection)
+            title = _find_title(connection, filters.values.get("session"))
+            found = _Found(others=others, period=period, filters=filters, title=title)
+            return respond(found, connection)
 
         return await self._work.run(caller, run)
 
@@ -97,7 +101,8 @@ def _render(caller: Caller, given: _Found, tabs: TabFigures) -> Response:
         tab_figures=tabs,
         rows=make_rows(found),
         calls=sum(each.use.calls for each in found.models),
-        best=find_best(found, columns),
+        cheaper=list_cheaper(found, columns),
+        title=given.title,
         method=METHOD,
         periods=list_segments(lambda span: _address(PATH, span, filters), period.span),
         chips=[
@@ -106,6 +111,15 @@ def _render(caller: Caller, given: _Found, tabs: TabFigures) -> Response:
         ],
         json_address=_address(f"{PATH}.json", period.span, filters),
     )
+
+
+def _find_title(db: sqlite3.Connection | None, session_id: str | None) -> str:
+    """Return the name of a session, by its id where it has no title. Raises sqlite3.Error."""
+    if db is None or session_id is None:
+        return ""
+    reader = SessionReader(db)
+    session = reader.find(session_id) if reader.is_ready else None
+    return (session.title if session else None) or f"session {session_id}"
 
 
 def _address(path: str, span: str, filters: Filters) -> str:

@@ -34,17 +34,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A model that was used, with a cell for each column."""
+    """A model that was used, with a cell for each column. ``cents`` are None where its price is not known."""
 
     name: str
     calls: int
-    cents: float
+    cents: float | None
     cells: Sequence[Cell]
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
-    """The one model that would have cost least, with the change in words."""
+class Cheaper:
+    """A model that would have cost less, with the change in words."""
 
     name: str
     cents: float
@@ -68,20 +68,21 @@ def make_rows(found: OtherModels) -> Sequence[Row]:
         Row(
             name_group("model", each.use.model),
             each.use.calls,
-            each.use.cents,
+            each.use.cents if each.use.cents or each.others else None,
             [_make_cell(each, other) for other in found.columns],
         )
         for each in found.models
     ]
 
 
-def find_best(found: OtherModels, columns: Sequence[Column]) -> Best | None:
-    """Return the model that would have cost least; None where none would have cost less."""
+def list_cheaper(found: OtherModels, columns: Sequence[Column]) -> Sequence[Cheaper]:
+    """Return models with which all calls would have cost less: the nearest, and the cheapest if another.
+
+    The nearest says more, for the cheapest one is hardly ever as good."""
     known = [(each.cents, each.name, each.change) for each in columns if each.cents is not None]
-    if not known or min(known)[0] >= found.cents:
-        return None
-    cents, name, change = min(known)
-    return Best(name, cents, change)
+    cheaper = sorted((each for each in known if each[0] < found.cents), reverse=True)
+    ends = cheaper[:1] + cheaper[-1:] if len(cheaper) > 1 else cheaper
+    return [Cheaper(name, cents, change) for cents, name, change in ends]
 
 
 def _make_cell(compared: Compared, other: str) -> Cell:

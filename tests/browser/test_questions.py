@@ -200,7 +200,7 @@ def _see_costliest_session(walk: Walk) -> None:
         " group by 1 order by 2 desc"
     )
     assert costs[0]["session_id"] == SESSION
-    walk.follow("Most expensive of the week")
+    walk.follow("Most expensive of 7 days")
     walk.follow_first("section[aria-labelledby=sessions] tbody a")
     assert walk.visitor.path == f"/sessions/{SESSION}"
     lede = walk.visitor.run("return document.querySelector('.lede').textContent")
@@ -356,7 +356,7 @@ def _see_windows(walk: Walk) -> None:
         words for name, words in read_figures(walk.visitor).items() if "Subscription" in name
     ]
     assert re.search(
-        r"5 hours ?34 % ?used, 66 ?% left at most; resets \d\d:\d\d.*Week ?31 % ?used, 69 ?% left",
+        r"5 hours ?34 % ?at most 66 ?% left; resets \d\d:\d\d.*Week ?31 % ?at most 69 ?% left",
         limits,
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from runtime import clock
 from store.list_cursors import format_cursor, parse_cursor
@@ -10,7 +10,7 @@ from store.traces.sessions.session_reader import EVERY_SESSION, Session, Session
 
 # Of calls so many are looked at for a page that few sessions are on: some tenths of a second at most.
 SEARCHED = 50_000
-COST_PERIOD = timedelta(days=7)  # of the sessions that are listed by cost
+COST_DAYS = 7  # of the sessions that are listed by cost, today among them
 
 type Place = tuple[str, str]  # ``ended_at`` and ``session_id`` of a session
 
@@ -42,6 +42,12 @@ class Listed:
         return self.next_cursor is not None
 
 
+def begin_week(now: datetime) -> datetime:
+    """Return the beginning of the days (UTC) whose sessions are listed by cost."""
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight - timedelta(days=COST_DAYS - 1)
+
+
 def list_page(
     reader: SessionReader | None,
     limit: int,
@@ -63,7 +69,7 @@ def list_page(
     if reader is None:
         return Listed(sessions=[], next_cursor=None)
     if by_cost:
-        since = since or clock.format_ms(clock.now() - COST_PERIOD)
+        since = since or clock.format_ms(begin_week(clock.now()))
         return Listed(sessions=reader.list_most_expensive(since, limit, where), next_cursor=None)
     end = reader.find_end(SEARCHED, before) if is_walk else None
     found = reader.list_sessions(limit + 1, before, where, end)

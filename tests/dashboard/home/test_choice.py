@@ -7,6 +7,7 @@ import pytest
 from dashboard.home.choice import parse_choice
 from dashboard.home.comparison import compare
 from runtime.errors import InvalidInputError
+from store.traces.sums.rollup import UNKNOWN
 from store.traces.sums.usage_report import Totals
 
 NOW = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
@@ -36,6 +37,11 @@ def test_an_unknown_choice_is_refused(arguments):
 
 def cost(cents, **changes):
     return Totals(calls=1, cost_cents=cents, **changes)
+
+
+def test_one_group_without_a_name_is_named_as_elsewhere():
+    found = compare({"a": cost(1.0), UNKNOWN: cost(0.0)}, {}, lambda totals: totals.cost_cents, 6)
+    assert ([line.name for line in found.lines], found.rest) == (["a", UNKNOWN], None)
 
 
 def test_groups_without_a_value_are_in_the_rest_and_unknown_ones_are_not():

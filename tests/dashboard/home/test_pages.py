@@ -264,7 +264,7 @@ def test_the_month_has_what_is_expected_at_its_end_and_what_of_it_is_spend(
     assert "February was $5.00" in words
     covered = {"billing": "subscription", "cost_cents": Decimal(32)}
     record(ann.organization_id, {"created_at": "2026-03-14T08:59:00.000Z"} | covered)
-    assert "$1.68 of it spend" in words_of(find_cell(ann.get("/").text, "March"))
+    assert "$1.68 of it billed to you" in words_of(find_cell(ann.get("/").text, "March"))
 
 
 def test_sessions_are_the_newest_or_the_most_expensive_of_the_week(ann, record):

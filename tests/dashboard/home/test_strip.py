@@ -63,7 +63,7 @@ def make_window(**changes: Any) -> WindowState:
 @pytest.mark.parametrize(
     ("changes", "warning", "words"),
     [
-        ({}, "", "used, 37 % left at most; resets 10:50, in 1 h 20 min"),
+        ({}, "", "at most 37 % left; resets 10:50, in 1 h 20 min"),
         (
             {"used_up_at": NOW - timedelta(minutes=5)},
             "used up by now, if it went on like this",
@@ -82,14 +82,14 @@ def make_window(**changes: Any) -> WindowState:
         (
             {"resets_at": NOW + timedelta(days=8)},
             "",
-            "used, 37 % left at most; resets 2026-03-22",
+            "at most 37 % left; resets 2026-03-22",
         ),
         (
             {"resets_at": None, "read_at": NOW - timedelta(minutes=12)},
             "",
-            "used, 37 % left at most; read 12 min ago",
+            "at most 37 % left; read 12 min ago",
         ),
-        ({"used": 1.07, "resets_at": None}, "", "used, 0 % left at most"),
+        ({"used": 1.07, "resets_at": None}, "", "at most 0 % left"),
     ],
 )
 def test_a_window_says_when_it_resets_and_whether_it_lasts(changes, warning, words):
@@ -114,6 +114,20 @@ def test_days_that_are_compared_are_named_as_those_of_utc_in_another_zone():
         assert today.lines[0][-1].words == f"on last Saturday {words}"
 
 
+def test_small_amounts_raise_no_alarm():
+    home = make_home()
+
+    def compare(today, before):
+        strip = replace(home.strip, today=Totals(cost_cents=today), week_before_cents=before)
+        return [(each.words, each.kind) for each in make_figures(strip, NOW, 0, "", "")[0].lines[0]]
+
+    assert compare(9.0, 0.14) == [("<$0.01 last Saturday by 09:30", "")]
+    assert compare(40.0, 20.0)[0] == ("+100 %", "")
+    assert compare(400.0, 20.0) == [("$0.20 last Saturday by 09:30", "")]
+    assert compare(4_000.0, 200.0)[0] == ("20 times", "up")
+    assert compare(400.0, 200.0)[0] == ("+100 %", "up")
+
+
 def test_a_gauge_is_high_from_nine_tenths_on_and_has_the_time_that_is_gone():
     home = make_home(make_window(used=0.9), make_window(window="7d"))
     (windows,) = make_windows(home, {}, NOW)
@@ -131,12 +145,12 @@ def test_of_a_window_that_was_reset_nothing_is_said():
 def test_each_account_has_gauges_under_its_name_and_the_first_says_what_they_were_worth():
     worth = Totals(value_cents=6_120.0)
     (only,) = make_windows(make_home(make_window(), week=worth), {}, NOW)
-    assert only.title == "Subscription, worth $61.20 in 7 days"
+    assert only.title == "Subscription, $61.20 in 7 days at list prices"
     windows = [make_window(account=each * 32) for each in "abcde"]
     home = make_home(*windows, make_window(account="a" * 32, window="7d"), week=worth)
     found = make_windows(home, {"b" * 32: "laptop of Ana"}, NOW)
     assert [(each.title, len(each.gauges)) for each in found] == [
-        ("Subscription aaaaaaaa, worth $61.20 in 7 days with the others", 2),
+        ("Subscription aaaaaaaa, $61.20 in 7 days at list prices with the others", 2),
         ("Subscription laptop of Ana", 1),
         ("Subscription cccccccc; 2 more in /limits.json", 1),
     ]

@@ -1,5 +1,6 @@
 """The same calls with another model, as a page and as JSON."""
 
+import re
 from decimal import Decimal
 
 import pytest
@@ -82,7 +83,7 @@ def test_the_page_has_the_same_costs_and_says_what_they_leave_out(ann, now):
     )
     page = words_of(ann.get("/savings/models?period=today").text)
     assert "cost $1.80" in page
-    assert "The same tokens with haiku-" in page
+    assert re.search(r"The same tokens with \S+ alone: \$[\d.]+ ?, .\d+ %", page)
     assert "All 2 $1.80" in page
     assert " $0.60 " in page.partition("All 2 $1.80")[2], "all of it with Haiku 4.5"
     assert "opus-4-5 1 $1.50" in page
@@ -90,6 +91,8 @@ def test_the_page_has_the_same_costs_and_says_what_they_leave_out(ann, now):
     assert "No calls here" in ann.get("/savings/models?period=today&endpoint=none").text
     text = ann.get("/savings/models?session=s1").text
     assert "No calls here" in text
+    ann.record(CALL | {"title_text": "Mend the test"}, session_id="s2", created_at=now)
+    assert "The calls of Mend the test cost" in words_of(ann.get("/savings/models?session=s2").text)
 
 
 def test_the_page_is_a_tab_beside_findings_and_tools(ann, now):
