@@ -1,11 +1,15 @@
-"""The six tools: what each reads by the management API, and which of it an agent gets."""
+"""The six tools: what each reads by the management API, and which of it an agent gets.
+
+Clients of the protocol show agents the docstring of each tool, and what its parameters are.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import date, timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
+from pydantic import Field
 
 from extensions.mcp.answers import MAX_BYTES, MAX_ROWS, Place, answer
 from extensions.mcp.quoting import name, quote
@@ -26,6 +30,9 @@ from store.traces.sessions.session_model import OpenedSession, SessionTurn, Used
 from store.traces.sums.usage_report import Grouping
 
 type Open = Callable[[], AbstractContextManager[Backend]]
+type Cursor = Annotated[
+    str | None, Field(description="next_cursor of the response before, for what it left out.")
+]
 type Period = Literal["today", "7d", "30d", "month", "all"]
 
 BREAKS, AGENTS, TOOLS = 10, 10, 6  # that are shown of a session and of a turn
@@ -45,8 +52,8 @@ class Tools:
         """Read by a backend that is opened anew for each request, in the thread that it is made in."""
         self._open = open_backend
 
-    def spend(self, period: Period, by: Grouping, cursor: str | None) -> str:
-        """Return totals of a period, with groups."""
+    def spend(self, period: Period = "7d", by: Grouping = "model", cursor: Cursor = None) -> str:
+        """Return what calls cost in a period: totals, and groups of the kind that ``by`` names."""
         first = _find_first_day(period, clock.now().date())
         with self._open() as backend:
             found = backend.call(usage_operations.get_usage, **given(by=by, from_day=first))
@@ -56,9 +63,16 @@ class Tools:
         return answer(head, "groups", rows, Place.parse(cursor))
 
     def sessions(
-        self, order: Literal["time", "cost"], since: str | None, cursor: str | None
+        self,
+        order: Annotated[
+            Literal["time", "cost"], Field(description="cost: the most expensive of 7 days first.")
+        ] = "time",
+        since: Annotated[
+            str | None, Field(description="Only sessions that ended then or later: ISO 8601.")
+        ] = None,
+        cursor: Cursor = None,
     ) -> str:
-        """Return sessions, the newest or the most expensive first."""
+        """Return sessions (conversations of agents) with cost, failures and cache breaks, newest first."""
         place = Place.parse(cursor)
         with self._open() as backend:
             found = backend.call(
@@ -80,10 +94,14 @@ class Tools:
         ]
         return answer({}, "sessions", rows, place, found.next_cursor)
 
-    def session(self, session_id: str | None, cursor: str | None) -> str:
-        """Return what a session cost, what broke its cache, and its turns, the newest first.
-
-        Without an id it is the session of the newest call."""
+    def session(
+        self,
+        session_id: Annotated[
+            str | None, Field(description="Left out: the session of the newest call.")
+        ] = None,
+        cursor: Cursor = None,
+    ) -> str:
+        """Return what one session cost, by agent; what broke its cache, at what price; and its turns."""
         place = Place.parse(cursor)
         with self._open() as backend:
             if session_id is None:
@@ -96,8 +114,18 @@ class Tools:
         rows = [_describe_turn(each) for each in reversed(found.turns)]
         return answer(head, "turns", rows, place)
 
-    def call(self, call_id: str, body: Literal["request", "response"] | None, offset: int) -> str:
-        """Return a call with its cost and what broke its cache, and on request a part of a body."""
+    def call(
+        self,
+        call_id: Annotated[str, Field(description="The id of a call, or of its entry.")],
+        body: Annotated[
+            Literal["request", "response"] | None,
+            Field(description="Also a part of this body, as it was recorded."),
+        ] = None,
+        offset: Annotated[
+            int, Field(ge=0, le=1 << 30, description="Where the part begins, in characters.")
+        ] = 0,
+    ) -> str:
+        """Return one call: model, tokens, cost by component, times, outcome, tools, why its cache broke."""
         fields = given(
             body=body, offset=offset if body else None, length=PART_CHARS if body else None
         )
@@ -126,8 +154,8 @@ class Tools:
         origin = f"the {found.body.side} of call {row.get('id')}, from character {offset}"
         return _add_part(document, found.body.text, origin, offset, found.body.next_offset)
 
-    def limits(self, cursor: str | None) -> str:
-        """Return how much of each window of a subscription is left."""
+    def limits(self, cursor: Cursor = None) -> str:
+        """Return how much of each window of a subscription (5h, 7d, …) is used, and when it is reset."""
         with self._open() as backend:
             found = backend.call(limit_operations.list_limits)
         rows = [
@@ -142,9 +170,15 @@ class Tools:
         return answer({}, "windows", rows, Place.parse(cursor))
 
     def search(
-        self, words: str, role: Role | None, session_id: str | None, cursor: str | None
+        self,
+        words: Annotated[
+            str, Field(description="All must occur in one text; those in double quotes in a row.")
+        ],
+        role: Annotated[Role | None, Field(description="Who said it.")] = None,
+        session_id: Annotated[str | None, Field(description="Only this session.")] = None,
+        cursor: Cursor = None,
     ) -> str:
-        """Return snippets of what was said, the newest first."""
+        """Return snippets of what was said in recorded calls, newest first."""
         with self._open() as backend:
             found = backend.call(
                 search_operations.search_calls,

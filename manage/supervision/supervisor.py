@@ -112,20 +112,7 @@ class Supervisor:
         Raises ChildError; the children are stopped first."""
         descriptors.raise_limit()  # here, once: the children inherit it
         self._write_troubles()  # remove those of an earlier service
-        environ = give_back_memory(without_credentials(environ))
-        for_extensions = dict(environ)
-        environ = without_private(environ)
-        environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)
-        environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
-        loop.add_signal_handler(signal.SIGTERM, self._request_stop)
-        for_proxy = without_web_settings(environ)
-        loop.add_signal_handler(signal.SIGUSR1, self._begin_restart, for_proxy)
-        hooks = extensions.call()
-        hooks.before_start(settings=self._settings, environ=for_extensions, warn=self._warn)
-        specs = chain(*hooks.processes(settings=self._settings, environ=for_extensions))
-        self._services = self._maker.make(environ, [*specs, *prepare(self._settings, self._warn)])
+        for_proxy = self._prepare(give_back_memory(without_credentials(environ)))
         keepers = [
             asyncio.create_task(self._keep(each.child, each.environ))
             for each in reversed(self._services)
@@ -155,6 +142,23 @@ class Supervisor:
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+    def _prepare(self, environ: dict[str, str]) -> dict[str, str]:
+        """Make the services, take signals, and return the environment of the proxy."""
+        for_extensions = dict(environ)
+        environ = without_private(environ)
+        environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)
+        environ[CLIENT_MARK_VARIABLE] = secrets.token_urlsafe(24)
+        for_proxy = without_web_settings(environ)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._on_interrupt)
+        loop.add_signal_handler(signal.SIGTERM, self._request_stop)
+        loop.add_signal_handler(signal.SIGUSR1, self._begin_restart, for_proxy)
+        hooks = extensions.call()
+        hooks.before_start(settings=self._settings, environ=for_extensions, warn=self._warn)
+        specs = chain(*hooks.processes(settings=self._settings, environ=for_extensions))
+        self._services = self._maker.make(environ, [*specs, *prepare(self._settings, self._warn)])
+        return for_proxy
 
     async def _keep(self, child: Child, environ: Mapping[str, str]) -> None:
         """Run a child and start it again whenever it dies.
