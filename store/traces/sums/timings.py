@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
+from runtime import clock
 from store.traces.sums import histograms
 from store.traces.sums.rollup import DAY_KEYS, HourKey, Names
 
@@ -51,7 +52,7 @@ _REPLACE = (
     f"insert or replace into timings_daily ({_KEYS}, {', '.join(MEASURES)})"  # noqa: S608 - our own names
     f" values ({', '.join('?' * (len(DAY_KEYS) + len(MEASURES)))})"
 )
-# What a day was added up to before there were these calls.
+# What a day that is over was added up to before there were these calls.
 _FORGET = f"delete from timings_by_group where day = ? and name in {('', *GROUPS)}"  # noqa: S608 - our own names
 
 
@@ -82,7 +83,8 @@ class Timings:
         for key, values in self._added.items():
             bound = names.bound(key)
             days[bound.day, *bound[1:]] += values
-        connection.executemany(_FORGET, {(day,) for day, *_ in days})
+        today = f"{clock.now().date()}"
+        connection.executemany(_FORGET, {(day,) for day, *_ in days if day < today})
         for day, values in days.items():
             timing = measure_all(values)
             stored = connection.execute(_FIND, day).fetchone()
