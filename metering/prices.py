@@ -13,24 +13,26 @@ without a rate. A cost computed from an unknown rate must be unknown too.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from datetime import UTC, date, datetime
 from functools import cache, lru_cache
+from importlib import import_module, metadata
 from importlib.resources import files
-from typing import cast
+from typing import Protocol, cast
 
-import genai_prices
-from genai_prices import data_snapshot
-from genai_prices.types import ModelPrice, TieredPrices
-
-from metering.components import TOKEN_COMPONENTS, WEB_SEARCH
-from metering.price_format import WEB_SEARCH_USD_PER_THOUSAND, parse_price_file
+from metering.price_format import parse_price_file
 from metering.rates import PriceEntry, Rates, RateTiers
 
-BASE_VERSION = f"genai-prices {genai_prices.__version__}"
+BASE_VERSION = f"genai-prices {metadata.version('genai-prices')}"
 OWN_LABEL = "taximeter prices"
 RESOLVED_RATES_KEPT = 4096
-_PROVIDER = "anthropic"
+
+
+class VendorList(Protocol):
+    """The functions of ``vendor_prices.py`` that are called here."""
+
+    def list_models(self) -> Sequence[str]: ...
+
+    def find_tiers(self, model: str, day: date, is_fast: bool, label: str) -> RateTiers | None: ...
 
 
 class PriceTable:
@@ -64,13 +66,7 @@ class PriceTable:
 
     def list_models(self) -> Sequence[str]:
         """Return the names of the models in the vendor's list of ``genai-prices``."""
-        providers = data_snapshot.get_snapshot().providers
-        return [
-            model.id
-            for provider in providers
-            if provider.id == _PROVIDER
-            for model in provider.models
-        ]
+        return _load_vendor_list().list_models()
 
     def _find_tiers(
         self, model: str, day: date, is_fast: bool, upstream: str | None
@@ -82,7 +78,7 @@ class PriceTable:
                 return entry.fast if is_fast else entry.standard
         if upstream is not None:
             return None
-        return _find_base_tiers(model, day, is_fast)
+        return _load_vendor_list().find_tiers(model, day, is_fast, BASE_VERSION)
 
 
 @cache
@@ -104,46 +100,6 @@ def _by_precedence(entries: Iterable[PriceEntry]) -> list[PriceEntry]:
     return sorted(entries, key=lambda entry: entry.starts)[::-1]
 
 
-def _find_base_tiers(model: str, day: date, is_fast: bool) -> RateTiers | None:
-    standard = _find_base_price(model, day)
-    price = _find_base_price(model, day, speed="fast") if is_fast else standard
-    # A model without fast rates returns its standard ones, which would be a guess.
-    if price is None or (is_fast and price == standard):
-        return None
-    sizes = {
-        tier.start
-        for value in vars(price).values()
-        if isinstance(value, TieredPrices)
-        for tier in value.tiers
-    }
-    return RateTiers(
-        base=_base_rates(price, 0),
-        tiers=tuple((size, _base_rates(price, size + 1)) for size in sorted(sizes)),
-    )
-
-
-def _find_base_price(model: str, day: date, **context: str) -> ModelPrice | None:
-    try:
-        found = genai_prices.calc_price(
-            genai_prices.Usage(input_tokens=0),
-            model,
-            provider_id=_PROVIDER,
-            genai_request_timestamp=datetime.combine(day, time(), UTC),
-            price_context=context,
-        )
-    except LookupError:
-        return None
-    return found.model_price
-
-
-def _base_rates(price: ModelPrice, prompt_tokens: int) -> Rates:
-    def rate(name: str) -> Decimal | None:
-        value = vars(price).get(name)
-        if not isinstance(value, TieredPrices):
-            return cast(Decimal | None, value)
-        reached = [tier.price for tier in value.tiers if prompt_tokens > tier.start]
-        return reached[-1] if reached else value.base
-
-    rates = {component.name: rate(component.base_price) for component in TOKEN_COMPONENTS}
-    web_search = rate(WEB_SEARCH.base_price) or WEB_SEARCH_USD_PER_THOUSAND
-    return Rates(by_component=rates | {WEB_SEARCH.name: web_search}, price_version=BASE_VERSION)
+def _load_vendor_list() -> VendorList:
+    """Return the third list, which takes a tenth of a second to load: no process needs it to start."""
+    return cast(VendorList, import_module("metering.vendor_prices"))

@@ -166,7 +166,10 @@ def test_imports_point_one_way():
         ),
         ("manage.server", {"authlib", "genai_prices", "httpx", "datasette", "sqlite_utils"}),
         ("addon.__main__", {"genai_prices", "httpx", "pydantic", "sqlite_utils", "starlette"}),
-        ("recorder.__main__", {"authlib", "httpx", "sqlite_utils", "starlette"}),
+        (
+            "recorder.__main__",
+            {"authlib", "genai_prices", "httpx", "pydantic", "sqlite_utils", "starlette"},
+        ),
         ("dashboard.queries.__main__", {"authlib", "genai_prices", "sqlite_utils"}),
     ],
 )
