@@ -26,12 +26,12 @@ _BASIC = re.compile(rb"basic[ \t]+([A-Za-z0-9+/_-]+)", re.IGNORECASE)
 def find_service_keys(target: str, fields: Fields) -> list[str]:
     """Return what has the format of a service API key in a request's target and headers. That
     includes a percent-encoded target and Basic credentials. It is never more than MAX_FOUND + 1."""
-    texts = [b"\n".join(chain.from_iterable(fields)), target.encode("latin-1", "replace")]
+    text = b"\n".join(chain((target.encode("latin-1", "replace"),), *fields))
     if "%" in target:
-        texts.append(unquote_to_bytes(target))
-    if b"basic" in texts[0].lower():
-        texts += [_decode(each[1]) for _, value in fields for each in _BASIC.finditer(value)]
-    text = b"\n".join(texts)
+        text += b"\n" + unquote_to_bytes(target)
+    if b"basic" in text.lower():
+        found = [each[1] for _, value in fields for each in _BASIC.finditer(value)]
+        text = b"\n".join((text, *map(_decode, found)))
     if _MARK not in text:
         return []
     return [found[1].decode() for found in islice(_SERVICE_KEY.finditer(text), MAX_FOUND + 1)]

@@ -9,7 +9,7 @@ from addon.browsers import BrowserRules
 from addon.destination import Destination
 from addon.errors import Refusal
 from addon.health import HealthChecks
-from addon.replays import ReplayRules
+from addon.replays import TICKET, ReplayRules
 from addon.responder import ORIGIN
 from addon.routing import find_route
 from addon.upstream_forwarding import UpstreamForwarder
@@ -62,12 +62,11 @@ class Dispatcher:
 
     def _judge_browser(self, flow: http.HTTPFlow, method: str, path: str) -> OwnResponse | None:
         """Return the response that a browser gets at once, if any, and note the origin of its page."""
-        fields = flow.request.headers.fields
-        ours = self._replays.find_origin(method, path, fields)
-        if ours is not None:
+        fields, found = flow.request.headers.fields, headers.index_of(flow.request.headers)
+        if TICKET in found and (ours := self._replays.find_origin(method, path, fields)):
             flow.metadata[ORIGIN] = ours
             return None
-        verdict = self._browsers.judge(method, headers.index_of(flow.request.headers))
+        verdict = self._browsers.judge(method, found)
         if not isinstance(verdict, bytes):
             return verdict
         if browsers.is_preflight(method, fields):

@@ -79,15 +79,18 @@ class RequestFilter:
 
     def __call__(self, fields: Fields) -> Fields:
         names = tuple([name for name, _ in fields])
-        is_usual = sum(map(len, names)) <= MOST_LIST_BYTES
-        kept = tuple(compress(fields, (self._recall if is_usual else self._judge_all)(names)))
-        nominated = _nominated(fields)
-        if not nominated:
+        is_usual = len(b"".join(names)) <= MOST_LIST_BYTES
+        passed, may_nominate = (self._recall if is_usual else self._judge_all)(names)
+        kept = tuple(compress(fields, passed))
+        if not may_nominate:
             return kept
+        nominated = _nominated(fields)
         return tuple(field for field in kept if field[0].lower() not in nominated)
 
-    def _judge_all(self, names: tuple[bytes, ...]) -> list[bool]:
-        return [self._judge(name) for name in names]
+    def _judge_all(self, names: tuple[bytes, ...]) -> tuple[list[bool], bool]:
+        """Return which headers pass, and whether the client may have declared some to be between hops."""
+        passed = [self._judge(name) for name in names]
+        return passed, any(name.lower() == b"connection" for name in names)
 
     def _judge(self, name: bytes) -> bool:
         name = name.lower()
@@ -223,8 +226,6 @@ def _nominated(fields: Fields) -> frozenset[bytes]:
     """Return the headers that the client itself declares to be between hops. Credentials and framing
     cannot be made to vanish that way."""
     values = get_all(fields, b"connection")
-    if not values:
-        return frozenset()
     return (
         frozenset(token.strip().lower() for value in values for token in value.split(b","))
         - ALLOWED

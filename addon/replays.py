@@ -16,6 +16,7 @@ from runtime import replay_tickets
 from runtime.local_requests import parse_host
 from runtime.setting_values import LOOPBACK_HOSTS
 
+TICKET = replay_tickets.HEADER.encode()
 _TARGET = re.compile(r"/proxy/([^/?#]+)/run/([^/?#]+)/v1/messages(?:\?[^#]*)?")
 
 
@@ -32,7 +33,7 @@ class ReplayRules:
 
     def find_origin(self, method: str, target: str, fields: Fields) -> bytes | None:
         """Return the origin of our page, or None for a request that is not allowed by a ticket."""
-        tickets = headers.get_all(fields, replay_tickets.HEADER.encode())
+        tickets = headers.get_all(fields, TICKET)
         if len(tickets) != 1 or method != "POST" or (place := _TARGET.fullmatch(target)) is None:
             return None
         origins, hosts = (headers.get_all(fields, name) for name in (b"origin", b"host"))

@@ -10,7 +10,7 @@ A value that is not what it should be (negative, not finite, text) is treated as
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -112,22 +112,28 @@ def collect_limits(headers: Mapping[bytes, bytes], prefix: bytes) -> dict[str, s
 
     ``headers`` are given by lowercase name. Number and length of what is kept are bounded; where there are
     too many, those that have a column are kept first."""
-    start = len(prefix)
     found = {
-        name[start:].decode("latin-1"): value.decode("latin-1")
-        for name, value in headers.items()
-        if name.startswith(prefix)
+        kept: value.decode("latin-1")
+        for name, kept in _find_names(tuple(headers), prefix)
+        if len(value := headers[name]) <= MAX_VALUE_CHARS
     }
-    for name in (RETRY_AFTER, RETRY_AFTER_MS):
-        if (value := headers.get(name.encode())) is not None:
-            found[name] = value.decode("latin-1")
     if len(found) > MAX_HEADERS:
         found = {name: found[name] for name in sorted(found, key=_is_unknown)[:MAX_HEADERS]}
-    return {
-        name: value
-        for name, value in found.items()
-        if len(value) <= MAX_VALUE_CHARS and (name in _COLUMNS or _NAME.fullmatch(name))
-    }
+    return found
+
+
+@lru_cache(64)
+def _find_names(names: tuple[bytes, ...], prefix: bytes) -> Sequence[tuple[bytes, str]]:
+    """Return those of a list of headers that are kept, each with the name under which it is. An upstream
+    sends the same few lists again and again."""
+    retries = (RETRY_AFTER.encode(), RETRY_AFTER_MS.encode())
+    kept = [(name, name.removeprefix(prefix).decode("latin-1")) for name in names]
+    return [
+        (name, text)
+        for name, text in kept
+        if name in retries
+        or (name.startswith(prefix) and (text in _COLUMNS or _NAME.fullmatch(text)))
+    ]
 
 
 def find_limit(status_code: int | None, limits: RateLimits | None) -> Limit | None:

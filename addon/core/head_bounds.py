@@ -10,9 +10,14 @@ MAX_HEADER_LINES = 200
 MAX_HEAD_BYTES = 64_000
 MAX_PATH_BYTES = 16 * 1024  # queries may be longer: SQL for the trace browser is in them
 
-# As mitmproxy's buffer finds the end of a head.
-_END = re.compile(rb"\n\r?\n")
 _PATH_END = re.compile(rb"[?\n]")
+
+
+def find_end(received: bytearray) -> int:
+    """Return where the head at the beginning ends, behind its empty line, or -1 where it is not whole."""
+    end = received.find(b"\n\r\n")
+    bare = received.find(b"\n\n", 0, None if end < 0 else end + 1)
+    return bare + 2 if bare >= 0 else end + 3 if end >= 0 else -1
 
 
 def find_excess(received: bytearray, largest_bytes: int = MAX_HEAD_BYTES) -> str | None:
@@ -20,10 +25,11 @@ def find_excess(received: bytearray, largest_bytes: int = MAX_HEAD_BYTES) -> str
     not be whole, and may go on with a body."""
     if len(received) > MAX_PATH_BYTES and _PATH_END.search(received, 0, MAX_PATH_BYTES) is None:
         return f"its path is longer than {MAX_PATH_BYTES // 1024} KB"
-    end = _END.search(received, 0, largest_bytes)
-    if end is None and len(received) > largest_bytes:
+    end = find_end(received)
+    is_whole = 0 < end <= largest_bytes
+    if not is_whole and len(received) > largest_bytes:
         return f"its head is larger than {largest_bytes // 1000} KB"
-    lines = received.count(b"\n", 0, len(received) if end is None else end.start() + 1)
+    lines = received.count(b"\n", 0, end) - 1 if is_whole else received.count(b"\n")
     if lines > 1 + MAX_HEADER_LINES:
         return f"it has more than {MAX_HEADER_LINES} header lines"
     return None

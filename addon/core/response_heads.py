@@ -13,8 +13,6 @@ from addon.core.messages import name_fault
 
 STATUS_LINE = re.compile(rb"(HTTP/1\.[01]) ([1-5][0-9]{2})(?: ([^\x00-\x08\x0a-\x1f\x7f]*))?")
 _FIELD = re.compile(headers.FIELD)
-# The usual case in one step; the other two say what is wrong.
-_HEAD = re.compile(STATUS_LINE.pattern + rb"(?:\n" + _FIELD.pattern + rb")*+")
 
 # How mitmproxy begins its messages about a response head that it does not take.
 CORES_PREFIX = "Cannot parse HTTP response: "
@@ -37,19 +35,12 @@ def find_reason(core_message: str) -> str | None:
 def find_fault(lines: Sequence[bytes]) -> str | None:
     """Return what is wrong with the head of a final response, or None. ``lines`` come without their
     line ends."""
-    head = _HEAD.fullmatch(b"\n".join(lines))
-    status_line = head or (STATUS_LINE.fullmatch(lines[0]) if lines else None)
+    status_line = STATUS_LINE.fullmatch(lines[0]) if lines else None
     if status_line is None:
         return "its status line is not valid"
     if status_line[2] == b"101":
         return "it switches protocols, which was not requested"
-    if head is None:
-        return _find_field_fault(lines[1:])
-    return None
-
-
-def _find_field_fault(lines: Sequence[bytes]) -> str:
-    for line in lines:
+    for line in lines[1:]:
         if line.startswith((b" ", b"\t")):
             return "it has a folded header line"
         name, colon, _value = line.partition(b":")
@@ -57,4 +48,4 @@ def _find_field_fault(lines: Sequence[bytes]) -> str:
             return "a header name has characters that no name has"
         if not _FIELD.fullmatch(line):
             return "a header value has control characters"
-    return "a header line has a line break"
+    return None

@@ -16,7 +16,6 @@ from addon.http1.framing import TO_END
 
 MAX_INTERIM_BYTES = 64 * 1024
 
-_END = re.compile(rb"\n\r?\n")
 _EMPTY_LINES = re.compile(rb"(?:\r?\n)+")
 # mitmproxy also takes other blanks and versions, and makes a method upper case for us, not for upstreams.
 _FIRST_LINE = re.compile(rb"([A-Z][A-Z-]*) ([!-~\x80-\xff]+) (HTTP/1\.[0-9])\n")
@@ -44,8 +43,8 @@ def skip_empty_lines(buffer: ReceiveBuffer) -> None:
 
 def take_head(buffer: ReceiveBuffer) -> bytes | None:
     """Remove a whole head from the beginning of a buffer and return it, or None where it is not whole."""
-    end = _END.search(buffer._data)
-    return None if end is None else bytes(buffer.maybe_extract_at_most(end.end()) or b"")
+    end = head_bounds.find_end(buffer._data)
+    return None if end < 0 else bytes(buffer.maybe_extract_at_most(end) or b"")
 
 
 def take_interim(buffer: ReceiveBuffer) -> bytes | None:

@@ -34,10 +34,11 @@ from mitmproxy.proxy import commands, context, events, layer
 from mitmproxy.proxy.layers.http import _hooks
 from mitmproxy.proxy.server import ConnectionHandler
 
-from addon import errors, headers, own_responses
+from addon import errors, own_responses
 from addon.core import chunked, head_bounds, messages, response_heads
 from addon.core.read_policy import ReadPolicy
 from addon.errors import Refusal
+from addon.headers import index_of
 from addon.http1 import framing, heads
 from addon.http1.call import Call
 from addon.http1.client_input import ClientInput
@@ -210,8 +211,7 @@ class Http1Layer(layer.Layer):
 
     def _await_body(self, call: Call) -> Commands:
         request = call.flow.request
-        expected = headers.get(request.headers.fields, b"expect")
-        if expected is not None and expected.lower() == b"100-continue":
+        if index_of(request.headers).get(b"expect", b"").lower() == b"100-continue":
             yield commands.SendData(self._client, b"HTTP/1.1 100 Continue\r\n\r\n")
             del request.headers[b"expect"]
         if request.stream and not call.request_body.is_whole and call.flow.response is None:

@@ -176,10 +176,6 @@ def test_a_host_that_is_not_one_plain_host_is_a_fault(fields):
     assert "Host" in (headers.find_fault(headers.index(fields)) or "")
 
 
-def test_no_headers_at_all_are_no_fault():
-    assert headers.find_fault({}) is None
-
-
 @pytest.mark.parametrize(
     "field",
     [

@@ -191,6 +191,12 @@ def test_empty_lines_before_a_request_are_dropped(empty: bytes) -> None:
     assert bytes(buffer) == b"GET /"
 
 
+@given(st.lists(st.sampled_from([b"\n", b"\r", b"a"]), max_size=12).map(b"".join))
+def test_a_head_ends_at_its_first_empty_line(data: bytes) -> None:
+    end = re.search(rb"\n\r?\n", data)
+    assert head_bounds.find_end(bytearray(data)) == (-1 if end is None else end.end())
+
+
 def test_a_head_is_taken_once_it_is_whole_and_leaves_what_follows() -> None:
     buffer = make_buffer(b"GET / HTTP/1.1\r\n\r")
     assert heads.take_head(buffer) is None
