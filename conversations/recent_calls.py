@@ -58,7 +58,10 @@ class RecentCalls:
     def list_candidates(self, owner: str, call: CallSummary) -> list[CallSummary]:
         """Return the calls of the same session, of all agents."""
         agents: _Agents = self._sessions.get(_make_key(owner, call), OrderedDict())
-        return [each for calls in agents.values() for each in calls.values()]
+        found: list[CallSummary] = []
+        for calls in agents.values():
+            found += calls.values()
+        return found
 
     def _release(self, calls: _Calls) -> None:
         self.total_bytes -= sum(call.memory_bytes for call in calls.values())
@@ -66,10 +69,11 @@ class RecentCalls:
 
 def list_successors(call: CallSummary, candidates: Sequence[CallSummary]) -> list[CallSummary]:
     """Return the calls that were added already and may continue this one: to be judged again."""
+    began_at = call.began_at
     return [
         each
         for each in candidates
-        if each.began_at >= call.began_at and may_precede(call, each)  # nearly none began later
+        if each.began_at >= began_at and may_precede(call, each)  # nearly none began later
     ]
 
 

@@ -378,7 +378,13 @@ def _list_item_texts(entry: UsageLogEntry) -> list[str]:
 
 
 def _is_storable(text: str) -> bool:
-    return "\0" not in text and (text.isascii() or _repair(text) == text)
+    if "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
+    return True
 
 
 def _repair(text: str) -> str:

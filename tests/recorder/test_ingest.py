@@ -134,6 +134,22 @@ def spool_stream(run, entry_id, words, *, is_cut, organization_id="a"):
     file.finish(Ending(outcome="client_disconnected" if is_cut else "complete"), 13.0)
 
 
+def test_batches_leave_no_objects_in_cycles(ingester, run):
+    spool_call(run, "first")
+    ingester.run_round()
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(8):
+            spool_call(run, f"call-{number}", body=b'{"messages":[{"role":"user","content":"hi"}]}')
+            spool_stream(run, f"stream-{number}", 9, is_cut=number % 2 == 1)
+        ingester.run_round()
+        found = gc.collect()
+    finally:
+        gc.enable()
+    assert found == 0
+
+
 def read_output(tmp_path, entry_id, organization_id="a"):
     with closing(sqlite3.connect(trace_path(tmp_path, organization_id))) as db:
         return db.execute(

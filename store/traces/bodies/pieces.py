@@ -82,7 +82,7 @@ def split(body: bytes, beginning: Beginning = Beginning()) -> list[Segment]:  # 
         at_most=MAX_CUTS - len(ends) - sum(len(each.piece_ends) for each in segments),
     )
     digests = [*beginning.piece_digests]
-    digests += (digest(body[a:b]) for a, b in pairwise((start, *ends)[len(digests) :]))
+    digests += [digest(body[a:b]) for a, b in pairwise((start, *ends)[len(digests) :])]
     before = segments[-1].piece_digests[-1] if segments else None
     first = 0
     for last in _find_runs(digests, before):
@@ -134,11 +134,14 @@ def _find_runs(digests: Sequence[bytes], before: bytes | None) -> Iterator[int]:
     for count, each in enumerate(digests, 1):
         # The hashes of two neighbours, because a common piece ('"}]},' is in every message) whose
         # hash happens to end a segment would otherwise end one at every message.
-        ends_here = (each[-1] ^ last_byte) % MEAN_PIECES_PER_SEGMENT == 0
-        last_byte = each[-1]
-        if ends_here or count - first == MAX_PIECES_PER_SEGMENT or count == len(digests):
+        byte = each[-1]
+        ends_here = not (byte ^ last_byte) % MEAN_PIECES_PER_SEGMENT
+        last_byte = byte
+        if ends_here or count - first == MAX_PIECES_PER_SEGMENT:
             yield count
             first = count
+    if first < len(digests):
+        yield len(digests)
 
 
 def _find_cut(body: bytes, found: re.Match[bytes]) -> int:
