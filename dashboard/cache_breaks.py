@@ -9,6 +9,10 @@ from runtime.safe_text import reveal
 from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_reader import Call
 
+NOT_ALWAYS_COUNTED = (
+    "It counts as a saving only where a lifetime of an hour would have cost less: that makes all writes of the"
+    " conversation more expensive."
+)
 _FOUND_BY = {
     "upstream": "The request names the call before.",
     "chain": "The request begins with all messages of the call before.",
@@ -47,14 +51,16 @@ def open_break(call: Call) -> Broken | None:
         if found.extra_cost_cents is None
         else f"{format_cents(found.extra_cost_cents)} more",
         search=_FOUND_BY.get(found.found_by, ""),
-        advice=_advise(found),
+        advice=_advise(found, call.entry.client),
     )
 
 
-def _advise(found: CacheBreak) -> str:
-    if found.cause == EXPIRED:
-        return (IDLE_GAP if found.gap_ms <= 1000 * HOUR_S else LONG_GAP).remedy
-    return CACHE_BREAK.remedies.get(found.cause, CACHE_BREAK.remedy)
+def _advise(found: CacheBreak, client: str | None) -> str:
+    if found.cause != EXPIRED:
+        return CACHE_BREAK.find_remedy(found.cause, client)
+    if found.gap_ms > 1000 * HOUR_S:
+        return LONG_GAP.find_remedy("", client)
+    return f"{IDLE_GAP.find_remedy('', client)} {NOT_ALWAYS_COUNTED}"
 
 
 def describe_cause(found: CacheBreak) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 
+CLAUDE_CODE = "claude-cli"  # as the client names itself
 MIN_CENTS, MIN_TOKENS = 1.0, 2_000  # a smaller finding is only counted: "and 14 smaller, $0.02"
 
 
@@ -20,6 +21,15 @@ class Kind:
     is_measured: bool
     subject: str = ""
     remedies: Mapping[str, str] = field(default_factory=dict)
+    claude_code: Mapping[str, str] = field(default_factory=dict)
+
+    def find_remedy(self, subject: str, client: str | None) -> str:
+        """Return what would have avoided a finding about a subject, as people with this client can do it."""
+        if client is not None and client.startswith(CLAUDE_CODE):
+            advice = self.claude_code.get(subject) or self.claude_code.get("any")
+            if advice is not None:
+                return advice
+        return self.remedies.get(subject, self.remedy)
 
 
 def _read_kinds() -> Mapping[str, Kind]:

@@ -22,11 +22,12 @@ SUBJECTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A finding of its own line, with the calls behind its largest part."""
+    """A finding of its own line, with the calls behind its largest part, and the client that made these."""
 
     kind: Kind
     group: Group
     calls: Sequence[BlamedCall]
+    client: str | None = None
 
     @property
     def subject(self) -> str:
@@ -36,7 +37,7 @@ class Shown:
     @property
     def remedy(self) -> str:
         """Return what would have avoided it."""
-        return self.kind.remedies.get(self.group.subject, self.kind.remedy)
+        return self.kind.find_remedy(self.group.subject, self.client)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,12 @@ def make_findings(groups: Iterable[Group], reader: SavingsReader) -> Findings:
     )
     large = [group for group in known if _is_large(group)][:MAX_SHOWN]
     shown = [
-        Shown(kind=KINDS[group.finding], group=group, calls=reader.list_calls(group))
+        Shown(
+            kind=KINDS[group.finding],
+            group=group,
+            calls=reader.list_calls(group),
+            client=reader.find_client(group.largest_session),
+        )
         for group in large
     ]
     savings = [group for group in known if KINDS[group.finding].is_saving]

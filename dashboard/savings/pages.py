@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from conversations.savings.breaks import EXPIRED, HOUR_S
+from conversations.savings.kinds import IDLE_GAP
 from dashboard import json_pages, rendering
 from dashboard.call_route import CallRoute
 from dashboard.overview.periods import DEFAULT_SPAN, Period, list_segments, parse_span
@@ -23,8 +25,9 @@ from dashboard.sessions.view import describe_tabs
 from dashboard.trace_work import TracePages
 from runtime import clock
 from store.control.people import Caller
+from store.traces.calls.cache_breaks import CacheBreak, read_session_breaks
 from store.traces.savings.savings import Looked
-from store.traces.savings.savings_reader import SavingsReader, SessionSum
+from store.traces.savings.savings_reader import Group, SavingsReader, SessionSum
 from store.traces.savings.tools_reader import ToolFilter, ToolsReader
 from store.traces.sessions.opened import find_reader
 from store.traces.sessions.session_figures import SessionFigures
@@ -49,12 +52,15 @@ class _OfPeriod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfSession:
-    """The findings of one session; ``looked`` is None while nobody has looked for any."""
+    """The findings of one session; ``looked`` is None while nobody has looked for any.
+
+    ``uncounted`` are breaks after pauses that no finding has."""
 
     session: Session
     figures: SessionFigures
     findings: Findings
     looked: Looked | None
+    uncounted: Sequence[CacheBreak]
 
 
 class SavingsPages(TracePages):
@@ -184,9 +190,25 @@ def _read_session(connection: sqlite3.Connection | None, session_id: str) -> _Of
     session = None if sessions is None else sessions.find(session_id)
     if reader is None or sessions is None or session is None:
         raise HTTPException(404, NO_SESSION)
+    groups = reader.list_session_groups(session_id)
     return _OfSession(
         session=session,
         figures=sessions.read_figures(session_id),
-        findings=make_findings(reader.list_session_groups(session_id), reader),
+        findings=make_findings(groups, reader),
+        uncounted=_list_uncounted(connection, session_id, groups),
         looked=reader.find_looked(session_id),
     )
+
+
+def _list_uncounted(
+    db: sqlite3.Connection | None, session_id: str, groups: Sequence[Group]
+) -> Sequence[CacheBreak]:
+    """Return the breaks after pauses that an hour's lifetime covers and would not have made cheaper."""
+    if db is None or any(group.finding == IDLE_GAP.name for group in groups):
+        return ()
+    breaks = (each.found for each in read_session_breaks(db, session_id))
+    return [
+        each
+        for each in breaks
+        if each.cause == EXPIRED and each.gap_ms <= 1000 * HOUR_S and each.extra_cost_cents
+    ]

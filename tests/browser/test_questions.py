@@ -206,7 +206,7 @@ def _see_costliest_session(walk: Walk) -> None:
     lede = walk.visitor.run("return document.querySelector('.lede').textContent")
     assert lede.startswith(f"{format_some_cost(costs[0]['cents'])} for ")
     more = sum(each["cents"] for each in walk.facts.rows(BREAK_COSTS, SESSION))
-    assert f"three cache breaks {format_some_cost(more)}" in lede
+    assert f"Three cache breaks cost {format_some_cost(more)} of it" in lede
 
 
 @answers("Its most expensive turn, and what was new in it")

@@ -67,7 +67,7 @@ def test_unfold_all_opens_every_fold_and_subagent(rosa, example):
 
 
 def test_dragging_along_the_map_scrolls_the_story_and_reads_it_out(rosa, example):
-    rosa.resize(1280, 420)
+    rosa.resize(1280, 500)
     rosa.open(f"/sessions/{SESSION}")
     left, top, width = rosa.run(
         "const box = document.querySelector('#map svg[data-turns]').getBoundingClientRect();"

@@ -114,6 +114,13 @@ class SavingsReader:
             for id_, cents in top
         ]
 
+    def find_client(self, session_id: str) -> str | None:
+        """Return the client of a session, None where it names none."""
+        row = self._db.execute(
+            "select client from sessions where session_id = ?", (session_id,)
+        ).fetchone()
+        return None if row is None else row[0]
+
     def find_looked(self, session_id: str) -> Looked | None:
         """Return when a session was looked at, None where it never was."""
         row = self._db.execute(

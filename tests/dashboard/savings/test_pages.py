@@ -3,6 +3,7 @@
 import re
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from conversations.savings.kinds import AVOIDABLE, KINDS
 from runtime import clock
 from store import database
+from store.traces.calls.cache_breaks import write_break
 from store.traces.savings import savings
 from store.traces.savings.savings import FindingRow, Looked
-from tests.dashboard.pages import words_of
+from tests.dashboard.pages import Page, words_of
+from tests.dashboard.sessions.story.turns import BREAK
 
 TODAY = clock.now().date().isoformat()
 SAVED = (
@@ -33,9 +36,9 @@ def row(finding, cents, **changes):
     return FindingRow(finding=finding, cents=cents, **(values | changes))
 
 
-def store(person, *rows, session="s1", first_day=""):
+def store(person, *rows, session="s1", first_day="", **fields):
     """Record a call of a session, and store findings as the recorder does."""
-    person.record(session_id=session, title_text=f"About {session}", message_count=1)
+    person.record(session_id=session, title_text=f"About {session}", message_count=1, **fields)
     with closing(sqlite3.connect(person.path, isolation_level=None)) as db:
         due = savings.find_due(db, 1e12)
         assert due is not None
@@ -83,6 +86,39 @@ def test_a_cause_with_a_remedy_of_its_own_has_that_one(ann):
     page = ann.get("/savings").text
     assert "Each model has a cache of its own" in page
     assert KINDS["cache_break"].remedy not in page
+
+
+def test_people_with_claude_code_are_told_what_they_can_do(ann):
+    store(ann, row("cache_break", 150.0, subject="tools"), client="claude-cli/2.1.329")
+    for page in ("/savings", "/sessions/s1/savings"):
+        told = ann.get(page).text
+        assert "Connect MCP servers and plugins before the first prompt" in told
+        assert KINDS["cache_break"].remedy not in told
+    advice = Page(ann.get("/savings").text).find("p", "advice")
+    assert [each.text for each in advice] == [KINDS["cache_break"].claude_code["tools"]]
+
+
+def test_each_kind_has_advice_that_names_no_cache_marker():
+    for kind in KINDS.values():
+        for words in kind.claude_code.values():
+            assert not re.search(r"ttl|cache_control|cache marker", words)
+        assert kind.find_remedy("", "Anthropic/Python 1.0") == kind.remedy
+
+
+def test_a_session_says_why_a_pause_is_not_counted(ann):
+    pause = replace(BREAK, cause="expired", gap_ms=55 * 60_000, extra_cost_cents=2.2)
+    store(ann, row("cache_break", 150.0, subject="tools"))
+    with closing(sqlite3.connect(ann.path)) as db, db:
+        write_break(db, 1, pause)
+    told = words_of(ann.get("/sessions/s1/savings").text)
+    assert (
+        "Not counted: 1 cache break after a pause of up to an hour, $0.022 more than reading."
+        in told
+    )
+    store(ann, row("idle_gap", 2.0), session="s2")
+    with closing(sqlite3.connect(ann.path)) as db, db:
+        write_break(db, 2, pause)
+    assert "Not counted" not in ann.get("/sessions/s2/savings").text
 
 
 def test_an_open_kind_lists_three_subjects_and_then_all(ann):
