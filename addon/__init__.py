@@ -12,7 +12,7 @@ a constant of that module, TAXIMETER_… a setting.
 | head of a message | ``MAX_HEAD_BYTES``, ``MAX_HEADER_LINES``, ``MAX_PATH_BYTES`` | ``core.head_bounds`` |
 | interim responses before a response | ``MAX_INTERIM_BYTES`` | ``http1.heads`` |
 | requests sent ahead on a connection | ``MAX_EARLY_BYTES`` | ``http1.layer`` |
-| reads before an upstream is connected | ``READS_WHILE_CONNECTING`` | ``core.connection_reading`` |
+| reads while a client has to wait | ``READS_WHILE_WAITING`` | ``core.connection_reading`` |
 | framing of a chunked body | ``MAX_EXCESS_BYTES``, ``MAX_TRAILER_BYTES`` | ``core.chunked`` |
 | body of a message request | ``LOGGED_REQUEST_LIMIT_BYTES`` | ``upstream_forwarding`` |
 | body of a request for the web process | ``MAX_WEB_BODY_BYTES`` | ``web_forwarding`` |

@@ -2,7 +2,7 @@
 
 * After each read a connection gives way to the others, also when its next bytes are there already,
   and rests when what it sent was costly to read (``chunked.py``).
-* While its upstream connection is being opened only little more is read from a client.
+* While its upstream connection is being opened, or a hook is awaited, only little more is read from a client.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from addon.core.direct_reading import DirectReader
 from addon.core.read_policy import ReadPolicy
 from addon.http1 import client_input
 
-READS_WHILE_CONNECTING = 16
+READS_WHILE_WAITING = 16
 LOOK_AGAIN_S = 0.01
 
 type Drain = Callable[[ConnectionHandler], Awaitable[None]]
@@ -37,10 +37,10 @@ def give_way(original: Drain, policy: ReadPolicy) -> Drain:
             await asyncio.sleep(0)
         while held is not None and held.is_postponed and _reads_client(self):
             await asyncio.sleep(LOOK_AGAIN_S)
-        if policy.is_connecting(self.client.id):
-            await _wait_for_upstream(self, policy)
+        if _has_to_wait(self, policy):
+            await _wait(self, policy)
         else:
-            self.reads_while_connecting = 0  # type: ignore[attr-defined]
+            self.reads_while_waiting = 0  # type: ignore[attr-defined]
 
     return drain_writers
 
@@ -71,12 +71,16 @@ def _reads_client(handler: ConnectionHandler) -> bool:
     return client_io.handler is asyncio.current_task()
 
 
-async def _wait_for_upstream(handler: ConnectionHandler, policy: ReadPolicy) -> None:
-    """Read only a little more from a client while its upstream connection is being opened. A little
-    is read so that a client is seen to leave."""
+def _has_to_wait(handler: ConnectionHandler, policy: ReadPolicy) -> bool:
+    held = client_input.find(handler)
+    return policy.is_connecting(handler.client.id) or (held is not None and held.awaits_hook)
+
+
+async def _wait(handler: ConnectionHandler, policy: ReadPolicy) -> None:
+    """Read only a little more from a client that has to wait, so that it is seen to leave."""
     if not _reads_client(handler):
         return
-    reads = getattr(handler, "reads_while_connecting", 0) + 1
-    handler.reads_while_connecting = reads  # type: ignore[attr-defined]
-    while reads > READS_WHILE_CONNECTING and policy.is_connecting(handler.client.id):
+    reads = getattr(handler, "reads_while_waiting", 0) + 1
+    handler.reads_while_waiting = reads  # type: ignore[attr-defined]
+    while reads > READS_WHILE_WAITING and _has_to_wait(handler, policy):
         await asyncio.sleep(LOOK_AGAIN_S)

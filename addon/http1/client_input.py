@@ -7,10 +7,15 @@ from mitmproxy.proxy.server import ConnectionHandler
 class ClientInput:
     """Holds the bytes of a client connection, and what whoever reads from it has to know."""
 
-    __slots__ = ("buffer", "is_postponed", "is_refused", "left_bytes", "waits_for_turn")
+    __slots__ = (
+        *("awaits_hook", "buffer", "is_postponed", "is_refused", "left_bytes"),
+        "waits_for_turn",
+    )
 
     def __init__(self) -> None:
         self.buffer = ReceiveBuffer()
+        self.awaits_hook = False
+        """What comes waits for a hook that is awaited."""
         self.waits_for_turn = False
         """A next request is there, which is dealt with in the next turn of the event loop."""
         self.is_postponed = False

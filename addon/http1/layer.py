@@ -127,7 +127,9 @@ class Http1Layer(layer.Layer):
         """Run a hook right here, or let mitmproxy run it and go on when it has."""
         left = kind(flow) if self._hooks is None else self._hooks.run(kind.name, flow)
         if left is not None:
+            self.input.awaits_hook = True
             yield left
+            self.input.awaits_hook = False
 
     # -- the head of a request --------------------------------------------------------------------
 
@@ -161,7 +163,7 @@ class Http1Layer(layer.Layer):
             yield from self._await_rest_of_head()
             return
         self._heads.is_whole(self._client.id)
-        self._hold(len(buffer))
+        self._hold(0)  # what is behind it is its body, and counts as that
         try:
             request = heads.parse_request(head)
         except heads.BadLineError as error:
@@ -238,8 +240,9 @@ class Http1Layer(layer.Layer):
                 yield commands.RequestWakeup(wait_s)
                 return
         data = body.feed(data)
-        if body.is_whole:
-            held.buffer += body.take_surplus()
+        if body.is_whole and (surplus := body.take_surplus()):
+            held.buffer += surplus
+            self._hold(len(surplus))
         if call.is_streamed:
             yield from self._pass_request(call, data)
         else:
@@ -294,6 +297,8 @@ class Http1Layer(layer.Layer):
         call.request_is_whole = True
         self._state = State.WAIT
         yield from self._hook(_hooks.HttpRequestHook, call.flow)
+        if (yield from self._has_ended(call)):
+            return
         yield from self._send(call, call.end_request())
         if call.response_is_whole:
             yield from self._finish(call)
@@ -310,11 +315,13 @@ class Http1Layer(layer.Layer):
         data = call.flow.request.data
         via = call.flow.server_conn.via
         destination = Destination(data.host, data.port, data.scheme == b"https", via)
-        usable = self._upstreams.find_usable(destination)
-        if usable is not None:
-            call.upstream = usable
-            yield from self._send_request(call, usable)
+        known = self._upstreams.find(destination)
+        if known is not None and known.is_usable:
+            call.upstream = known
+            yield from self._send_request(call, known)
             return
+        if known is not None:
+            yield from self._drop(known)  # the event of its end still waits for its turn
         upstream = call.upstream = self._upstreams.make(destination)
         yield from upstream.open()
 
@@ -357,7 +364,7 @@ class Http1Layer(layer.Layer):
         if call is None or call.upstream is not upstream or not call.is_sent:
             yield from self._drop(upstream)  # nobody has asked
         elif call.response_is_whole:
-            upstream.buffer += data  # so that it serves no other call
+            upstream.buffer += data[:1]  # so that it serves no other call
         elif call.response_has_begun:
             yield from self._pass_response(call, upstream, data)
         else:
@@ -448,6 +455,8 @@ class Http1Layer(layer.Layer):
         elif isinstance(call.response_body, framing.ToEnd):
             yield from self._write(call.pass_response(b"") if call.response_is_passed else [])
             yield from self._end_response(call)
+            if self._call is call:
+                yield from self._refuse_rest(call)
         else:
             yield from self._fail(call, "HTTP/1 protocol error: the connection ended in a body")
 
@@ -485,10 +494,8 @@ class Http1Layer(layer.Layer):
     def _has_ended(self, call: Call) -> layer.CommandGenerator[bool]:
         """Return whether an addon or its client has ended a call while a hook ran, and end it then."""
         flow = call.flow
-        has_left = any(
-            isinstance(event, events.ConnectionClosed) and event.connection is self._client
-            for event in self._paused_event_queue
-        )
+        # Where it has left, the event of that still waits for its turn.
+        has_left = not self._client.state & ConnectionState.CAN_READ
         if not has_left and not _is_killed(flow):
             return False
         if not flow.error:
@@ -521,8 +528,8 @@ class Http1Layer(layer.Layer):
         """Tell a client that its body is not one."""
         if not call.response_is_passed:
             yield commands.SendData(self._client, make_error_response(400, "HTTP/1 protocol error"))
-        yield commands.CloseConnection(self._client)
         yield from self._end(call)
+        yield from self._linger()
         if not call.response_is_whole:
             call.flow.error = flows.Error(f"HTTP/1 protocol error: {fault}")
             yield from self._hook(_hooks.HttpErrorHook, call.flow)
@@ -535,7 +542,10 @@ class Http1Layer(layer.Layer):
         if self._client.state & ConnectionState.CAN_WRITE:
             if not call.response_is_passed:
                 yield commands.SendData(self._client, make_error_response(502, message))
-            yield commands.CloseConnection(self._client)
+            if call.request_is_whole:
+                yield commands.CloseConnection(self._client)
+            else:
+                yield from self._linger()
 
     def _end(self, call: Call) -> Commands:
         """Let go of a call, after which the connection serves no other."""
@@ -546,10 +556,8 @@ class Http1Layer(layer.Layer):
             yield from self._drop(call.upstream)
 
     def _refuse(self, refusal: Refusal) -> Commands:
-        """Respond, and close our side only, so that the client can read the response."""
-        response = own_responses.assemble(own_responses.to_response(refusal))
-        yield commands.SendData(self._client, response)
-        yield from self._linger()
+        """Respond to a head that cannot be taken."""
+        yield from self._send_last(own_responses.assemble(own_responses.to_response(refusal)))
 
     def _refuse_rest(self, call: Call) -> Commands:
         """End a call whose response is whole, and whose upstream takes no more of the request."""
@@ -567,9 +575,8 @@ class Http1Layer(layer.Layer):
         yield commands.CloseTcpConnection(self._client, half_close=True)
 
     def _send_last(self, raw: bytes) -> Commands:
-        self._call, self._state = None, State.DONE
         yield commands.SendData(self._client, raw)
-        yield commands.CloseConnection(self._client)
+        yield from self._linger()
 
     def let_go(self) -> None:
         """Break the cycles of a connection that has ended."""

@@ -182,10 +182,9 @@ class Upstreams:
         """Return the upstream that waits for a command, or None."""
         return _first(each for each in self._open.values() if each.awaits(command))
 
-    def find_usable(self, destination: Destination) -> Upstream | None:
-        """Return an open connection to a destination, or None."""
-        found = self._open.get(destination)
-        return found if found is not None and found.is_usable else None
+    def find(self, destination: Destination) -> Upstream | None:
+        """Return the connection to a destination, or None."""
+        return self._open.get(destination)
 
     def make(self, destination: Destination) -> Upstream:
         """Return a connection that is still to be opened."""

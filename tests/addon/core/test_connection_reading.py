@@ -115,20 +115,25 @@ async def test_a_costly_read_is_followed_by_a_rest(handler, monkeypatch):
 
 
 @pytest.mark.usefixtures("patched")
-async def test_little_is_read_from_a_client_while_its_upstream_connection_opens(
-    handler, policy, monkeypatch
-):
+@pytest.mark.parametrize("reason", ["an upstream", "a hook"])
+async def test_little_is_read_from_a_client_that_waits(handler, policy, monkeypatch, reason):
     looks = []
+    held = ClientInput()
+    handler.layer = SimpleNamespace(input=held)
 
     async def look_again(seconds):
         looks.append(seconds)
         if len(looks) == 3:
             policy.connecting.clear()
+            held.awaits_hook = False
 
     monkeypatch.setattr(asyncio, "sleep", look_again)
-    policy.connecting.add(handler.client.id)
+    if reason == "a hook":
+        held.awaits_hook = True
+    else:
+        policy.connecting.add(handler.client.id)
     handler.transports[handler.client].handler = asyncio.current_task()
-    for _ in range(connection_reading.READS_WHILE_CONNECTING):
+    for _ in range(connection_reading.READS_WHILE_WAITING):
         await handler.drain_writers()
     await asyncio.create_task(handler.drain_writers())  # the upstream's own, which must go on
     assert looks == []

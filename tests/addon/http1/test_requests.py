@@ -206,7 +206,7 @@ def test_a_request_that_is_not_valid_is_refused_in_json_and_quoted_nowhere(
     status, error = refusal_of(peers)
     assert (status, error["type"]) == (400, "invalid_request_error")
     assert words in error["message"]
-    assert peers.is_closed or peers.lingers
+    assert peers.lingers
     assert peers.opening == []
     assert peers.addon.ran in ([], ["requestheaders", "error"])
 
@@ -304,7 +304,7 @@ def test_the_client_of_a_bad_chunk_is_told_so(peers: Peers, bad: bytes, before: 
     assert refusal_of(peers)[0] == 400
     assert "fault in its body" in refusal_of(peers)[1]["message"]
     assert b"x-taximeter-error: protocol_error" in peers.sent[0]
-    assert peers.is_closed
+    assert peers.lingers
     assert peers.addon.ran == ["requestheaders", "error"]
     assert peers.opening == []
 
@@ -420,6 +420,16 @@ def test_what_comes_early_is_bounded(peers: Peers) -> None:
     assert not peers.has_upstream
 
 
+def test_what_is_behind_a_head_is_counted_once(peers: Peers, memory: BodyMemory) -> None:
+    head = UPLOAD % 60_000
+    peers.send(head[:10])
+    assert memory.total_bytes == 10
+    peers.send(head[10:] + bytes(50_000))
+    assert memory.total_bytes == 0  # it is the addon that counts bodies
+    peers.send(bytes(10_000) + REQUEST)
+    assert memory.total_bytes == len(REQUEST)
+
+
 def test_what_comes_early_is_kept_only_while_there_is_memory(
     peers: Peers, memory: BodyMemory
 ) -> None:
@@ -484,8 +494,10 @@ def test_a_client_that_leaves_while_a_hook_waits_ends_the_call(peers: Peers) -> 
     [hook] = peers.send(REQUEST)
     [work] = hook.args()  # type: ignore[attr-defined]
     asyncio.run(work)
+    waits = [peers.layer.input.awaits_hook]
     peers.leave()
     run_hook(peers, hook)  # type: ignore[arg-type]
+    assert [*waits, peers.layer.input.awaits_hook] == [True, False]
     assert peers.addon.ran == ["requestheaders", "error"]
     assert peers.opening == []
     assert peers.is_closed

@@ -1,5 +1,6 @@
 """Responses, and ends of the upstream."""
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Callable
@@ -264,6 +265,27 @@ def test_an_upstream_that_ends_between_calls_is_connected_anew(asking: Peers) ->
     assert len(asking.opening) == 2
 
 
+def test_an_upstream_that_ends_while_a_hook_waits_is_closed_and_connected_anew(
+    asking: Peers,
+) -> None:
+    async def wait(_flow: Any) -> None:
+        """Take until the upstream has ended."""
+
+    asking.respond(RESPONSE)
+    asking.addon.on["requestheaders"] = wait
+    [hook] = asking.send(REQUEST)
+    [work] = hook.args()  # type: ignore[attr-defined]
+    asyncio.run(work)
+    before = asking.upstream
+    asking.end_upstream()
+    run_hook(asking, hook)  # type: ignore[arg-type]
+    assert len(asking.opening) == 2
+    assert before.state is ConnectionState.CLOSED
+    asking.open()
+    asking.respond(RESPONSE)
+    assert b"".join(asking.sent) == RESPONSE * 2
+
+
 @pytest.mark.parametrize(
     "when", ["before the request", "after the response", "behind the response"]
 )
@@ -314,6 +336,41 @@ def test_an_upstream_that_ends_behind_an_early_response_does_not_reset_the_clien
     assert "error" not in uploading.addon.ran
     uploading.leave()
     assert uploading.is_closed
+
+
+def test_an_early_response_that_ends_with_its_connection_is_ended_for_the_client_too(
+    uploading: Peers,
+) -> None:
+    uploading.respond(b"HTTP/1.1 413 Too large\r\n\r\nno")
+    uploading.end_upstream()
+    assert uploading.lingers
+    assert uploading.addon.ran == ["requestheaders", "responseheaders", "response"]
+
+
+def test_an_upstream_that_ends_before_a_request_is_whole_does_not_reset_the_client(
+    uploading: Peers,
+) -> None:
+    uploading.end_upstream()
+    assert uploading.sent[0].startswith(b"HTTP/1.1 502 ")
+    assert uploading.lingers
+
+
+def test_what_an_upstream_sends_behind_an_early_response_takes_no_memory(uploading: Peers) -> None:
+    uploading.respond(RESPONSE)
+    for _ in range(10):
+        uploading.respond(bytes(65536))
+    [upstream] = uploading.layer._upstreams
+    assert len(upstream.buffer) <= 10
+    uploading.send(b"cd" + REQUEST)
+    assert not uploading.has_upstream
+
+
+def test_an_addon_may_kill_a_streamed_request_at_its_end(uploading: Peers) -> None:
+    uploading.addon.on["request"] = lambda flow: flow.kill()
+    uploading.send(b"cd")
+    assert uploading.addon.ran[-1] == "error"
+    assert uploading.is_closed
+    assert not uploading.has_upstream
 
 
 def test_a_client_that_leaves_behind_an_early_response_has_had_it(uploading: Peers) -> None:

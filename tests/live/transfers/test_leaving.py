@@ -9,6 +9,8 @@ from tests.rawclient import RawClient
 from tests.upstream import answer
 
 BODY = make_body(100)
+TURNS_OF_AN_END = 5
+"""The turns of the event loop from a reset on a socket to the event of it; a response takes one."""
 LEAVING = {
     "close": RawClient.close,
     "reset": RawClient.reset,
@@ -32,7 +34,8 @@ def test_a_client_that_leaves_while_its_upstream_is_connected_is_not_completed_b
             line.doorman.wait_arrival()
         line.proxy.pass_all()
         LEAVING[how](client)
-        line.proxy.pass_all()
+        for _ in range(TURNS_OF_AN_END):
+            line.proxy.pass_all()
         line.doorman.open()
     line.settle()
     spooled = line.proxy.take_spooled(0)
