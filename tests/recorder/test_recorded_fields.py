@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from addon.head_metadata import RequestMetadata, ResponseMetadata
+from addon.headers import index
 from metering.prices import PriceTable
 from recorder.record import make_entry
 from recorder.requests import RequestReader
@@ -21,8 +22,8 @@ PRICES = PriceTable()
 NAMES = tuple(name for name, case in CASES.items() if case["request"]["target"] == "/v1/messages")
 
 
-def to_fields(headers):
-    return tuple((name.encode(), value.encode()) for name, value in headers)
+def index_fields(headers):
+    return index(tuple((name.encode(), value.encode()) for name, value in headers))
 
 
 def read_files(name):
@@ -36,7 +37,7 @@ def record(name, metadata_only=False):
     case = CASES[name]
     request, response = read_files(name)
     sent = [each for each in case["request"]["headers"] if each[0].lower() != "x-api-key"]
-    fields = to_fields([*sent, ("authorization", "Bearer sk-ant-oat01-x")])
+    fields = index_fields([*sent, ("authorization", "Bearer sk-ant-oat01-x")])
     endpoint = replace(ENDPOINT, metadata_only=metadata_only)
     head = RequestMetadata(b"key", "anthropic").make_head(
         endpoint, ARRIVED_AT, fields, request, "/v1/messages", None, is_kept=not metadata_only
@@ -45,7 +46,7 @@ def record(name, metadata_only=False):
     exchange = SpooledExchange(
         head=head,
         request_body=None if metadata_only else request,
-        response=ResponseMetadata("anthropic").make_head(case["status"], to_fields(headers)),
+        response=ResponseMetadata("anthropic").make_head(case["status"], index_fields(headers)),
         ttfb_ms=100.0,
         response_body=response,
         last_byte_ms=1_100.0,
