@@ -214,7 +214,8 @@ class Http1Layer(layer.Layer):
     def _await_body(self, call: Call) -> Commands:
         request = call.flow.request
         if index_of(request.headers).get(b"expect", b"").lower() == b"100-continue":
-            yield commands.SendData(self._client, b"HTTP/1.1 100 Continue\r\n\r\n")
+            if request.data.http_version != b"HTTP/1.0":  # which knows no interim responses
+                yield commands.SendData(self._client, b"HTTP/1.1 100 Continue\r\n\r\n")
             del request.headers[b"expect"]
         if request.stream and not call.request_body.is_whole and call.flow.response is None:
             call.is_streamed = True

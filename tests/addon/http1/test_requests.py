@@ -346,6 +346,15 @@ def test_a_client_that_waits_to_be_told_is_told_to_go_on(peers: Peers) -> None:
     assert b"".join(peers.upstream_sent) == UPLOAD % 5 + b"hello"
 
 
+def test_a_client_of_http_1_0_is_not_told_to_go_on(peers: Peers) -> None:
+    upload = (UPLOAD % 5).replace(b"HTTP/1.1", b"HTTP/1.0")
+    peers.send(upload[:-2] + b"expect: 100-continue\r\n\r\n")
+    assert peers.sent == []
+    peers.send(b"hello")
+    peers.open()
+    assert b"".join(peers.upstream_sent) == upload + b"hello"
+
+
 # -- bodies that are costly to read -------------------------------------------------------------------
 
 
