@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from metering.token_counts import NAMES, TokenCounts
+from dashboard.overview.series import add_totals
 from store.traces.sums.rollup import UNKNOWN
 from store.traces.sums.usage_report import Totals
 
@@ -67,21 +67,4 @@ def _has_value(line: Line, measure: Callable[[Totals], float]) -> bool:
 def _add_lines(lines: Sequence[Line]) -> Line:
     return Line(
         None, add_totals([line.now for line in lines]), add_totals([line.before for line in lines])
-    )
-
-
-def add_totals(parts: Sequence[Totals]) -> Totals:
-    """Return the calls, failures, tokens and costs of all parts."""
-    return Totals(
-        calls=sum(part.calls for part in parts),
-        errors=sum(part.errors for part in parts),
-        unpriced=sum(part.unpriced for part in parts),
-        unpriced_tokens=sum(part.unpriced_tokens for part in parts),
-        tokens=TokenCounts(
-            **{name: sum(getattr(part.tokens, name) or 0 for part in parts) for name in NAMES}
-        ),
-        cost_cents=sum(part.cost_cents for part in parts),
-        estimated_cents=sum(part.estimated_cents for part in parts),
-        value_cents=sum(part.value_cents for part in parts),
-        rejected=None,
     )

@@ -3,15 +3,19 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dashboard.overview.periods import format_hour
-from metering.token_counts import NAMES, TokenCounts
+from metering.token_counts import NAMES, ZERO, TokenCounts
 from runtime.intervals import HOUR, Interval
 from store.traces.sums.overview_query import Cell
 from store.traces.sums.sum_columns import Sums
 from store.traces.sums.usage_report import Totals, add_up
 
 MAX_SHOWN, MAX_LISTED = 7, 50
+_SUMMED = (
+    "calls", "errors", "unpriced", "unpriced_tokens", "cost_cents", "estimated_cents", "value_cents",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +110,20 @@ def _find_places(steps: Sequence[Interval]) -> dict[str, int]:
     return places
 
 
+def add_totals(parts: Sequence[Totals]) -> Totals:
+    """Return the calls, failures, tokens and costs of all parts."""
+    sums: dict[str, Any] = {name: sum(getattr(part, name) for part in parts) for name in _SUMMED}
+    return Totals(tokens=sum((part.tokens for part in parts), ZERO), rejected=None, **sums)
+
+
 def _subtract(whole: Totals, parts: Sequence[Totals]) -> Totals:
-    """Return the calls, errors and costs of the whole that no part has."""
+    """Return the calls, failures, tokens and costs of the whole that no part has."""
+    taken = add_totals(parts)
+    sums: dict[str, Any] = {
+        name: max(0, getattr(whole, name) - getattr(taken, name)) for name in _SUMMED
+    }
     tokens = {
-        name: max(
-            0, (getattr(whole.tokens, name) or 0) - sum(getattr(p.tokens, name) or 0 for p in parts)
-        )
+        name: max(0, (getattr(whole.tokens, name) or 0) - (getattr(taken.tokens, name) or 0))
         for name in NAMES
     }
-    return Totals(
-        calls=max(0, whole.calls - sum(part.calls for part in parts)),
-        errors=max(0, whole.errors - sum(part.errors for part in parts)),
-        unpriced=max(0, whole.unpriced - sum(part.unpriced for part in parts)),
-        tokens=TokenCounts(**tokens),
-        cost_cents=max(0.0, whole.cost_cents - sum(part.cost_cents for part in parts)),
-        estimated_cents=max(0.0, whole.estimated_cents - sum(p.estimated_cents for p in parts)),
-        value_cents=max(0.0, whole.value_cents - sum(part.value_cents for part in parts)),
-        rejected=None,
-    )
+    return Totals(tokens=TokenCounts(**tokens), rejected=None, **sums)
