@@ -4,6 +4,7 @@ Text is as it is stored: what displays it has to escape it, and to reveal hidden
 templates do.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from store.traces.calls.tool_uses import StoredUse
 
 ANSWER, SAYS = "Answer", "Says"
 _UNNAMED = "Tool"
+_MARKS = re.compile(r"\*\*([^*]+)\*\*|`([^`]+)`")
 _MAX_OBJECTS = 3  # of one tool in a line; what is beyond is counted
 _NO_PATH = frozenset(" *?[(|^$\\")  # in commands and patterns
 _SHARE_BELOW_ROOT = 0.8  # of the paths: some are always elsewhere, such as those of settings
@@ -67,7 +69,7 @@ def describe_deed(
     without tools."""
     early = _MODELS_WORDS.get(stop_reason or "", "")
     if not uses:
-        return Deed(verb=said_verb, says=said, problem=early) if said else None
+        return Deed(verb=said_verb, says=drop_marks(said), problem=early) if said else None
     main = _choose_main(uses)
     verb = name_verb(main)
     alike = [main, *(use for use in uses if use is not main and name_verb(use) == verb)]
@@ -76,12 +78,12 @@ def describe_deed(
         verb=verb,
         folder=folder,
         object=names,
-        more=_name_others([use for use in uses if name_verb(use) != verb], root),
+        more=_name_others(uses, main, root),
         plus=sum_known(use.plus for use in alike if use.problem is None),
         minus=sum_known(use.minus for use in alike if use.problem is None),
         problem=early if main.problem is None else main.problem,
         is_failed=main.problem is not None,
-        says=said or "",
+        says=drop_marks(said or ""),
     )
 
 
@@ -160,16 +162,31 @@ def _choose_main(uses: Sequence[StoredUse]) -> StoredUse:
     return next(failed, None) or next(changing, uses[0])
 
 
-def _name_others(uses: Sequence[StoredUse], root: str) -> str:
-    """Return the other tools: a single one with what it was used upon, several with their number."""
+def drop_marks(text: str) -> str:
+    """Return the first words of a response without the marks of Markdown for bold text and code."""
+    return _MARKS.sub(lambda found: found[1] or found[2], text)
+
+
+def _name_others(uses: Sequence[StoredUse], main: StoredUse, root: str) -> str:
+    """Return the tools that were used before and after the main one, as far as they are others."""
+    place = next(place for place, use in enumerate(uses) if use is main)
+    parts = (("after", uses[:place]), ("and", uses[place + 1 :]))
+    named = (
+        (word, _list_others([use for use in part if name_verb(use) != name_verb(main)], root))
+        for word, part in parts
+    )
+    return " ".join(f"{word} {others}" for word, others in named if others)
+
+
+def _list_others(uses: Sequence[StoredUse], root: str) -> str:
+    """Return tools: a single one with what it was used upon, several with their number."""
     if len(uses) == 1:
-        return f"and {name_verb(uses[0])} {split_folder(name_object(uses[0], root))[1]}".rstrip()
+        return f"{name_verb(uses[0])} {split_folder(name_object(uses[0], root))[1]}".rstrip()
     words = (
         verb if count == 1 else f"{count} \N{MULTIPLICATION SIGN} {verb}"
         for verb, count in Counter(map(name_verb, uses)).items()
     )
-    found = ", ".join(words)
-    return f"and {found}" if found else ""
+    return ", ".join(words)
 
 
 def sum_known[Number: (int, float)](counts: Iterable[Number | None]) -> Number | None:

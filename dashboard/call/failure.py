@@ -85,6 +85,16 @@ def describe_failure(entry: UsageLogEntry, error: tuple[str, Excerpt] | None) ->
     )
 
 
+def describe_cut(entry: UsageLogEntry) -> str:
+    """Return what to say of a call that its client ended, nothing for any other."""
+    if entry.outcome != "client_disconnected":
+        return ""
+    return (
+        "It closed the connection before the response was complete, as when somebody interrupts an agent."
+        f" What was delivered until then is below. {_describe_bill(entry)}"
+    )
+
+
 def describe_shortly(entry: UsageLogEntry) -> str:
     """Return why a call failed, in a line of a list: ``529 overloaded_error``."""
     kind = entry.error_type or outcome_label(entry.outcome)

@@ -6,7 +6,7 @@ from dashboard.addresses import call_address
 from dashboard.cache_breaks import Broken, open_break
 from dashboard.call.bill import Bill, make_bill
 from dashboard.call.facts import Headline, make_headline
-from dashboard.call.failure import Failure, describe_failure
+from dashboard.call.failure import Failure, describe_cut, describe_failure
 from dashboard.call.filling import Filling, read_filling
 from dashboard.call.retries import Retries, find_retries
 from dashboard.call.session_place import SessionPlace, find_place
@@ -28,6 +28,7 @@ class Head:
     headline: Headline
     uses: tuple[StoredUse, ...]
     failure: Failure | None
+    cut: str
     retries: Retries | None
     broken: Broken | None
     bill: Bill
@@ -58,6 +59,7 @@ def open_head(call: Call, reader: CallReader, *, is_plain: bool) -> Head:
         headline=headline,
         uses=tuple(uses),
         failure=failure,
+        cut=describe_cut(call.entry),
         retries=find_retries(call, reader) if failure else None,
         broken=open_break(call),
         bill=make_bill(call.entry),

@@ -65,7 +65,7 @@ def test_other_tools_are_counted() -> None:
 
 def test_failed_use_comes_first() -> None:
     deed = did(use("Read", "x/a"), use("Bash", "pytest", problem="exit 1"), use("Bash", "ls"))
-    assert (deed.verb, deed.object, deed.more) == ("Bash", "pytest, ls", "and Read a")
+    assert (deed.verb, deed.object, deed.more) == ("Bash", "pytest, ls", "after Read a")
     assert (deed.problem, deed.is_failed) == ("exit 1", True)
 
 
@@ -73,7 +73,13 @@ def test_use_that_changes_a_file_stands_for_others() -> None:
     uses = (use("Bash", "ls"), use("Edit", "/h/a/b.py", plus=3, minus=1), use("Bash", "pytest"))
     deed = did(*uses)
     assert (deed.verb, deed.object, deed.plus) == ("Edit", "b.py", 3)
-    assert deed.more == "and 2 \N{MULTIPLICATION SIGN} Bash"
+    assert deed.more == "after Bash ls and Bash pytest"
+
+
+def test_words_are_quoted_without_marks_of_markdown() -> None:
+    deed = describe_deed((), "**Cause.** The key of `s3:PutObject` is *old*: 2 ** 3")
+    assert deed is not None
+    assert deed.says == "Cause. The key of s3:PutObject is *old*: 2 ** 3"
 
 
 def test_failed_use_has_changed_nothing() -> None:

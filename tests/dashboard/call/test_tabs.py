@@ -116,6 +116,16 @@ def test_failed_call_says_how_it_was_sent_again(ann):
     assert "The client sent it again: call 3" in head_of(ann.get("/calls/2").text)
 
 
+def test_call_that_its_client_ended_says_so(ann):
+    ann.record({"outcome": "client_disconnected"}, {})
+    told = words_of(ann.get("/calls/1").text)
+    assert (
+        "The client ended this call. It closed the connection before the response was complete"
+        in told
+    )
+    assert "The client ended this call." not in words_of(ann.get("/calls/2").text)
+
+
 def test_other_request_after_a_failed_one_is_no_retry(ann):
     ann.record({"message_count": 1, **FAILED}, {"message_count": 3}, session_id="s")
     assert "sent it again" not in head_of(ann.get("/calls/1").text)

@@ -276,6 +276,13 @@ def test_questions_of_a_chat_stand_above_their_answers(ann):
     assert page.text.count('data-parts="both"') == 3
 
 
+def test_each_tab_says_in_short_what_the_session_was(ann):
+    ann.record(call(1, title_text="Mend it"), call(2, outcome="upstream_error"))
+    for tab in ("calls", "tools", "savings"):
+        told = words_of(ann.get(f"/sessions/a/{tab}").text)
+        assert "for 1 prompt in 2 calls. 1 call or tool failed." in told
+
+
 @pytest.mark.parametrize("name", ["a b/c?d", "<b>x</b>", "é.json", "\u202eabc"])
 def test_any_id_has_a_page(ann, name):
     ann.record(call(1, name))

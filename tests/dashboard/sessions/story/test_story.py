@@ -123,7 +123,7 @@ def test_tool_that_failed_marks_the_turn_that_used_it() -> None:
     assert (second.deed.verb, second.problem, second.deed.more) == (
         "Edit",
         "string not found",
-        "and Read a.py",
+        "after Read a.py",
     )
 
 
