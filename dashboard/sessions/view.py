@@ -32,7 +32,7 @@ from store.traces.sessions.steps import Step
 
 MOST_AGENTS, MOST_PROMPTS = 12, 20  # beside the story
 _JUMPS: Sequence[tuple[str, str, str]] = (
-    ("notice", "warning", ""),
+    ("warning", "warning", ""),
     ("break", "cache break", "b"),
     ("compact", "compaction", ""),
 )

@@ -19,7 +19,7 @@ from store.traces.sessions.steps import Step
 LONG_PAUSE_MS = 5 * 60_000.0  # the usual life of a prompt cache
 READS = "cache_read"  # the component
 
-type EventKind = Literal["break", "compact", "fail", "pause", "model", "notice"]
+type EventKind = Literal["break", "compact", "fail", "pause", "model", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def make_events(step: Step, before: Sequence[Step], after: Sequence[Step]) -> li
 def show_notice(step: Step, notice: CallNotice) -> Event:
     """Return the event of a warning about a call."""
     return Event(
-        kind="notice",
+        kind="warning",
         step=step,
         runs=(Run(notice.text, is_bold=True),),
         link=notice.words,

@@ -67,7 +67,7 @@ def test_home_and_the_session_tell_owners_alone(ann, bob):
     assert "A credential was found in call 2: revoke it. Credentials in calls" in told
     session = ann.get("/sessions/s").text
     assert "1 warning" in words_of(session)
-    (event,) = re.findall(r'<li class="event[^>]* id="notice-2".*?</li>', session, re.S)
+    (event,) = re.findall(r'<li class="event[^>]* id="warning-2".*?</li>', session, re.S)
     assert words_of(event) == "A credential was found in what this call added. Credentials in calls"
     for page in ("/", "/sessions/s"):
         assert "credential was found" not in bob.get(page).text
