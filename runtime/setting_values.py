@@ -210,19 +210,19 @@ def parse_vendor(text: str) -> str:
 
 
 def parse_streaming(text: str) -> Streaming:
-    if text == "live":
-        return "live"
-    if text == "buffered":
-        return "buffered"
-    raise ValueError("write live or buffered")
+    return _choose(text, "live", "buffered")
 
 
 def parse_log_format(text: str) -> LogFormat:
-    if text == "text":
-        return "text"
-    if text == "json":
-        return "json"
-    raise ValueError("write text or json")
+    return _choose(text, "text", "json")
+
+
+def _choose[Word: str](text: str, *words: Word) -> Word:
+    """Return the word that a text is. Raises ValueError."""
+    for word in words:
+        if text == word:
+            return word
+    raise ValueError(f"write {' or '.join(words)}")
 
 
 def parse_timeouts(text: str) -> Timeouts:

@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 import click
 
+from manage.api.call_operations import list_calls
+from manage.api.object_operations import list_objects
 from manage.cli.backend import given
 from manage.cli.backend_choice import open_all
 from manage.cli.console import (
@@ -27,8 +29,7 @@ from manage.cli.export import (
     Format,
     check_can_write,
     open_private,
-    write_entries,
-    write_objects,
+    write_rows,
 )
 from manage.cli.follow import Followed, Follower
 from manage.cli.parameters import Choice, Whole
@@ -187,11 +188,10 @@ def export(
         check_can_write(kind)
         with open_all(base_url, data_dir) as backends, _open_output(output) as stream:
             check_slugs(backends, slugs)
-            if objects:
-                count = write_objects(stream, backends, kind, raw_csv=raw_csv, **only)
-            else:
-                whole = {**only, "bodies": "yes" if bodies else "no"}
-                count = write_entries(stream, backends, kind, raw_csv=raw_csv, **whole)
+            if not objects:
+                only = {**only, "bodies": "yes" if bodies else "no"}
+            operation = list_objects if objects else list_calls
+            count = write_rows(stream, operation, backends, kind, raw_csv=raw_csv, **only)
     if output is None:
         return
     if as_json:

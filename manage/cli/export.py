@@ -14,8 +14,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO
 
-from manage.api.call_operations import list_calls
-from manage.api.object_operations import list_objects
 from manage.api.operation import Operation
 from manage.cli.backend import ENDLESS, Backend
 from manage.cli.console import BackendError
@@ -35,31 +33,20 @@ def check_can_write(kind: Format) -> None:
         raise BackendError(explain_missing("Parquet", "parquet"))
 
 
-def write_entries(
+def write_rows(
     output: BinaryIO,
+    operation: Operation[Any, Any],
     backends: Sequence[Backend],
     kind: Format,
     *,
     raw_csv: bool = False,
     **only: object,
 ) -> int:
-    """Write the calls of one backend after the other, each in order of arrival. Returns how many.
+    """Write what an operation lists, of one backend after the other. Returns how many rows there were.
 
     ``only``: fields of the request for them. ``raw_csv``: leave cells of CSV as they are that a spreadsheet
     would execute. Raises sqlite3.Error, OSError, ControlError and BackendError."""
-    return _write(output, _List(list_calls, backends, only), kind, raw_csv=raw_csv)
-
-
-def write_objects(
-    output: BinaryIO,
-    backends: Sequence[Backend],
-    kind: Format,
-    *,
-    raw_csv: bool = False,
-    **only: object,
-) -> int:
-    """Write managed sessions and dreams in the place of calls, by their ids. As ``write_entries``."""
-    return _write(output, _List(list_objects, backends, only), kind, raw_csv=raw_csv)
+    return _write(output, _List(operation, backends, only), kind, raw_csv=raw_csv)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ calls has more of them in its sums than there are, and cannot be checked.
 
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from metering.components import SEARCH_UNIT, TOKEN_UNIT, WEB_SEARCH
 from store.database import snapshot
@@ -72,7 +72,17 @@ _OF_HOURS = (
     f" from usage_hourly where hour >= :day and hour < :day || '~' group by 1, {_OF_DAY}"
 )
 
-type _Key = tuple[str, str, str, str, str]
+# The next day that has sums of hours or of its own, and the next hour that has sums or calls.
+_NEXT_DAY = (
+    "select min(day) from (select min(day) as day from usage_daily where day > :after"
+    " union all select substr(min(hour), 1, 10) from usage_hourly where hour > :after)"
+)
+_NEXT_HOUR = (
+    "select min(hour) from (select min(hour) as hour from usage_hourly where hour > :after"
+    " union all select substr(min(created_at), 1, 13) from usage where created_at > :after)"
+)
+
+type _Sums = dict[tuple[str, ...], dict[str, float]]
 
 
 def check_costs(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
@@ -89,56 +99,33 @@ def check_costs(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def check_hours(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the hourly sums that differ from those of their calls, in words."""
-    after = ""
-    while (hour := _find_next_hour(connection, after)) is not None:
-        after = f"{hour}~"  # sorts after every instant of the hour
-        with snapshot(connection):
-            yield from list(_check_hour(connection, hour))
+    """Return the hourly sums that differ from those of their calls, in words."""
+    return _check_each(connection, _NEXT_HOUR, _check_hour)
 
 
 def check_days(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the daily sums that differ from those of their hours, in words."""
+    """Return the daily sums that differ from those of their hours, in words."""
+    return _check_each(connection, _NEXT_DAY, _check_day)
+
+
+def _check_each(
+    connection: sqlite3.Connection,
+    find_next: str,
+    check: Callable[[sqlite3.Connection, str], Iterator[str]],
+) -> Iterator[str]:
+    """Yield the faults of all periods, of which a query finds the next. Each is read as of one instant."""
     after = ""
-    while (day := _find_next_day(connection, after)) is not None:
-        after = f"{day}~"
+    while (period := connection.execute(find_next, {"after": after}).fetchone()[0]) is not None:
+        after = f"{period}~"  # sorts after every instant of the period
         with snapshot(connection):
-            yield from list(_check_day(connection, day))
+            yield from list(check(connection, period))
 
 
 def _check_day(connection: sqlite3.Connection, day: str) -> Iterator[str]:
-    size = len(DAY_KEYS)
     found, expected = (
-        {row[:size]: row[size:] for row in connection.execute(sql, {"day": day})}
-        for sql in (_DAILY, _OF_HOURS)
+        _read(connection, sql, day, SUMS, len(DAY_KEYS)) for sql in (_DAILY, _OF_HOURS)
     )
-    nothing = (0,) * len(SUMS)
-    for key in sorted({*found, *expected}):
-        pairs = zip(SUMS, found.get(key, nothing), expected.get(key, nothing), strict=True)
-        for name, there, right in pairs:
-            if not math.isclose(there, right, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
-                where = ", ".join(part or "-" for part in key)
-                yield f"usage_daily has {there} {name} for {where}, and the hours have {right}"
-
-
-def _find_next_day(connection: sqlite3.Connection, after: str) -> str | None:
-    """Return the next day that has sums of hours or of its own, None after the last."""
-    (day,) = connection.execute(
-        "select min(day) from (select min(day) as day from usage_daily where day > :after"
-        " union all select substr(min(hour), 1, 10) from usage_hourly where hour > :after)",
-        {"after": after},
-    ).fetchone()
-    return None if day is None else str(day)
-
-
-def _find_next_hour(connection: sqlite3.Connection, after: str) -> str | None:
-    """Return the next hour that has sums or calls, None after the last."""
-    (hour,) = connection.execute(
-        "select min(hour) from (select min(hour) as hour from usage_hourly where hour > :after"
-        " union all select substr(min(created_at), 1, 13) from usage where created_at > :after)",
-        {"after": after},
-    ).fetchone()
-    return None if hour is None else str(hour)
+    return _compare("usage_daily", found, "the hours", expected, SUMS)
 
 
 def _check_hour(connection: sqlite3.Connection, hour: str) -> Iterator[str]:
@@ -148,18 +135,30 @@ def _check_hour(connection: sqlite3.Connection, hour: str) -> Iterator[str]:
     if sum(sums["entries"] for sums in calls.values()) < counted:
         return  # retention has removed some
     lines = _read(connection, _LINES, hour, (*booking_sql.OF_LINE, *_OF_MONEY))
-    for key in sorted({*found, *calls, *lines}):
-        sums, expected = found.get(key, {}), calls.get(key, {}) | lines.get(key, {})
-        for name in _COLUMNS:
-            there, right = sums.get(name, 0), expected.get(name, 0)
+    expected = {key: calls.get(key, {}) | lines.get(key, {}) for key in {*calls, *lines}}
+    yield from _compare("usage_hourly", found, "the calls", expected, _COLUMNS)
+
+
+def _compare(
+    table: str, found: _Sums, origin: str, expected: _Sums, names: Sequence[str]
+) -> Iterator[str]:
+    """Yield the sums of a table that differ from those of what they are made of, in words."""
+    for key in sorted({*found, *expected}):
+        sums, others = found.get(key, {}), expected.get(key, {})
+        for name in names:
+            there, right = sums.get(name, 0), others.get(name, 0)
             if not math.isclose(there, right, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
                 where = ", ".join(part or "-" for part in key)
-                yield f"usage_hourly has {there} {name} for {where}, and the calls have {right}"
+                yield f"{table} has {there} {name} for {where}, and {origin} have {right}"
 
 
 def _read(
-    connection: sqlite3.Connection, sql: str, hour: str, names: Iterable[str]
-) -> dict[_Key, dict[str, float]]:
-    rows = connection.execute(sql, {"hour": hour}).fetchall()
-    size = len(_KEYS)
+    connection: sqlite3.Connection,
+    sql: str,
+    period: str,
+    names: Iterable[str],
+    size: int = len(_KEYS),
+) -> _Sums:
+    """Return the sums of a day or an hour by their first ``size`` columns."""
+    rows = connection.execute(sql, {"day": period, "hour": period}).fetchall()
     return {row[:size]: dict(zip(names, row[size:], strict=True)) for row in rows}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet as pq
 
-from manage.api.call_operations import Calls
+from manage.api.call_operations import Calls, list_calls
 from manage.cli import export
 from manage.cli.backend_choice import open_all
 from runtime.installing import command_for_extra
@@ -113,7 +113,7 @@ def test_bodies_are_read_once():
             return Calls(columns={"id": "integer"}, items=[], next_cursor=None, has_more=False)
 
     output = io.BytesIO()
-    export.write_entries(output, [Noting()], "csv", bodies="yes")
+    export.write_rows(output, list_calls, [Noting()], "csv", bodies="yes")
     assert output.getvalue() == b"id,request_body,response_body\r\n"
     assert [each["bodies"] for each in requests].count("yes") == 1
 
@@ -303,6 +303,6 @@ def test_entries_are_written_as_they_are_read(traces, data_dir, kind):
     traces.insert([make_entry(request_body=b"x" * 1_000) for _ in range(450)])
     output = CountingOutput()
     with open_all(None, str(data_dir)) as backends:
-        assert export.write_entries(output, backends, kind, bodies="yes") == 450
+        assert export.write_rows(output, list_calls, backends, kind, bodies="yes") == 450
     assert output.total > 450_000
     assert output.largest < 30_000
