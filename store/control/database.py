@@ -165,29 +165,20 @@ class SlugDirectory:
     """Lookups of the proxy for each request: the owner of a slug, and whether a credential is a
     service API key.
 
-    Each looks at the file, so that a created slug works and a deleted one is refused immediately.
+    Each is one indexed read, so that a created slug works and a deleted one is refused immediately.
     Only while the file cannot be read is the last known result used instead."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._db: sqlite3.Connection | None = None
         self._last_good: dict[str, tuple[tuple[object, ...], ProxyEndpoint]] = {}  # with its row
-        self._unchanged: dict[str, ProxyEndpoint] = {}  # found since somebody has last written
-        self._version: object = None
         self._inode: int | None = None
 
     def find(self, slug: str) -> ProxyEndpoint | None:
         """Return the owner of a slug, or None. Raises sqlite3.Error when the file cannot be read
         and the slug was never seen."""
         try:
-            db = self._connect()
-            version = db.execute("pragma data_version").fetchone()
-            if version != self._version:
-                self._unchanged.clear()
-                self._version = version
-            elif slug in self._unchanged:
-                return self._unchanged[slug]
-            row = db.execute(_FIND_SLUG, (slug,)).fetchone()
+            row = self._connect().execute(_FIND_SLUG, (slug,)).fetchone()
         except sqlite3.Error:
             self.close()
             if slug in self._last_good:
@@ -199,7 +190,6 @@ class SlugDirectory:
         last = self._last_good.get(slug)
         if last is None or last[0] != row:
             last = self._last_good[slug] = row, endpoints.TABLE.make(row)
-        self._unchanged[slug] = last[1]
         return last[1]
 
     def has_any(self) -> bool:
@@ -248,4 +238,4 @@ class SlugDirectory:
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
-            self._db = self._version = None
+            self._db = None
