@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import orjson
 
-_LAST_SPACE = ord(" ")
+_LAST_SPACE, _MAX_NAMES = ord(" "), 1_000
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 # A text without an end is one, too, for otherwise each quote in it would be looked behind.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]]', re.DOTALL)
@@ -32,6 +32,7 @@ class JsonText:
         """Take a document that is valid JSON. Raises ValueError for brackets that do not match."""
         self.body, self._length = body, len(body)
         self._ends: dict[int, int] = {}
+        self._names: dict[bytes, object] = {}  # of members, which are few different ones
         opened: list[int] = []
         for found in _TOKEN.finditer(body):
             start, end = found.span()
@@ -64,7 +65,7 @@ class JsonText:
         while here < close:
             end = self._ends[here]
             value = self.find_value(self._skip_space(end) + 1)
-            yield orjson.loads(self.body[here:end]), value
+            yield self._read_name(self.body[here:end]), value
             here = self._skip_comma(value.end)
 
     def list_items(self, place: Place) -> Iterator[Place]:
@@ -86,6 +87,14 @@ class JsonText:
         """Return whether a value begins with this character: ``{``, ``[`` or a quote."""
         return self.body.startswith(opening, place.start)
 
+    def _read_name(self, written: bytes) -> object:
+        name = self._names.get(written)
+        if name is None:
+            name = orjson.loads(written)
+            if len(self._names) < _MAX_NAMES:
+                self._names[written] = name
+        return name
+
     def _skip_space(self, start: int) -> int:
         if start < self._length and self.body[start] > _LAST_SPACE:  # as nearly always
             return start
@@ -94,5 +103,8 @@ class JsonText:
 
     def _skip_comma(self, end: int) -> int:
         """Return where the next value begins, or where the brackets close."""
+        body = self.body
+        if body[end] == _COMMA and body[end + 1] > _LAST_SPACE:  # as nearly always
+            return end + 1
         end = self._skip_space(end)
-        return self._skip_space(end + 1) if self.body[end] == _COMMA else end
+        return self._skip_space(end + 1) if body[end] == _COMMA else end
