@@ -38,9 +38,16 @@ _OF_CALLS: Mapping[PageName, _Render] = {
 }
 
 
+TEMPLATES = (
+    *("_annotations", "_cache_break", "_call_", "_components", "_plain", "_top", "call.", "call_"),
+    *("layout", "trace", "session_turn"),
+)
+"""What the names of the templates of calls and turns begin with, and of those that these refer to."""
+
+
 def load_pages() -> None:
     """Load what nearly every page takes, for the forks of this process. They load the rest themselves."""
-    rendering.load_templates(("_", "base", "call", "layout", "trace", "session_turn"))
+    rendering.load_templates(TEMPLATES)
     highlighting.load_lexers()
 
 
