@@ -105,13 +105,13 @@ def test_sessions(rosa, facts, example):
     assert named["Calls"] == str(own["calls"])
     assert named["Failed"] == str(own["errors"] + failed_tools)
     assert named["Cost"] == format_sum_cost(own["cents"])
-    assert named["Breaks"] == str(len(facts.rows(BREAK_COSTS, SESSION))) == "3"
+    assert named["Cache breaks"] == str(len(facts.rows(BREAK_COSTS, SESSION))) == "3"
     (listed,) = [
         each for each in read_json(rosa, "/sessions.json")["items"] if each["session_id"] == SESSION
     ]
     assert listed["cost_cents"] == pytest.approx(own["cents"])
     assert (listed["errors"], listed["failed_tools"]) == (own["errors"], failed_tools)
-    unnamed = shown["A cab for 12 Harbour Road, please. unnamed"]
+    unnamed = shown["A cab for 12 Harbour Road, please. no id"]
     ids = [example.ids[f"unnamed-{number}"] for number in (1, 2, 3)]
     sums = facts.sum_calls("id in (?, ?, ?)", *ids)
     assert (unnamed["Calls"], unnamed["Cost"]) == ("3", format_sum_cost(sums["cents"]))
