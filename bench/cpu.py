@@ -47,6 +47,7 @@ class Case:
     calls: int
     warm_up: int = 200
     query: str = ""
+    has_peers: bool = True
     targets: Mapping[Sequence[Part], float] = field(default_factory=dict)
     peer_targets: Mapping[str, float] = field(default_factory=dict)
 
@@ -57,8 +58,8 @@ CASES = (
         title="2 KB call",
         kind="small",
         calls=800,
-        targets={("proxy",): 0.50, RECORDING: 0.75},
-        peer_targets={"litellm": 20.0, "portkey": 2.5},
+        targets={("proxy",): 0.36, RECORDING: 0.60},
+        peer_targets={"litellm": 10.0},
     ),
     Case(
         name="2kb-sse",
@@ -73,8 +74,17 @@ CASES = (
         kind="agent",
         calls=4 * SESSIONS,
         warm_up=2 * SESSIONS,
-        targets={RECORDING: 1.2},
-        peer_targets={"litellm": 13.0, "portkey": 4.0},
+        targets={RECORDING: 0.95},
+        peer_targets={"litellm": 12.0},
+    ),
+    Case(
+        name="300kb-unique",
+        title="300 KB call, nothing seen before",
+        kind="unique",
+        calls=200,
+        warm_up=50,
+        has_peers=False,
+        targets={RECORDING: 2.5},
     ),
 )
 
@@ -135,6 +145,7 @@ def measure(options: Options) -> Iterator[Figure]:
 def measure_case(case: Case, options: Options) -> Iterator[Figure]:
     """Yield the figures of one case. Raises BenchError."""
     rounds = options.choose_rounds(ROUNDS, QUICK_ROUNDS)
+    peers = options.peers if case.has_peers else ()
     with ExitStack() as stack:
         folder = stack.enter_context(options.folder())
         direct = stack.enter_context(upstream())
@@ -143,10 +154,10 @@ def measure_case(case: Case, options: Options) -> Iterator[Figure]:
         calls = case.warm_up + rounds * case.calls
         ours, log = stack.enter_context(taximeter(folder, direct.port, calls))
         programs = Programs({"bare": bare, "ours": ours})
-        programs.start_peers(stack, options.peers, folder, direct, case.kind, case.query)
+        programs.start_peers(stack, peers, folder, direct, case.kind, case.query)
         results = Bench(case, client, programs, log).run(rounds)
     yield from make_figures(case, results)
-    for peer in options.peers:
+    for peer in peers:
         yield from make_peer_figures(case, peer, results, programs)
 
 

@@ -113,7 +113,7 @@ def measure_first_events(service: Service) -> Iterator[Figure]:
     rounds = service.options.choose_rounds(FIRST_EVENT_ROUNDS, 2)
     values_ms = service.take_turns(rounds, time_one)
     direct_ms = values_ms.pop("direct")
-    for percent, target_ms in ((50, 1.0), (99, 5.0)):
+    for percent, target_ms in ((50, 0.5), (99, 1.0)):
         base_ms = percentile(direct_ms, percent)
         yield Figure(
             row=f"streams/first-event/p{percent}",
@@ -138,7 +138,7 @@ def measure_lag(service: Service) -> Iterator[Figure]:
         title=title,
         value=percentile(values_ms["ours"], 99),
         unit="ms",
-        target=2.5,
+        target=0.5,
         note=f"direct {percentile(values_ms.pop('direct'), 99):.2f} ms",
     )
     yield from _make_peer_figures(service, "lag", title, values_ms, 99)
@@ -237,7 +237,7 @@ def _make_visible(name: str, when: str, waits_ms: Sequence[float]) -> Figure:
         title=f"entry visible after the response, {when}: p99",
         value=percentile(waits_ms, 99),
         unit="ms",
-        target=1000.0,
+        target=100.0,
         note=f"median {percentile(waits_ms, 50):.0f} ms",
     )
 

@@ -4,8 +4,9 @@ gets the same ones in the same order.
 ``agent`` bodies are what coding agents send: a fixed system prompt and tools, and a conversation
 that repeats and grows with every turn while the cache markers move along. Call ``i`` is the next
 turn of session ``i % SESSIONS``; a session starts near 250 KB and gains some 2.2 KB a turn.
-``streamed`` bodies are small ones that want a stream:
-other programs buffer a response for which nobody asked to be streamed.
+``unique`` bodies have the same shape and size, but every message differs from all that were sent
+before, so that nothing is stored once for several calls. ``streamed`` bodies are small ones that want a
+stream: other programs buffer a response for which nobody asked to be streamed.
 """
 
 import json
@@ -15,11 +16,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-type Kind = Literal["small", "streamed", "agent"]
+type Kind = Literal["small", "streamed", "agent", "unique"]
 
 SESSIONS = 64
 SESSION_START_BYTES = 255_000
 TURN_BYTES = 2_000
+UNIQUE_MESSAGES = 116
 SALT = b"@@@@@@@@"
 MARKER = b',"cache_control":{"type":"ephemeral"}'
 
@@ -27,7 +29,8 @@ MARKER = b',"cache_control":{"type":"ephemeral"}'
 def make_body(kind: Kind, index: int) -> bytes:
     if kind == "agent":
         return _session(index % SESSIONS).body(index // SESSIONS)
-    return _small_template(kind).replace(SALT, b"%08d" % index)
+    template = _unique_template() if kind == "unique" else _small_template(kind)
+    return template.replace(SALT, b"%08d" % index)
 
 
 class Session:
@@ -85,6 +88,19 @@ def _small_template(kind: Kind) -> bytes:
             b"}]}",
         )
     )
+
+
+@cache
+def _unique_template() -> bytes:
+    rng = random.Random(1)  # noqa: S311 - the same traffic on every run
+    messages = (
+        b'{"role":"%b","content":[{"type":"text","text":%b}]}'
+        % (role, _quote(f"{SALT.decode()} {make_text(rng, TURN_BYTES)}"))
+        for _ in range(UNIQUE_MESSAGES // 2)
+        for role in (b"user", b"assistant")
+    )
+    tools_and_system = _head().replace(b"cache_", SALT + b"cache_")
+    return b"".join((tools_and_system, b",".join(messages), b"]}"))
 
 
 @cache
