@@ -39,8 +39,8 @@ _OF_CALLS: Mapping[PageName, _Render] = {
 
 
 TEMPLATES = (
-    *("_annotations", "_cache_break", "_call_", "_components", "_plain", "_top", "call.", "call_"),
-    *("layout", "trace", "session_turn"),
+    *("_annotations", "_cache_break", "_call_", "_components", "_conversation_head", "_plain"),
+    *("_top", "call.", "call_", "layout", "trace", "session_turn"),
 )
 """What the names of the templates of calls and turns begin with, and of those that these refer to."""
 
