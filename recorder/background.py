@@ -19,7 +19,12 @@ type DoSome = Callable[[str, sqlite3.Connection], bool]
 
 
 class BackgroundWork:
-    """The work of one kind that is left to be done, by organisation."""
+    """The work of one kind that is left to be done, by organisation.
+
+    ``waits_for_room``: it adds to what is stored and can be done later, so that on a full disk it leaves the
+    reserve to calls."""
+
+    waits_for_room = True
 
     def __init__(
         self,

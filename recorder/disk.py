@@ -31,6 +31,11 @@ class DiskRoom:
         self._free_bytes = 0
         self._reserve = ReserveFile(folder / "recorder.reserve", RESERVE_BYTES)
 
+    @property
+    def is_short(self) -> bool:
+        """Return whether a part of the reserve file was given to calls and is not back yet."""
+        return self._reserve.is_tapped
+
     def measure(self) -> None:
         """Ask how much is free. Raises OSError."""
         disk = os.statvfs(self._folder)

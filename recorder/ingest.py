@@ -65,6 +65,7 @@ class Ingester:
         self._data_dir = data_dir
         self._root = spool_root
         self._clock_s = clock_s
+        self._disk = disk
         self._between = between
         self._memory = ConversationMemory()
         self._databases = OpenDatabases(data_dir, RequestPreparer(self._memory))
@@ -104,10 +105,11 @@ class Ingester:
             self._between()
 
     def work_in_background(self) -> bool:
-        """Take a step in each work of the background; return whether any is left."""
+        """Take a step in each work of the background; return whether any is left that need not wait."""
         is_left = False
         for each in self._work:
-            is_left |= each.run_step()
+            if not (each.waits_for_room and self._disk.is_short):
+                is_left |= each.run_step()
         return is_left
 
     def run_round(self) -> Round:

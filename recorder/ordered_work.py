@@ -16,7 +16,10 @@ type ListOrganizations = Callable[[ControlDatabase], Sequence[str]]
 
 
 class OrderedWork(BackgroundWork):
-    """The work of one kind that is ordered, by organisation."""
+    """The work of one kind that is ordered, by organisation. On a full disk it goes on: what is removed
+    makes room."""
+
+    waits_for_room = False
 
     def __init__(
         self,

@@ -24,11 +24,11 @@ STREAMS, DURING = 30, 10
 
 @pytest.fixture(scope="module")
 def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A file system of 60 MB."""
+    """A file system of 100 MB, of which recorder and proxy may each reserve 5."""
     folder = tmp_path_factory.mktemp("disk")
     with ExitStack() as stack:
         try:
-            stack.enter_context(mounted(folder, 60))
+            stack.enter_context(mounted(folder, 100))
         except CannotMountError:
             pytest.skip("only root may mount the small file system that this takes; run it as root")
         yield folder

@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 from metering.output_estimate import CHARACTERS_PER_TOKEN
+from recorder.background import BackgroundWork
 from recorder.disk import DiskRoom
 from recorder.entry_store import (
     BATCH_BYTES,
@@ -731,3 +732,39 @@ def test_a_cut_stream_of_an_organisation_that_cannot_be_opened_waits(ingester, r
     ingester.run_round()
     assert len(spooled(tmp_path)) == 1
     path.unlink()
+
+
+def test_on_a_full_disk_what_can_be_done_later_leaves_the_reserve_to_calls(tmp_path, clock):
+    steps = []
+
+    class Later(BackgroundWork):
+        def run_step(self):
+            steps.append(self.waits_for_room)
+            return False
+
+    class Ordered(Later):
+        waits_for_room = False
+
+    disk = DiskRoom(tmp_path, 0)
+    disk.refill()
+    ingester = Ingester(
+        tmp_path,
+        tmp_path / "spool",
+        load_prices,
+        disk,
+        clock,
+        lambda _: None,
+        make_work=lambda databases: [
+            kind(databases, clock, lambda *_: False, "") for kind in (Later, Ordered)
+        ],
+    )
+    with closing(ingester), closing(disk):
+        for prepare, expected in (
+            (disk.measure, [True, False]),
+            (disk.make_room, [False]),
+            (disk.refill, [True, False]),
+        ):
+            prepare()
+            steps.clear()
+            ingester.work_in_background()
+            assert steps == expected
