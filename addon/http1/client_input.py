@@ -15,7 +15,7 @@ class ClientInput:
     def __init__(self) -> None:
         self.buffer = ReceiveBuffer()
         self.awaits_hook = False
-        """What comes waits for a hook that is awaited."""
+        """A hook is awaited, and what comes waits for it."""
         self.waits_for_turn = False
         """A next request is there, which is dealt with in the next turn of the event loop."""
         self.is_postponed = False

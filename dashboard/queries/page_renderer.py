@@ -42,7 +42,7 @@ TEMPLATES = (
     *("_annotations", "_cache_break", "_call_", "_components", "_conversation_head", "_plain"),
     *("_top", "call.", "call_", "layout", "trace", "session_turn"),
 )
-"""What the names of the templates of calls and turns begin with, and of those that these refer to."""
+"""These begin the names of the templates of calls and turns, and of those that these refer to."""
 
 
 def load_pages() -> None:
