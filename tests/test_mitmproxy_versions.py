@@ -1,48 +1,26 @@
 """The oldest and the newest mitmproxy are tested beside the locked one, out of indexes of the tests' own."""
 
-import os
 import socket
-import zipfile
 from importlib.metadata import version
 
 import pytest
 
 from runtime.installing import MITMPROXY_OLDEST
 from tests import ROOT, mitmproxy_versions
+from tests.pip_index import write_wheel
 
-pytestmark = pytest.mark.slow  # pip takes a second
-
-
-@pytest.fixture(autouse=True)
-def _without_the_settings_of_this_machine(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-
-
-def write_wheel(folder, number, requires=""):
-    about = f"mitmproxy-{number}.dist-info"
-    with zipfile.ZipFile(folder / f"mitmproxy-{number}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("mitmproxy/__init__.py", "")
-        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: mitmproxy\nVersion: {number}\n{requires}")  # fmt: skip
-        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")  # fmt: skip
-        wheel.writestr(f"{about}/RECORD", "")
-
-
-@pytest.fixture
-def index(tmp_path, monkeypatch):
-    """A folder where pip finds packages, and nowhere else."""
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    return tmp_path
+pytestmark = [
+    pytest.mark.slow,  # pip takes a second
+    pytest.mark.usefixtures("without_pip_settings"),
+]
 
 
 def test_tests_run_with_the_oldest_and_the_newest_and_one_that_fails_is_told(
-    index, monkeypatch, capfd
+    pip_index, monkeypatch, capfd
 ):
     for number in (MITMPROXY_OLDEST, "12.99.0", "13.5.0", "14.0.0"):
-        write_wheel(index, number)
-    tests = index / "test_version.py"
+        write_wheel(pip_index, "mitmproxy", number)
+    tests = pip_index / "test_version.py"
     tests.write_text(
         "from importlib.metadata import version\n"
         "import runtime.installing\n"
@@ -57,15 +35,15 @@ def test_tests_run_with_the_oldest_and_the_newest_and_one_that_fails_is_told(
     assert said.index("1 failed") > newest > said.index("1 passed")
 
 
-def test_one_that_does_not_fit_our_other_bounds_fails(index, capfd):
-    write_wheel(index, MITMPROXY_OLDEST, "Requires-Dist: brotli<1.2\n")
+def test_one_that_does_not_fit_our_other_bounds_fails(pip_index, capfd):
+    write_wheel(pip_index, "mitmproxy", MITMPROXY_OLDEST, "Requires-Dist: brotli<1.2\n")
     assert mitmproxy_versions.main() == 2
     said = capfd.readouterr().err
     assert said.startswith(f"mitmproxy=={MITMPROXY_OLDEST} could not be installed with what else")
     assert "brotli" in said
 
 
-def test_one_that_is_locked_is_not_tested_again(index, monkeypatch, capfd):
+def test_one_that_is_locked_is_not_tested_again(pip_index, monkeypatch, capfd):
     monkeypatch.setattr(mitmproxy_versions, "MITMPROXY_OLDEST", version("mitmproxy"))
     assert mitmproxy_versions.main() == 0
     assert capfd.readouterr().out.count("with which all was tested already.\n") == 2

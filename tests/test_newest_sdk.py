@@ -1,35 +1,23 @@
 """The newest SDK is tested beside the locked one, out of package indexes of the tests' own."""
 
-import os
 import socket
-import zipfile
 
 import pytest
 
 from tests import newest_sdk
+from tests.pip_index import write_wheel
 
-pytestmark = pytest.mark.slow  # pip takes a second
-
-
-@pytest.fixture(autouse=True)
-def _without_the_settings_of_this_machine(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+pytestmark = [
+    pytest.mark.slow,  # pip takes a second
+    pytest.mark.usefixtures("without_pip_settings"),
+]
 
 
 @pytest.fixture
-def newer(tmp_path, monkeypatch):
+def newer(pip_index, monkeypatch):
     """A newer SDK where pip finds it, and the file of a test that is run with it."""
-    about = "anthropic-99.0.0.dist-info"
-    with zipfile.ZipFile(tmp_path / "anthropic-99.0.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("anthropic/__init__.py", "")
-        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: anthropic\nVersion: 99.0.0\n")  # fmt: skip
-        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")  # fmt: skip
-        wheel.writestr(f"{about}/RECORD", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    file = tmp_path / "test_version.py"
+    write_wheel(pip_index, "anthropic", "99.0.0")
+    file = pip_index / "test_version.py"
     monkeypatch.setattr(newest_sdk, "TESTS", (str(file),))
     return file
 
