@@ -18,6 +18,7 @@ from bench.load import REPOSITORY, BenchError
 from bench.options import Options
 
 KILLS = "kill -9"  # what cases with it begin with
+MOST_DETAILS = 5
 MINUTES, SECONDS, QUICK_SECONDS, LIMIT_S = 10, 10.0, 2.0, 3600.0
 
 
@@ -115,6 +116,9 @@ def sum_up(row: str, title: str, cases: Sequence[Mapping[str, Any]]) -> Iterator
     calls = sum(case["calls"] for case in cases)
     names = len({case["case"] for case in cases})
     note = f"{names} cases, {len(cases)} times in all, {calls:,} calls"
+    found = [
+        f"{case['case']}: {what}" for case in cases for what in (*case["wrong"], *case["details"])
+    ]
     for name, what in (
         ("lost", "entries lost"),
         ("doubled", "entries twice"),
@@ -128,7 +132,7 @@ def sum_up(row: str, title: str, cases: Sequence[Mapping[str, Any]]) -> Iterator
                 sum(_count(case["double" if name == "doubled" else name]) for case in cases)
             ),
             target=0.0,
-            note=note,
+            note="; ".join([note, *found[:MOST_DETAILS]]),
         )
 
 

@@ -216,12 +216,12 @@ def test_the_parts_of_what_a_call_takes_add_up_to_it(tmp_path):
 
 
 def test_what_faults_do_is_counted_apart_from_what_kills_do():
-    case = {"calls": 100, "lost": 0, "double": 0, "wrong": [], "disturbed": 0}
+    case = {"calls": 100, "lost": 0, "double": 0, "wrong": [], "disturbed": 0, "details": []}
     case |= {"p99_ms": None, "control_p99_ms": None}
     report = {
         "cases": [
-            case | {"case": "kill -9 of up", "lost": 1},
-            case | {"case": "kill -9 of up", "wrong": ["one", "two"]},
+            case | {"case": "kill -9 of up", "lost": 1, "details": ["call 7: no row"]},
+            case | {"case": "kill -9 of a worker", "wrong": ["one", "two"]},
             case | {"case": "upstream floods", "double": 3},
         ],
         "skipped": {"small disk": "it needs root"},
@@ -230,12 +230,15 @@ def test_what_faults_do_is_counted_apart_from_what_kills_do():
     figures = {figure.row: figure for figure in make_fault_figures(report)}
     values = {row: figure.value for row, figure in figures.items() if figure.value}
     assert values == {"kills/lost": 1, "kills/wrong": 2, "faults/doubled": 3}
-    assert figures["kills/lost"].note == "1 cases, 2 times in all, 200 calls"
+    assert figures["kills/lost"].note == (
+        "2 cases, 2 times in all, 200 calls; kill -9 of up: call 7: no row;"
+        " kill -9 of a worker: one; kill -9 of a worker: two"
+    )
     assert figures["faults/skipped/small disk"].note == "it needs root"
 
 
 def test_clients_wait_for_a_fault_as_long_as_in_the_median_of_its_runs():
-    case = {"calls": 1000, "lost": 0, "double": 0, "wrong": [], "disturbed": 0}
+    case = {"calls": 1000, "lost": 0, "double": 0, "wrong": [], "disturbed": 0, "details": []}
     report = {
         "cases": [
             case | {"case": "upstream floods", "p99_ms": 300.0, "control_p99_ms": 200.0},

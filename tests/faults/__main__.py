@@ -76,7 +76,7 @@ def run(
             record["wrong"] += result.find_growth()
             records.append(record)
             print(report.format_line(record, report.COLUMNS), flush=True)
-            for sentence in record["wrong"][:5]:
+            for sentence in [*record["wrong"][:5], *record["details"][:5]]:
                 print(f"    {sentence}", flush=True)
         problems = scene.verify()
         records[-1]["wrong"] += problems

@@ -54,7 +54,8 @@ class Seen:
 
 @dataclass(slots=True)
 class Verdict:
-    """The faults of a case. ``wrong`` are sentences; the others are numbers of calls."""
+    """The faults of a case. ``wrong`` are sentences; the others are numbers of calls, of which ``details``
+    says what upstream, the client and the rows have of each."""
 
     calls: int = 0
     rows: int = 0
@@ -64,6 +65,7 @@ class Verdict:
     double: list[int] = field(default_factory=list)
     disturbed: list[int] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
     times_s: list[float] = field(default_factory=list)
     """The time of each plain call that nothing disturbed."""
 
@@ -105,10 +107,13 @@ def judge(
         rows_by[row["max_tokens"] - 1].append(row)
     for call in calls:
         mine, its_rows = seen_by.pop(call.number, []), rows_by.pop(call.number, [])
-        _count(found, call, mine, its_rows)
+        excused = is_excused(call)
+        _count(found, call, mine, its_rows, excused)
         for row in its_rows:
             found.wrong += _find_wrong(make_plan(call.number), call, mine, row, may_miss_bytes)
-        _judge_client(found, call, mine, is_excused(call))
+        _judge_client(found, call, mine, excused)
+        if call.number in (*found.lost, *found.double, *found.disturbed):
+            found.details.append(_describe(call, mine, its_rows, excused))
     for number in (*seen_by, *rows_by):
         found.wrong.append(f"call {number} was made by nobody")
     return found
@@ -127,14 +132,18 @@ def list_times(calls: Sequence[Call]) -> list[float]:
     ]
 
 
-def _count(found: Verdict, call: Call, seen: Sequence[Seen], rows: Sequence[Row]) -> None:
+def _count(
+    found: Verdict, call: Call, seen: Sequence[Seen], rows: Sequence[Row], is_excused: bool
+) -> None:
     """Compare numbers: a row for each request that upstream saw, and none besides but for those that
-    were kept and then perhaps not sent."""
-    unsent = [
-        row
-        for row in rows
-        if row["status_code"] is None and row["outcome"] in NOT_SENT | {"proxy_restarted"}
-    ]
+    were kept and then perhaps not sent.
+
+    An excused call may also have been sent on a connection that upstream has never accepted: those that
+    wait when it stops listening are reset."""
+    may_be_unseen = NOT_SENT | {"proxy_restarted"}
+    if is_excused:
+        may_be_unseen |= {"upstream_interrupted"}
+    unsent = [row for row in rows if row["status_code"] is None and row["outcome"] in may_be_unseen]
     if len(rows) < len(seen):
         found.lost.append(call.number)
     if len(rows) - len(unsent) > len(seen) or len(rows) > len(call.attempts):
@@ -142,6 +151,16 @@ def _count(found: Verdict, call: Call, seen: Sequence[Seen], rows: Sequence[Row]
     entry_ids = Counter(row["entry_id"] for row in rows)
     if entry_ids and max(entry_ids.values()) > 1:
         found.double.append(call.number)
+
+
+def _describe(call: Call, seen: Sequence[Seen], rows: Sequence[Row], is_excused: bool) -> str:
+    kept = [f"{row['entry_id']} {row['outcome']} {row['status_code']}" for row in rows]
+    heard = [f"{each.status}{'' if each.is_whole else ' cut'}" for each in call.attempts]
+    excused = " (excused)" if is_excused else ""
+    return (
+        f"call {call.number} ({make_plan(call.number).kind}){excused}: its client heard {heard},"
+        f" upstream saw {len(seen)}, the rows are {kept}"
+    )
 
 
 def _find_wrong(

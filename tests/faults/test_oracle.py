@@ -58,6 +58,29 @@ def test_what_is_lost_or_double_is_counted() -> None:
     assert (not_seen.double, not_seen.lost, not_seen.wrong) == ([], [], [])
 
 
+def test_an_excused_call_may_wait_for_an_upstream_that_stops_listening_and_others_may_not() -> None:
+    call = _call(DOCUMENT, status=502, body=b"", is_whole=True)
+    lines = {"outcome": "upstream_interrupted", "status_code": None, "response_body": None}
+    row = _row(DOCUMENT, **lines)
+    assert _judge([], [call], [row]).double == [DOCUMENT]
+    assert judge([], [call], [row], lambda _call: True).is_good
+    assert judge([], [call], [_row(DOCUMENT)], lambda _call: True).double == [DOCUMENT]
+
+
+def test_what_became_of_a_lost_double_or_disturbed_call_is_told() -> None:
+    assert _judge([_seen(1)], [_call(1)], []).details == [
+        "call 1 (document): its client heard ['200'], upstream saw 1, the rows are []"
+    ]
+    rows = [_row(1), _row(1, entry_id="other", outcome="proxy_restarted", status_code=None)]
+    assert _judge([_seen(1)], [_call(1)], rows).details == [
+        "call 1 (document): its client heard ['200'], upstream saw 1,"
+        " the rows are ['entry-1 complete 200', 'other proxy_restarted None']"
+    ]
+    cut = _call(HELD, is_whole=False)
+    assert "heard ['200 cut']" in _judge([_seen(HELD)], [cut], [_row(HELD)]).details[0]
+    assert _judge([_seen(1)], [_call(1)], [_row(1)]).details == []
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -60,7 +60,7 @@ def run(
                 record = report.make_record(result)
                 records.append(record)
                 print(format_line(record, report.COLUMNS), flush=True)
-                for sentence in [*record["wrong"][:5], *record["disturbances"][:5]]:
+                for sentence in [*record["wrong"][:5], *record["details"][:5]]:
                     print(f"    {sentence}", flush=True)
                 write(target, records)
             note(cluster.verify())

@@ -14,10 +14,9 @@ COUNTS = ("calls", "rows", "lost", "double", "disturbed", "excused", "at_limit")
 
 def make_record(result: Result) -> dict[str, Any]:
     """Return a result as JSON has it. ``at_limit`` are calls that were refused since their endpoint was
-    at its limit, ``excused`` those whose own proxy died, and ``disturbances`` what became of the others."""
+    at its limit, and ``excused`` those whose own proxy died."""
     verdict = result.verdict
     return describe(result.name, verdict, result.seconds) | {
-        "disturbances": result.disturbances,
         "excused": verdict.excused - result.refused,
         "at_limit": result.refused,
     }

@@ -18,7 +18,6 @@ from store.traces.database import TraceDatabase
 from tests.faults.load import Address, Load
 from tests.faults.oracle import Call, Row, Verdict, is_numbered, judge, number_of
 from tests.faults.scene import COLUMNS, Excuses, end_worker, select_seen
-from tests.faults.traffic import make_plan
 from tests.live.service import Child, Service
 from tests.upstream import Script, SeenRequest, Upstream, wait_until
 
@@ -49,7 +48,6 @@ class Result:
     name: str
     verdict: Verdict
     refused: int
-    disturbances: Sequence[str]
     seconds: float
 
 
@@ -122,8 +120,7 @@ class Scene:
         verdict = self.settle(case.may_miss_bytes)
         self.turn += 1
         refused = sum(map(was_refused, self.load.calls))
-        disturbances = self._describe(verdict)
-        return Result(case.name, verdict, refused, disturbances, time.monotonic() - begun_s)
+        return Result(case.name, verdict, refused, time.monotonic() - begun_s)
 
     @contextmanager
     def _maybe_away(self, case: Case[Self]) -> Iterator[None]:
@@ -181,21 +178,6 @@ class Scene:
                     found += [f"copy {number}: {problem}" for problem in database.verify()]
             if (rows := self._count(node, since=0)) != self._rows:
                 found.append(f"copy {number} has {rows} rows of {self._rows}")
-        return found
-
-    def _describe(self, verdict: Verdict) -> list[str]:
-        """Return what became of the calls that were disturbed."""
-        calls = {call.number: call for call in self.load.calls}
-        nodes = {node: f"node {number}" for number, node in enumerate(self.proxies)}
-        found = []
-        for number in verdict.disturbed:
-            call, plan = calls[number], make_plan(number)
-            took_s = call.last.ended_s - call.last.begun_s
-            place = nodes.get(self._chosen[number], "a node that is gone")
-            found.append(
-                f"call {number} ({plan.kind}) by {place}: status {call.last.status} of {plan.status},"
-                f" {len(call.last.body)} bytes of {len(plan.response)} in {took_s:.1f} s"
-            )
         return found
 
     def _count(self, node: Service, since: int | None = None) -> int:
