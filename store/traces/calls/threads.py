@@ -4,6 +4,7 @@ The call before one that continues a thread is its predecessor, as the recorder 
 """
 
 import sqlite3
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import orjson
@@ -79,6 +80,17 @@ def find_parent(connection: sqlite3.Connection, usage_id: int) -> int | None:
     """Return the call whose message the request of this one continues, or None."""
     step = connection.execute("select thread from usage where id = ?", (usage_id,)).fetchone()
     return find_previous(connection, usage_id) if step == ("continue",) else None
+
+
+def iter_before(connection: sqlite3.Connection, usage_id: int) -> Iterator[int]:
+    """Yield the recorded calls of a thread before one of it, newest first, up to ``MAX_CALLS``."""
+    here = usage_id
+    for _ in range(MAX_CALLS):
+        parent = find_parent(connection, here)
+        if parent is None:
+            return
+        here = parent
+        yield here
 
 
 class WholeRequest(NamedTuple):

@@ -2,7 +2,8 @@
 
 A text has its first call beside it, and there is no list of the calls that sent it again, in another session
 or on another day. Where filters leave out the first call, the newest calls that they leave are looked
-through, up to ``MAX_CALLS``, and the first of those that have the text stands for it.
+through, up to ``MAX_CALLS``, and the first of those that have the text stands for it. A call that continues a
+message thread has what the calls before it sent and were answered, although it sends neither.
 """
 
 import sqlite3
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
+from store.traces.calls import threads
 from store.traces.search.request_walker import read_lists
 from store.traces.search.walk import Role
 from store.traces.sessions import unnamed_sessions
@@ -25,6 +27,10 @@ _NEWEST = (
     f"select {CALL}, q.segment_ids from usage as u"  # noqa: S608 - our own text
     " join request_bodies as q on q.usage_id = u.id and q.segment_ids is not null"
     " where {} order by u.created_at desc, u.id desc limit :limit"
+)
+_ONE = (
+    f"select {CALL}, q.segment_ids from usage as u"  # noqa: S608 - our own text
+    " left join request_bodies as q on q.usage_id = u.id where u.id = ?"
 )
 _BETWEEN = "u.created_at >= :since and u.created_at < :until"
 _OF_SESSION = f"u.id in ({unnamed_sessions.CALLS}) and {_BETWEEN}"
@@ -66,8 +72,17 @@ class Filter:
         )
 
 
+class _Sent(NamedTuple):
+    """A request that a call has: its own, or that of ``answered_id``, an earlier one of its thread."""
+
+    call: FoundCall
+    segment_ids: list[int]
+    answered_id: int | None = None
+
+
 class CallsWithin:
-    """The calls that a filter leaves, by the texts in their requests. They are read when first asked for."""
+    """The calls that a filter leaves, by the texts that the model was given in them. They are read when
+    first asked for."""
 
     def __init__(self, db: sqlite3.Connection, only: Filter, is_over: Callable[[], bool]) -> None:
         """Take what to read from. ``is_over`` ends the reading: older calls are then left out."""
@@ -86,14 +101,19 @@ class CallsWithin:
 
     def _read(self) -> dict[int, FoundCall]:
         by_piece: dict[int, FoundCall] = {}
+        found: dict[int, FoundCall] = {}
         pieces: dict[int, list[int]] = {}  # of segments, which calls share
         for some in self._iter_newest():
-            missing = {each for _, ids in some for each in ids} - pieces.keys()
+            missing = {each for sent in some for each in sent.segment_ids} - pieces.keys()
             pieces |= read_lists(self._db, list(missing))
-            for call, segment_ids in some:  # newest first: an older one takes the place of a newer
+            for sent in some:  # newest first: an older one takes the place of a newer
                 by_piece |= {
-                    piece_id: call for each in segment_ids for piece_id in pieces.get(each, ())
+                    piece_id: sent.call
+                    for each in sent.segment_ids
+                    for piece_id in pieces.get(each, ())
                 }
+                if sent.answered_id is not None:
+                    found[-sent.answered_id] = sent.call
             if self._is_over():
                 break
         rows = self._db.execute(
@@ -101,15 +121,14 @@ class CallsWithin:
             " where piece_id in (select value from json_each(?))",
             (orjson.dumps(list(by_piece)).decode(),),
         )
-        found: dict[int, FoundCall] = {}
         for piece_id, source in rows:
             call = by_piece[piece_id]
             known = found.get(source)
             found[source] = call if known is None or call.usage_id < known.usage_id else known
         return found
 
-    def _iter_newest(self) -> Iterator[list[tuple[FoundCall, list[int]]]]:
-        """Yield the newest calls that the filter leaves with the ids of their segments, some at a time."""
+    def _iter_newest(self) -> Iterator[list[_Sent]]:
+        """Yield what the newest calls have that the filter leaves, some at a time."""
         only = self._only
         values: dict[str, str | int | None] = {
             "since": only.since or "",
@@ -120,7 +139,20 @@ class CallsWithin:
         if only.session_id is not None:
             where = _OF_SESSION
             values |= unnamed_sessions.bind(only.session_id)
+        has_threads = threads.has_threads(self._db)
         rows = self._db.execute(_NEWEST.format(where), values)
         while some := rows.fetchmany(_AT_ONCE):
-            calls = ((FoundCall._make(row[:-1]), orjson.loads(row[-1])) for row in some)
-            yield [each for each in calls if only.admits(each[0])]
+            calls = [_Sent(FoundCall._make(row[:-1]), orjson.loads(row[-1])) for row in some]
+            left = (each for each in calls if only.admits(each.call))
+            if has_threads:
+                yield [each for own in left for each in (own, *self._iter_history(own.call))]
+            else:
+                yield list(left)
+
+    def _iter_history(self, call: FoundCall) -> Iterator[_Sent]:
+        """Yield what a call has of its thread before it, back to a call that the filter leaves too."""
+        for usage_id in threads.iter_before(self._db, call.usage_id):
+            *values, segment_ids = self._db.execute(_ONE, (usage_id,)).fetchone()
+            if self._is_over() or self._only.admits(FoundCall._make(values)):
+                return
+            yield _Sent(call, orjson.loads(segment_ids or "[]"), usage_id)

@@ -30,10 +30,12 @@ class SearchHit(ResponseModel):
     @classmethod
     def make(cls, hit: Hit) -> Self:
         return cls.of(
-            hit,
-            id=hit.usage_id,
+            hit.call,
+            id=hit.call.usage_id,
+            session_title=hit.session_title,
             role=hit.snippet.role,
             snippet=hit.snippet.text,
             marks=hit.snippet.marks,
+            other_calls=hit.other_calls,
             other_calls_capped=hit.is_capped,
         )

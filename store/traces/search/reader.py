@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,16 +55,11 @@ class Hit:
     ``other_calls`` are later ones of its session, or of all for system prompts and tools; if they are
     ``capped`` there may be more. ``session_title`` is what the session is about, where it is known."""
 
-    usage_id: int
-    entry_id: str
-    created_at: str
-    slug: str
-    model: str | None
-    session_id: str | None
+    call: FoundCall
     session_title: str | None
     snippet: Snippet
-    other_calls: int = 0
-    is_capped: bool = False
+    other_calls: int
+    is_capped: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,14 +155,6 @@ class SearchReader:
 
     def _count(self, found: list[tuple[_Row, Snippet]]) -> list[Hit]:
         titles = self._read_titles({row.call.session_id for row, _ in found})
-        hits = [
-            Hit(
-                **row.call._asdict(),
-                session_title=titles.get(row.call.session_id),
-                snippet=snippet,
-            )
-            for row, snippet in found
-        ]
         wanted = [
             Wanted(
                 source=row.source,
@@ -178,8 +165,14 @@ class SearchReader:
         ]
         counts = count_later_calls(self._db, wanted, self._clock_s, self._clock_s() + COUNT_S)
         return [
-            replace(hit, other_calls=count, is_capped=is_capped)
-            for hit, (count, is_capped) in zip(hits, counts, strict=True)
+            Hit(
+                call=row.call,
+                session_title=titles.get(row.call.session_id),
+                snippet=snippet,
+                other_calls=count,
+                is_capped=is_capped,
+            )
+            for (row, snippet), (count, is_capped) in zip(found, counts, strict=True)
         ]
 
     def _read_titles(self, session_ids: Collection[str | None]) -> dict[str | None, str | None]:
