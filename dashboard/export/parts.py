@@ -1,16 +1,15 @@
 """The parts of a session as a file has them: its story without folds, one after the other."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dashboard.sessions.story.chapters import Chapter, Fold, Item, Thread
+from dashboard.sessions.story.chapters import Chapter, Thread, Told, unfold
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.lines import Line
 from dashboard.sessions.view import View
 from metering.request_facts import keep_plain_name
 from store.traces.sessions.steps import Step
 
-type Part = Chapter | Thread | Line | Event
+type Part = Chapter | Told
 
 _BROKE = "The cache broke. "
 
@@ -26,7 +25,9 @@ class FileView(View):
     @property
     def parts(self) -> list[Part]:
         """Return the parts in the order of the story."""
-        found = [part for chapter in self.story.chapters for part in _list_parts(chapter)]
+        found = [
+            part for chapter in self.story.chapters for part in (chapter, *unfold(chapter.items))
+        ]
         return found if self.with_bodies else [_without_words(part) for part in found]
 
     def call_address(self, step: Step) -> str:
@@ -56,21 +57,6 @@ def find_call(part: Part) -> int | None:
     if isinstance(part, Event) and (part.kind == "fail" or part.number is not None):
         return part.step.id
     return None
-
-
-def _list_parts(chapter: Chapter) -> Iterator[Part]:
-    yield chapter
-    yield from _list_items(chapter.items)
-
-
-def _list_items(items: Sequence[Item]) -> Iterator[Part]:
-    for item in items:
-        if isinstance(item, Fold):
-            yield from item.lines
-        else:
-            yield item
-        if isinstance(item, Thread):
-            yield from _list_items(item.items)
 
 
 def _without_words(part: Part) -> Part:

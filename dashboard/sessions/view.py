@@ -11,7 +11,7 @@ from dashboard.addresses import call_address, session_address
 from dashboard.call.fact import calls_address
 from dashboard.formats import shorten_model
 from dashboard.paid_parts import PaidFor, list_paid_for
-from dashboard.sessions.story.chapters import Chapter, Fold, Item, Thread
+from dashboard.sessions.story.chapters import Chapter, count_failures, unfold
 from dashboard.sessions.story.events import Event, Run
 from dashboard.sessions.story.lines import Line
 from dashboard.sessions.story.map import Map, make_map
@@ -31,10 +31,13 @@ from store.traces.sessions.session_reader import Session
 from store.traces.sessions.steps import Step
 
 MOST_AGENTS, MOST_PROMPTS = 12, 20  # beside the story
-_JUMPS: Sequence[tuple[str, str, str]] = (
-    ("warning", "warning", ""),
-    ("break", "cache break", "b"),
-    ("compact", "compaction", ""),
+# The kind, one and several in words, and the key that goes to the next.
+_JUMPS = (
+    ("fail", "failed", "failed", "n"),
+    ("warning", "warning", "warnings", ""),
+    ("break", "cache break", "cache breaks", "b"),
+    ("compact", "compaction", "compactions", ""),
+    ("thread", "subagent", "subagents", ""),
 )
 _LABEL_CHARS = 80  # of what a bar of the map did
 
@@ -47,7 +50,7 @@ class Jump:
     count: int
     words: str
     address: str
-    key: str = ""
+    key: str
 
 
 class Row(NamedTuple):
@@ -123,7 +126,9 @@ class View:
     @property
     def rows(self) -> list[Row]:
         """Return the calls of this page, in the order of time."""
-        deeds = {line.step.id: (line.deed.verb, line.words) for line in _list_lines(self.chapters)}
+        told = (item for chapter in self.chapters for item in unfold(chapter.items))
+        lines = [item for item in told if isinstance(item, Line)]
+        deeds = {line.step.id: (line.deed.verb, line.words) for line in lines}
         deeds |= {
             event.step.id: ("Compaction", "") if event.number else ("", event.runs[0].text)
             for event in self.story.events
@@ -131,7 +136,7 @@ class View:
         }
         steps = [step for chapter in self.chapters for step in chapter.steps]
         steps.sort(key=lambda step: (step.turn.created_at, step.id))
-        failed = {line.step.id for line in _list_lines(self.chapters) if line.is_failed}
+        failed = {line.step.id for line in lines if line.is_failed}
         return [
             Row(
                 step,
@@ -146,13 +151,11 @@ class View:
         """Return the map of all turns."""
         return make_map(self.story, self._label_turns())
 
-    @cached_property
-    def _lines(self) -> list[Line]:
-        return _list_lines(self.story.chapters)
-
     def _label_turns(self) -> dict[int, str]:
         """Return what turns did in few words, by row id."""
-        labels = {line.step.id: _shorten(f"{line.deed.verb} {line.words}") for line in self._lines}
+        labels = {
+            line.step.id: _shorten(f"{line.deed.verb} {line.words}") for line in self.story.lines
+        }
         for event in self.story.events:
             if event.number is not None:
                 labels[event.step.id] = "Compaction"
@@ -231,35 +234,28 @@ class View:
     @property
     def jumps(self) -> list[Jump]:
         """Return links to the first failure, break, compaction and subagent, of those that there are."""
-        failed = [line.step for line in self._lines if line.is_failed]
-        events, threads = self.story.events, self.story.threads
-        failures = sum(step.failures + step.is_failed for step in self.story.steps)
-        jumps = []
-        if failures:
-            events_failed = [event for event in events if event.kind == "fail"]
-            jumps.append(Jump(
-                kind="fail", count=failures, words="failed", key="n",
-                address=self.turn_address(failed[0]) if failed
-                else self.event_place(events_failed[0]),
-            ))  # fmt: skip
-        for kind, noun, key in _JUMPS:
-            found = [event for event in events if event.kind == kind]
-            if found:
-                words = noun if len(found) == 1 else f"{noun}s"
-                jumps.append(
-                    Jump(
-                        kind=kind,
-                        count=len(found),
-                        words=words,
-                        key=key,
-                        address=self.event_place(found[0]),
-                    )
-                )
-        if threads:
-            words = "subagent" if len(threads) == 1 else "subagents"
-            place = self._find_place(threads[0].steps[0], "agent-1")
-            jumps.append(Jump(kind="thread", count=len(threads), words=words, address=place))
-        return jumps
+        story = self.story
+        places: dict[str, list[str]] = {}
+        for event in story.events:
+            places.setdefault(event.kind, []).append(self.event_place(event))
+        failed = [self.turn_address(line.step) for line in story.lines if line.is_failed]
+        places["fail"] = failed or places.get("fail", [])
+        if story.threads:
+            first = self._find_place(story.threads[0].steps[0], "agent-1")
+            places["thread"] = [first] * len(story.threads)
+        counts = {kind: len(found) for kind, found in places.items()}
+        counts["fail"] = count_failures(story.steps)
+        return [
+            Jump(
+                kind=kind,
+                count=counts[kind],
+                words=one if counts[kind] == 1 else many,
+                key=key,
+                address=places[kind][0],
+            )
+            for kind, one, many, key in _JUMPS
+            if places.get(kind)
+        ]
 
     @cached_property
     def _threads(self) -> dict[str, int]:
@@ -352,19 +348,3 @@ def list_address(session_id: str) -> str:
 
 def _shorten(words: str) -> str:
     return f"{words[: _LABEL_CHARS - 1].rstrip()}…" if len(words) > _LABEL_CHARS else words
-
-
-def _list_lines(chapters: Sequence[Chapter]) -> list[Line]:
-    return [line for chapter in chapters for line in _find_lines(chapter.items)]
-
-
-def _find_lines(items: Sequence[Item]) -> list[Line]:
-    lines: list[Line] = []
-    for item in items:
-        if isinstance(item, Line):
-            lines.append(item)
-        elif isinstance(item, Fold):
-            lines += item.lines
-        elif isinstance(item, Thread):
-            lines += _find_lines(item.items)
-    return lines

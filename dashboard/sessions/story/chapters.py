@@ -26,7 +26,8 @@ _SHOWN_NAMES = 4
 _NEAR = 50  # calls of an agent around one that tell what happened in between
 
 type Notices = Mapping[int, Sequence[CallNotice]]
-type Item = Line | Fold | Thread | Event
+type Told = Line | Thread | Event
+type Item = Told | Fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +187,17 @@ def fold(items: Iterable[Item], root: str) -> Iterator[Item]:
             yield Fold(lines=lines, counts=count_lookups(uses), names=_list_names(names))
         else:
             yield from found
+
+
+def unfold(items: Iterable[Item]) -> Iterator[Told]:
+    """Yield the items with the lines of folds one by one, and behind each subagent what it did."""
+    for item in items:
+        if isinstance(item, Fold):
+            yield from item.lines
+        else:
+            yield item
+        if isinstance(item, Thread):
+            yield from unfold(item.items)
 
 
 class _Around:

@@ -8,13 +8,14 @@ from dashboard.sessions.story.causes import Amounts, Cause, explain_steps, list_
 from dashboard.sessions.story.chapters import (
     NO_NOTICES,
     Chapter,
-    Item,
     Notices,
     Thread,
+    Told,
     make_chapters,
+    unfold,
 )
 from dashboard.sessions.story.events import Event
-from dashboard.sessions.story.lines import make_scale
+from dashboard.sessions.story.lines import Line, make_scale
 from store.traces.sessions.deeds import Deeds
 from store.traces.sessions.prompts import Prompt, cut_prompts
 from store.traces.sessions.session_reader import Turn
@@ -58,14 +59,23 @@ class Story:
         return causes[: 1 if causes and causes[0].cents > chapter.cents / 2 else 2]
 
     @cached_property
+    def _told(self) -> list[Told]:
+        return [item for chapter in self.chapters for item in unfold(chapter.items)]
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """Return the lines of all turns, those of subagents too."""
+        return [item for item in self._told if isinstance(item, Line)]
+
+    @cached_property
     def threads(self) -> list[Thread]:
         """Return the subagents, in the order in which they began, each before its own."""
-        return [thread for chapter in self.chapters for thread in _list_threads(chapter.items)]
+        return [item for item in self._told if isinstance(item, Thread)]
 
     @cached_property
     def events(self) -> list[Event]:
         """Return all events, those of subagents too."""
-        return [event for chapter in self.chapters for event in _list_events(chapter.items)]
+        return [item for item in self._told if isinstance(item, Event)]
 
 
 def tell_story(
@@ -106,21 +116,3 @@ def _cut_pages(chapters: Sequence[Chapter]) -> list[tuple[Chapter, ...]]:
             page = []
         page.append(chapter)
     return [*pages, tuple(page)] if page else pages
-
-
-def _list_threads(items: Sequence[Item]) -> list[Thread]:
-    threads: list[Thread] = []
-    for item in items:
-        if isinstance(item, Thread):
-            threads += [item, *_list_threads(item.items)]
-    return threads
-
-
-def _list_events(items: Sequence[Item]) -> list[Event]:
-    events: list[Event] = []
-    for item in items:
-        if isinstance(item, Event):
-            events.append(item)
-        elif isinstance(item, Thread):
-            events += _list_events(item.items)
-    return events
