@@ -16,7 +16,6 @@ from tests.upstream import Gate, Script, SeenRequest, Upstream, wait_until
 
 CLIENTS = 64
 HOLD_FOR = 40  # so many later calls begin before a held response goes on
-USUAL = 20  # calls in flight: a fifth of them are held
 MOST_ATTEMPTS = 3
 RETRY_S = 0.3
 PATIENCE_S = 60.0
@@ -55,7 +54,7 @@ class Load:
         self.spoiled: dict[int, bytes] = {}
         self.calls: list[Call] = []
         self.begun = 0
-        self._in_flight = 0
+        self._in_flight: set[int] = set()
         self._lock = threading.Lock()
         self._idle: dict[Address, deque[RawClient]] = defaultdict(deque)
         self._gates: dict[int, Gate] = {}
@@ -85,8 +84,15 @@ class Load:
         wait_until(lambda: self.begun >= wanted, f"{calls} more calls", patience_s=PATIENCE_S)
 
     def catch_up(self) -> None:
-        """Wait until the calls that had to wait have been made: their crowd is not the fault's."""
-        wait_until(lambda: self._in_flight <= USUAL, "fewer calls in flight", patience_s=PATIENCE_S)
+        """Wait until all calls that have begun have ended: the crowd of those that had to wait is not
+        the fault's."""
+        begun = self.begun
+
+        def have_ended() -> bool:
+            with self._lock:
+                return min(self._in_flight, default=begun) >= begun
+
+        wait_until(have_ended, "the end of the calls that have begun", patience_s=PATIENCE_S)
 
     def pause(self) -> None:
         """Begin no further call, and wait until all have ended and no connection is open."""
@@ -103,7 +109,7 @@ class Load:
 
     def _is_quiet(self) -> bool:
         self._open_gates()
-        return self._in_flight == 0 and self._is_waiting
+        return not self._in_flight and self._is_waiting
 
     def _open_gates(self) -> None:
         for number in list(self._gates):
@@ -123,9 +129,10 @@ class Load:
                 self._is_waiting = False
                 next_s = time.monotonic()
                 continue
+            number = self.begun
             with self._lock:
-                self._in_flight += 1
-            number, self.begun = self.begun, self.begun + 1
+                self._in_flight.add(number)
+            self.begun += 1
             self._gates[number] = Gate()
             if gate := self._gates.pop(number - HOLD_FOR, None):
                 gate.open()
@@ -164,7 +171,7 @@ class Load:
         finally:
             with self._lock:
                 self.calls.append(call)
-                self._in_flight -= 1
+                self._in_flight.remove(number)
 
     def _exchange(self, plan: Plan, attempt: Attempt, data: bytes) -> None:
         """Make one attempt. Raises OSError, Cut."""
