@@ -51,7 +51,7 @@ class BrowserRules:
 
         ``signs`` indexes the headers of the request."""
         if _is_navigation(signs):
-            return errors.navigation_refused()
+            return errors.NAVIGATION_REFUSED
         origin = signs.get(b"origin")
         if origin is not None:
             return origin if origin in self._allowed else errors.origin_refused(origin)
@@ -59,7 +59,7 @@ class BrowserRules:
             return errors.origin_refused(None)
         if method in ("GET", "HEAD") and _looks_like_browser(signs):
             if not self._is_ours(signs):
-                return errors.host_refused()
+                return errors.HOST_REFUSED
             if b"sec-fetch-site" not in signs and _comes_from_page(signs):
                 return errors.origin_refused(None)
         return None

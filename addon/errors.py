@@ -4,15 +4,24 @@ A header ``x-taximeter-error: <code>`` tells them from the upstream's, which are
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import orjson
 
+from addon.headers import Fields
 from runtime import response_headers
 from runtime.errors import CODES
 from store.budget_file import ReachedBudget
 
 _HEADER = response_headers.ERROR.encode()
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+}
+OVERLOADED = "overloaded_error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +29,17 @@ class Refusal:
     """Describes a response of our own in the place of the upstream's."""
 
     status: int
-    error_type: str
     code: str
     message: str
-    headers: tuple[tuple[bytes, bytes], ...] = field(default=())
+    headers: Fields = ()
+    special_type: str | None = None  # where the status does not say it
     api_code: str | None = None  # of a request to the management API: its errors have another shape
+
+    @property
+    def error_type(self) -> str:
+        """Return the upstream's name for errors of this kind."""
+        usual = "invalid_request_error" if self.status < 500 else "api_error"
+        return self.special_type or _TYPES.get(self.status, usual)
 
     def body(self) -> bytes:
         """Return its body, in the envelope of the upstream or of the management API."""
@@ -33,7 +48,7 @@ class Refusal:
         error = {"type": self.error_type, "message": self.message}
         return orjson.dumps({"type": "error", "error": error})
 
-    def header_fields(self) -> tuple[tuple[bytes, bytes], ...]:
+    def header_fields(self) -> Fields:
         """Return its headers without those of framing, which belong to whoever sends it."""
         return (
             (b"content-type", b"application/json"),
@@ -42,68 +57,97 @@ class Refusal:
         )
 
 
+def _retry_after(wait_s: int) -> Fields:
+    return ((b"retry-after", b"%d" % wait_s),)
+
+
+UNKNOWN_PATH = Refusal(
+    404,
+    "unknown_path",
+    "Not a path of the messages API. The base URL to configure is <service>/proxy/<slug>;"
+    " clients append /v1/messages to it.",
+)
+NAVIGATION_REFUSED = Refusal(
+    403,
+    "navigation_refused",
+    "This is the address of an API and has no pages. A program must not ask for text/html: send"
+    " 'Accept: application/json'.",
+)
+HOST_REFUSED = Refusal(
+    403,
+    "host_refused",
+    "A browser came by a name that is not this service's. If it is, put it into"
+    " TAXIMETER_BASE_URL. The request was not forwarded.",
+)
+UPGRADE_REFUSED = Refusal(400, "upgrade_refused", "Protocol upgrades are not proxied.")
+UNEXPECTED_BODY = Refusal(
+    400, "unexpected_body", "This address takes no request body: send the request without one."
+)
+SERVICE_KEY = Refusal(
+    401,
+    "service_key",
+    "The request holds a service API key of Taximeter, which is for its management API only. Send"
+    " your credential for the upstream API here. The request was not forwarded.",
+)
+MEMORY_FULL = Refusal(
+    503,
+    "memory_full",
+    "Too many requests are coming in at once; try again. The request was not forwarded.",
+    _retry_after(5),
+    OVERLOADED,
+)
+NOT_A_PROXY_NODE = Refusal(
+    404,
+    "not_a_proxy_node",
+    "This node forwards no calls; use the address of one with the role proxy.",
+)
+DIRECTORY_UNAVAILABLE = Refusal(
+    503,
+    "directory_unavailable",
+    "The proxy cannot read its list of endpoints just now; try again.",
+    _retry_after(1),
+)
+INTERNAL_ERROR = Refusal(500, "internal_error", "The proxy failed before forwarding this.")
+WEB_UNAVAILABLE = Refusal(
+    503,
+    "web_unavailable",
+    "The management pages are starting or restarting; try again.",
+    _retry_after(1),
+)
+WEB_BUSY = Refusal(
+    503,
+    "web_busy",
+    "Too many requests to the pages and the API are in progress; try again.",
+    _retry_after(1),
+    OVERLOADED,
+    CODES[503],
+)
+
+
 def unknown_slug(slug: str) -> Refusal:
     return Refusal(
         404,
-        "not_found_error",
         "unknown_slug",
         f"There is no proxy endpoint with the slug {slug!r}."
         " `taximeter endpoints list` shows those that exist.",
     )
 
 
-def unknown_path() -> Refusal:
-    return Refusal(
-        404,
-        "not_found_error",
-        "unknown_path",
-        "Not a path of the messages API. The base URL to configure is <service>/proxy/<slug>;"
-        " clients append /v1/messages to it.",
-    )
-
-
 def bad_path(reason: str) -> Refusal:
-    return Refusal(400, "invalid_request_error", "bad_path", f"The path was refused: {reason}.")
+    return Refusal(400, "bad_path", f"The path was refused: {reason}.")
 
 
 def bad_header(fault: str) -> Refusal:
-    return Refusal(400, "invalid_request_error", "bad_header", f"The request has {fault}.")
+    return Refusal(400, "bad_header", f"The request has {fault}.")
 
 
 def origin_refused(origin: bytes | None) -> Refusal:
     page = "this page's" if origin is None else f"{origin[:200].decode('latin-1')!r}"
     return Refusal(
         403,
-        "permission_error",
         "origin_refused",
         f"Web pages may call this proxy only from the origins in TAXIMETER_ALLOWED_ORIGINS, and {page}"
         " is not among them. The request was not forwarded.",
-    )
-
-
-def navigation_refused() -> Refusal:
-    return Refusal(
-        403,
-        "permission_error",
-        "navigation_refused",
-        "This is the address of an API and has no pages. A program must not ask for text/html: send"
-        " 'Accept: application/json'.",
-    )
-
-
-def host_refused() -> Refusal:
-    return Refusal(
-        403,
-        "permission_error",
-        "host_refused",
-        "A browser came by a name that is not this service's. If it is, put it into"
-        " TAXIMETER_BASE_URL. The request was not forwarded.",
-    )
-
-
-def upgrade_refused() -> Refusal:
-    return Refusal(
-        400, "invalid_request_error", "upgrade_refused", "Protocol upgrades are not proxied."
     )
 
 
@@ -111,40 +155,19 @@ def method_not_allowed(method: str, allowed: Sequence[str]) -> Refusal:
     names = ", ".join(allowed)
     return Refusal(
         405,
-        "invalid_request_error",
         "method_not_allowed",
         f"{method} is not allowed here: use one of {names}.",
         ((b"allow", names.encode()),),
     )
 
 
-def unexpected_body() -> Refusal:
-    return Refusal(
-        400,
-        "invalid_request_error",
-        "unexpected_body",
-        "This address takes no request body: send the request without one.",
-    )
-
-
-def service_key() -> Refusal:
-    return Refusal(
-        401,
-        "authentication_error",
-        "service_key",
-        "The request holds a service API key of Taximeter, which is for its management API only. Send"
-        " your credential for the upstream API here. The request was not forwarded.",
-    )
-
-
 def rate_limited(limit: int, retry_after_s: int) -> Refusal:
     return Refusal(
         429,
-        "rate_limit_error",
         "rate_limited",
         f"This proxy endpoint takes {limit} such requests a minute."
         f" Try again in {retry_after_s} s. The request was not forwarded.",
-        ((b"retry-after", b"%d" % retry_after_s),),
+        _retry_after(retry_after_s),
     )
 
 
@@ -152,19 +175,18 @@ def budget_reached(reached: ReachedBudget, retry_after_s: int) -> Refusal:
     whose = "the organisation" if reached.is_of_organization else "this proxy endpoint"
     return Refusal(
         429,
-        "billing_error",
         "budget_reached",
         f"The budget of {whose} for the {reached.period} is used up. The next {reached.period} begins"
         f" at {reached.resets_at}; an owner can raise the limit. The request was"
         " not forwarded.",
-        ((b"retry-after", b"%d" % retry_after_s), (b"x-should-retry", b"false")),
+        (*_retry_after(retry_after_s), (b"x-should-retry", b"false")),
+        "billing_error",
     )
 
 
 def too_large(limit_bytes: int) -> Refusal:
     return Refusal(
         413,
-        "request_too_large",
         "request_too_large",
         f"The request body is larger than {limit_bytes // (1024 * 1024)} MB.",
     )
@@ -173,7 +195,6 @@ def too_large(limit_bytes: int) -> Refusal:
 def request_stalled(idle_s: float) -> Refusal:
     return Refusal(
         408,
-        "invalid_request_error",
         "request_stalled",
         f"The request body came too slowly: it was not whole within {idle_s:g} s and a second more for"
         " each 64 KB. It was ended.",
@@ -183,7 +204,6 @@ def request_stalled(idle_s: float) -> Refusal:
 def slow_head(limit_s: float) -> Refusal:
     return Refusal(
         408,
-        "invalid_request_error",
         "request_stalled",
         f"The head of the request was not whole within {limit_s:g} s. It was not forwarded.",
     )
@@ -195,119 +215,50 @@ def web_body_too_large(limit_bytes: int) -> Refusal:
 
 def head_too_large(excess: str) -> Refusal:
     return Refusal(
-        431,
-        "invalid_request_error",
-        "head_too_large",
-        f"The request was refused: {excess}. It was not forwarded.",
-    )
-
-
-def memory_full() -> Refusal:
-    return Refusal(
-        503,
-        "overloaded_error",
-        "memory_full",
-        "Too many requests are coming in at once; try again. The request was not forwarded.",
-        ((b"retry-after", b"5"),),
+        431, "head_too_large", f"The request was refused: {excess}. It was not forwarded."
     )
 
 
 def too_many_connections(limit: int) -> Refusal:
     return Refusal(
         503,
-        "overloaded_error",
         "too_many_connections",
         f"Your address has {limit} connections to this service, which is the most that it may have."
         " Close some, or use them for several requests. The request was not forwarded.",
-        ((b"retry-after", b"5"),),
-    )
-
-
-def not_a_proxy_node() -> Refusal:
-    return Refusal(
-        404,
-        "not_found_error",
-        "not_a_proxy_node",
-        "This node forwards no calls; use the address of one with the role proxy.",
+        _retry_after(5),
+        OVERLOADED,
     )
 
 
 def unknown_upstream(slug: str, name: str) -> Refusal:
     return Refusal(
         503,
-        "api_error",
         "unknown_upstream",
         f"The proxy endpoint {slug!r} sends calls to the upstream {name!r}, which TAXIMETER_UPSTREAMS does"
         " not name (any more). The request was not forwarded.",
     )
 
 
-def directory_unavailable() -> Refusal:
-    return Refusal(
-        503,
-        "api_error",
-        "directory_unavailable",
-        "The proxy cannot read its list of endpoints just now; try again.",
-        ((b"retry-after", b"1"),),
-    )
-
-
-def internal_error() -> Refusal:
-    return Refusal(500, "api_error", "internal_error", "The proxy failed before forwarding this.")
-
-
 def upstream_unreachable(reason: str) -> Refusal:
-    return Refusal(
-        502, "api_error", "upstream_unreachable", f"The upstream API could not be reached: {reason}"
-    )
+    return Refusal(502, "upstream_unreachable", f"The upstream API could not be reached: {reason}")
 
 
 def upstream_interrupted(reason: str) -> Refusal:
-    return Refusal(
-        502, "api_error", "upstream_interrupted", f"The upstream API did not respond: {reason}"
-    )
+    return Refusal(502, "upstream_interrupted", f"The upstream API did not respond: {reason}")
 
 
 def upstream_invalid(reason: str) -> Refusal:
     return Refusal(
-        502,
-        "api_error",
-        "upstream_invalid",
-        f"The response of the upstream API is not valid HTTP: {reason}.",
+        502, "upstream_invalid", f"The response of the upstream API is not valid HTTP: {reason}."
     )
 
 
 def upstream_timeout(phase: str) -> Refusal:
     return Refusal(
-        504,
-        "api_error",
-        "upstream_timeout",
-        f"The upstream API timed out ({phase.replace('_', ' ')}).",
-    )
-
-
-def web_unavailable() -> Refusal:
-    return Refusal(
-        503,
-        "api_error",
-        "web_unavailable",
-        "The management pages are starting or restarting; try again.",
-        ((b"retry-after", b"1"),),
-    )
-
-
-def web_busy() -> Refusal:
-    return Refusal(
-        503,
-        "overloaded_error",
-        "web_busy",
-        "Too many requests to the pages and the API are in progress; try again.",
-        ((b"retry-after", b"1"),),
-        api_code=CODES[503],
+        504, "upstream_timeout", f"The upstream API timed out ({phase.replace('_', ' ')})."
     )
 
 
 def protocol_error(status: int, message: str) -> Refusal:
     """Return the refusal of what the HTTP core does not take: unparsable requests, smuggling attempts."""
-    error_type = "invalid_request_error" if status < 500 else "api_error"
-    return Refusal(status, error_type, "protocol_error", message)
+    return Refusal(status, "protocol_error", message)

@@ -65,7 +65,7 @@ class HealthChecks:
         """Return the response to ``/healthz`` to be awaited, or a refusal at once."""
         # A body would wait, unbounded, for the report.
         if headers.announces_body(request.headers.fields):
-            return errors.unexpected_body()
+            return errors.UNEXPECTED_BODY
         return self._respond_with_report(request)
 
     @property
@@ -76,7 +76,7 @@ class HealthChecks:
     def respond_with_metrics(self, request: http.Request) -> Refusal | Awaitable[http.Response]:
         """Return the response to ``/metrics`` to be awaited, or a refusal at once."""
         if headers.announces_body(request.headers.fields):
-            return errors.unexpected_body()
+            return errors.UNEXPECTED_BODY
         return self._respond_with_metrics()
 
     async def _respond_with_metrics(self) -> http.Response:

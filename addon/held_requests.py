@@ -52,7 +52,7 @@ class HeldRequestPolicy:
             return False
         if self._memory.hold(client_id, held_bytes, exchange.client_address):
             return True
-        self._responder.respond_at_once(flow, errors.memory_full())
+        self._responder.respond_at_once(flow, errors.MEMORY_FULL)
         return False
 
     def stop_holding(self, flow: http.HTTPFlow) -> None:

@@ -29,7 +29,7 @@ def explain_failure(
 
     ``was_sent`` says whether its request reached an upstream connection, ``message`` is mitmproxy's."""
     if for_web:
-        return Failure("upstream_unreachable", errors.web_unavailable())
+        return Failure("upstream_unreachable", errors.WEB_UNAVAILABLE)
     if timed_out is not None:
         return Failure("upstream_timeout", errors.upstream_timeout(timed_out.value))
     if client_left:

@@ -180,7 +180,7 @@ class UsageProxy:
         except Exception:
             # mitmproxy would log this and forward the request as it stands, unfiltered.
             logger.exception("A request failed before it was forwarded")
-            response = errors.internal_error()
+            response = errors.INTERNAL_ERROR
         if isinstance(response, Refusal | http.Response):
             self._responder.respond(flow, response)
         elif response is not None:
@@ -196,7 +196,7 @@ class UsageProxy:
             response = await awaited
         except Exception:
             logger.exception("A request failed before it was forwarded")
-            response = errors.internal_error()
+            response = errors.INTERNAL_ERROR
         if response is None:
             self._note_forwarding(flow)
         else:

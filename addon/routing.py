@@ -63,7 +63,7 @@ def _match(method: str, target: str) -> Route | Refusal:
     match = _PROXY_PATH.fullmatch(path)
     if match is None:
         # A base URL without its /proxy/<slug>: the upstream's clients understand this response.
-        return errors.unknown_path() if path.startswith("/v1/") else _WEB
+        return errors.UNKNOWN_PATH if path.startswith("/v1/") else _WEB
     slug, rest = match.groups()
     run_id, rest = runs.split_path(rest)
     if rest in ("", "/") and method in ("HEAD", "GET"):
@@ -91,4 +91,4 @@ _recall = lru_cache(MOST_ROUTES)(_match)
 def _probe(method: str, slug: str) -> Route | Refusal:
     if not slugs.is_slug(slug):
         return errors.unknown_slug(slug)
-    return Route(Destination.PROBE, slug) if method == "HEAD" else errors.unknown_path()
+    return Route(Destination.PROBE, slug) if method == "HEAD" else errors.UNKNOWN_PATH

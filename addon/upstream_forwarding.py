@@ -72,7 +72,7 @@ class UpstreamForwarder:
 
         Where ``CallLimits`` decide, the result is to be awaited."""
         if not self._is_proxy:
-            return errors.not_a_proxy_node()
+            return errors.NOT_A_PROXY_NODE
         found = headers.index_of(flow.request.headers)
         endpoint = self._find_endpoint(flow.request, route.slug)
         if isinstance(endpoint, Refusal):
@@ -135,15 +135,15 @@ class UpstreamForwarder:
         try:
             found = find_service_keys(request.path, request.headers.fields)
             if len(found) > MAX_FOUND or any(map(self._slugs.knows_key, found)):
-                return errors.service_key()
+                return errors.SERVICE_KEY
             endpoint = self._slugs.find(slug)
         except sqlite3.Error as error:
             self._directory_trouble.report(str(error))
-            return errors.directory_unavailable()
+            return errors.DIRECTORY_UNAVAILABLE
         self._directory_trouble.clear()
         if endpoint is not None:
             return endpoint
-        return errors.unknown_slug(slug) if self.knows_slugs() else errors.directory_unavailable()
+        return errors.unknown_slug(slug) if self.knows_slugs() else errors.DIRECTORY_UNAVAILABLE
 
     def _choose_filter(self, flow: http.HTTPFlow, route: Route) -> headers.Filter:
         """Return the filter of a request. The forward proxy of a run hands over what its client sent to the
@@ -163,7 +163,7 @@ class UpstreamForwarder:
     ) -> Refusal | None:
         """Return why a request must be refused, whatever its rate limit. None admits it."""
         if b"upgrade" in found:
-            return errors.upgrade_refused()
+            return errors.UPGRADE_REFUSED
         if endpoint.upstream not in self._upstreams:
             return errors.unknown_upstream(endpoint.slug, f"{endpoint.upstream}")
         over_budget = self._budgets.admit(endpoint) if route.is_billed else None
@@ -174,7 +174,7 @@ class UpstreamForwarder:
                 return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
             declared_bytes = int(found.get(b"content-length") or 0)
             if not self._memory.has_room(declared_bytes, client_address):
-                return errors.memory_full()
+                return errors.MEMORY_FULL
         return None
 
     def _send_on(

@@ -132,7 +132,7 @@ def judge(method: str, path: str) -> UpstreamCall | Refusal:
     if fault is not None:
         return errors.bad_path(fault)
     if _PATH.fullmatch(path) is None:
-        return errors.unknown_path()
+        return errors.UNKNOWN_PATH
     known = next((each for each in KNOWN if each.covers(names)), None)
     misspelling = _find_misspelling(path, segments, known)
     if misspelling is not None:

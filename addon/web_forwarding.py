@@ -28,12 +28,12 @@ class WebForwarder:
     def forward(self, flow: http.HTTPFlow) -> Refusal | None:
         """Send a request on its way and return None, or return why it cannot be."""
         if self._config.web_port is None:
-            return errors.web_unavailable()
+            return errors.WEB_UNAVAILABLE
         request = flow.request
         if headers.declared_bytes(request.headers.fields) > MAX_WEB_BODY_BYTES:
             return errors.web_body_too_large(MAX_WEB_BODY_BYTES)
         if request.method in ("GET", "HEAD") and headers.announces_body(request.headers.fields):
-            return errors.unexpected_body()
+            return errors.UNEXPECTED_BODY
         client = client_address.read_client_address(flow, self._trusted_proxies)
         token = f"{self._config.client_token} {client}".encode("latin-1")
         found = headers.index_of(request.headers)
@@ -46,4 +46,4 @@ class WebForwarder:
         """Let a request that is whole now go on and return None, or return why it cannot."""
         if self._exchanges.web_slots.take(flow.client_conn.id, exchange.client_address):
             return None
-        return errors.web_busy()
+        return errors.WEB_BUSY

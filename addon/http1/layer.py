@@ -183,7 +183,7 @@ class Http1Layer(layer.Layer):
             words = "This port speaks plain HTTP: use http:// to reach it."
             yield from self._refuse(errors.protocol_error(400, words))
         elif not self._hold(len(buffer)):
-            yield from self._refuse(errors.memory_full())
+            yield from self._refuse(errors.MEMORY_FULL)
 
     def _begin(self, request: http.Request) -> Commands:
         flow = http.HTTPFlow(self._client, self.context.server)
