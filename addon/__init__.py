@@ -13,7 +13,7 @@ a constant of that module, TAXIMETER_… a setting.
 | interim responses before a response | ``MAX_INTERIM_BYTES`` | ``http1.heads`` |
 | requests sent ahead on a connection | ``MAX_EARLY_BYTES`` | ``http1.layer`` |
 | reads while a client has to wait | ``READS_WHILE_WAITING`` | ``core.connection_reading`` |
-| framing of a chunked body | ``MAX_EXCESS_BYTES``, ``MAX_TRAILER_BYTES`` | ``core.chunked`` |
+| framing of a chunked body | ``MAX_EXCESS_BYTES``, ``MAX_TRAILER_BYTES`` | ``http1.chunked`` |
 | body of a message request | ``LOGGED_REQUEST_LIMIT_BYTES`` | ``upstream_forwarding`` |
 | body of a request for the web process | ``MAX_WEB_BODY_BYTES`` | ``web_forwarding`` |
 | response that is held in buffered mode | ``MAX_BYTES`` | ``held_response`` |

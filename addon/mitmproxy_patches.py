@@ -12,9 +12,8 @@ from typing import Any
 
 from mitmproxy import version
 from mitmproxy.proxy import mode_servers, server
-from mitmproxy.proxy.layers.http import _http1
 
-from addon.core import connection_reading, direct_reading, response_reading, reverse_mode
+from addon.core import connection_reading, direct_reading, reverse_mode
 from addon.core.read_policy import ReadPolicy
 from addon.core.reverse_mode import BoundSocket
 from addon.http1.layer import Http1Layer
@@ -34,7 +33,7 @@ NEEDED: tuple[Patch[object], ...] = (
         name="__init__",
         reason="How long a connection may be silent is an option (a constant of ten minutes up to 12.2.0),"
         " and its layer, transports and watchdog have these names.",
-        contract_test="test_connection_reading.py::"
+        contract_test="core/test_connection_reading.py::"
         "test_the_core_still_takes_the_longest_silence_from_an_option",
         digest="d3c0f7253517568f",
         replace=None,
@@ -46,7 +45,7 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         owner=server.ConnectionHandler,
         name="drain_writers",
         reason="A connection whose next bytes are there already is read on, before all others.",
-        contract_test="test_connection_reading.py::test_the_core_still_reads_on_without_giving_way",
+        contract_test="core/test_connection_reading.py::test_the_core_still_reads_on_without_giving_way",
         digest="e7d7a0d4bdd7ddf8",
         replace=connection_reading.give_way,
     ),
@@ -60,7 +59,7 @@ DIRECT_READING: tuple[Patch[None], ...] = (
         name="handle_connection",
         reason="What has come is dealt with in the next turn of the event loop, by a task that it"
         " wakes.",
-        contract_test="test_direct_reading.py::test_the_core_still_reads_in_a_later_turn",
+        contract_test="core/test_direct_reading.py::test_the_core_still_reads_in_a_later_turn",
         digest="2cd24c42884752ac",
         replace=direct_reading.read_directly,
     ),
@@ -72,44 +71,13 @@ BOUND_SOCKET: tuple[Patch[BoundSocket], ...] = (
         name="listen",
         reason="A socket of its own would refuse clients while the process restarts, and one of several"
         " processes would take most of the connections.",
-        contract_test="test_reverse_mode.py::test_the_core_still_binds_a_socket_of_its_own",
+        contract_test="core/test_reverse_mode.py::test_the_core_still_binds_a_socket_of_its_own",
         digest="13c0697172a3de67",
         replace=reverse_mode.listen_on,
     ),
 )
 
-# The forward proxy of a run has mitmproxy's own HTTP layer, and one client: it needs no others.
-
-RESPONSES: tuple[Patch[object], ...] = (
-    Patch(
-        owner=_http1.Http1Client,
-        name="read_headers",
-        reason="An interim (1xx) response shifts every later response on its connection by one request.",
-        contract_test="test_response_reading.py::"
-        "test_the_core_still_takes_an_interim_response_for_the_response",
-        digest="deee23a79fe992b4",
-        replace=response_reading.skip_interim_responses,
-    ),
-    Patch(
-        owner=_http1,
-        name="make_body_reader",
-        reason="Each chunk is an event of its own, and trailers crash the flow.",
-        contract_test="test_response_reading.py::test_the_core_still_makes_a_piece_of_every_chunk",
-        digest="9b076acda459637b",
-        replace=response_reading.read_chunks_together,
-    ),
-    Patch(
-        owner=_http1,
-        name="make_error_response",
-        reason="mitmproxy refuses requests with a page of HTML that quotes them.",
-        contract_test="test_response_reading.py::test_the_core_still_responds_to_faults_with_a_page",
-        digest="03ce75ab62e8e78b",
-        replace=response_reading.respond_in_json,
-    ),
-)
-
 OF_SERVICE: tuple[Patch[Any], ...] = (*CORE, *DIRECT_READING, *BOUND_SOCKET)
-EVERY: tuple[Patch[Any], ...] = (*NEEDED, *OF_SERVICE, *RESPONSES)
 
 
 def check(chosen: Iterable[Patch[Any]] | None = None) -> None:
@@ -131,14 +99,6 @@ def patch_core(policy: ReadPolicy) -> None:
     check(CORE)
     patches.apply(CORE, policy)
     Http1Layer.policy = policy
-
-
-def patch_responses() -> None:
-    """Apply those that are about responses, for a forward proxy.
-
-    Raises MitmproxyChangedError, and then applies none."""
-    check(RESPONSES)
-    patches.apply(RESPONSES, None)
 
 
 def read_directly() -> None:

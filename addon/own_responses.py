@@ -3,6 +3,8 @@
 from mitmproxy import http
 from mitmproxy.net.http import http1
 
+from addon import errors
+from addon.core import messages
 from addon.errors import Refusal
 
 
@@ -22,3 +24,9 @@ def assemble(response: http.Response) -> bytes:
     response.headers["connection"] = "close"
     raw: bytes = http1.assemble_response(response)
     return raw
+
+
+def make_protocol_error(status: int, message: str) -> bytes:
+    """Return a response in JSON to a request that cannot be read or finished, which quotes nothing of it."""
+    refusal = errors.protocol_error(status, messages.explain_request(status, message))
+    return assemble(to_response(refusal))

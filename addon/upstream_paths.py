@@ -76,23 +76,9 @@ def _know(
 
 
 _FREE_FAMILIES = (
-    "messages",
-    "agents",
-    "chat",
-    "complete",
-    "deployment_runs",
-    "deployments",
-    "dreams",
-    "environments",
-    "files",
-    "memory_stores",
-    "models",
-    "organizations",
-    "sessions",
-    "skills",
-    "tunnels",
-    "user_profiles",
-    "vaults",
+    *("messages", "agents", "chat", "complete", "deployment_runs", "deployments", "dreams"),
+    *("environments", "files", "memory_stores", "models", "organizations", "sessions", "skills"),
+    *("tunnels", "user_profiles", "vaults"),
 )
 # The first that covers a path decides.
 KNOWN = (

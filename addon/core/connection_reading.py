@@ -1,7 +1,7 @@
 """A replacement for the function of mitmproxy that decides when more is read from a connection.
 
 * After each read a connection gives way to the others, also when its next bytes are there already,
-  and rests when what it sent was costly to read (``chunked.py``).
+  and rests when what it sent was costly to read (``http1/chunked.py``).
 * While its upstream connection is being opened, or a hook is awaited, only little more is read from a client.
 """
 
@@ -10,10 +10,9 @@ from collections.abc import Awaitable, Callable
 
 from mitmproxy.proxy.server import ConnectionHandler
 
-from addon.core import chunked
 from addon.core.direct_reading import DirectReader
 from addon.core.read_policy import ReadPolicy
-from addon.http1 import client_input
+from addon.http1 import chunked, client_input
 
 READS_WHILE_WAITING = 16
 LOOK_AGAIN_S = 0.01

@@ -13,7 +13,7 @@ MAX_PATH_BYTES = 16 * 1024  # queries may be longer: SQL for the trace browser i
 _PATH_END = re.compile(rb"[?\n]")
 
 
-def find_end(received: bytearray) -> int:
+def find_end(received: bytes | bytearray) -> int:
     """Return where the head at the beginning ends, behind its empty line, or -1 where it is not whole."""
     end = received.find(b"\n\r\n")
     bare = received.find(b"\n\n", 0, None if end < 0 else end + 1)

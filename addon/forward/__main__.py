@@ -24,7 +24,7 @@ from addon import lean_mitmproxy  # noqa: F401 - before all that imports mitmpro
 from mitmproxy import master, options
 from mitmproxy.addons import core, proxyserver
 
-from addon import mitmproxy_patches
+from addon.forward import patches
 from addon.forward.certificates import issue_certificate
 from addon.forward.handing_over import parse_service
 from addon.forward.proxy import USER, Counts, ForwardNextLayer, ForwardProxy, ForwardTls, Places
@@ -114,7 +114,7 @@ async def serve(told: Mapping[str, Any]) -> None:
         _say({"address": address, "bundle": str(files.bundle)})
 
     try:
-        mitmproxy_patches.patch_responses()
+        patches.patch_responses()
         forward = master.Master(options.Options(confdir=str(files.folder)))
         servers = proxyserver.Proxyserver()
         forward.addons.add(

@@ -6,7 +6,7 @@ from mitmproxy import http
 
 from addon.headers import index_of
 from addon.http1 import framing, heads
-from addon.http1.framing import LAST_CHUNK, Body
+from addon.http1.framing import LAST_CHUNK, Body, KnownLength
 from addon.http1.upstream import Upstream
 
 
@@ -34,7 +34,7 @@ class Call:
         self._held: list[bytes] = []
         self._request_in_chunks = False
         self.response_head = heads.ResponseHeadReader()
-        self.response_body = Body()
+        self.response_body: Body = KnownLength(0)
         self.response_has_begun = False
         """Its head has come."""
         self.response_is_passed = False

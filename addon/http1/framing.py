@@ -2,11 +2,8 @@
 
 from functools import lru_cache
 
-from h11 import EndOfMessage, ProtocolError
-from h11._receivebuffer import ReceiveBuffer
-
-from addon.core import chunked
 from addon.headers import Index
+from addon.http1.chunked import InChunks
 
 TO_END = -1
 """The size of a body that lasts to the end of its connection. That of one in chunks is None."""
@@ -36,29 +33,16 @@ def frame(data: bytes, *, in_chunks: bool) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data) if in_chunks and data else data
 
 
-class Body:
-    """Reads the body of a message out of what comes on its connection."""
+class KnownLength:
+    """A body whose length was said."""
 
-    is_whole = False
-    """Nothing more of it comes."""
     fault: str | None = None
     """Why what came behind the last part is no body, None while it is one."""
-
-    def feed(self, data: bytes) -> bytes:
-        """Return what is of the body in ``data``, without its framing."""
-        raise NotImplementedError
-
-    def take_surplus(self) -> bytes:
-        """Return what came behind the end of the body, and forget it."""
-        return b""
-
-
-class KnownLength(Body):
-    """A body whose length was said."""
 
     def __init__(self, size: int) -> None:
         self.left = size
         self.is_whole = not size
+        """Nothing more of it comes."""
         self._surplus = b""
 
     def feed(self, data: bytes) -> bytes:
@@ -76,42 +60,23 @@ class KnownLength(Body):
         return surplus
 
 
-class InChunks(Body):
-    """A body in chunks, of which any number may come at once."""
-
-    def __init__(self) -> None:
-        self._buffer = ReceiveBuffer()
-        self._reader = chunked.ChunkedReader()
-
-    def is_costly(self, data: bytes) -> bool:
-        """Return whether to read this takes so long that others have to come first."""
-        return data.count(b"\r\n") > 2 * chunked.USUAL_CHUNKS
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the contents of the chunks in ``data``. A fault behind them is noted."""
-        self._buffer += data
-        pieces = []
-        try:
-            while not self.is_whole and (found := self._reader(self._buffer)) is not None:
-                if isinstance(found, EndOfMessage):
-                    self.is_whole = True
-                else:
-                    pieces.append(bytes(found.data))
-        except ProtocolError as error:
-            self.fault = str(error)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def take_surplus(self) -> bytes:
-        """Return what came behind the end of the body, and forget it."""
-        return bytes(self._buffer.maybe_extract_at_most(len(self._buffer)) or b"")
-
-
-class ToEnd(Body):
+class ToEnd:
     """A body that ends with its connection."""
+
+    is_whole = False
+    fault: str | None = None
 
     def feed(self, data: bytes) -> bytes:
         """Return ``data``: all of it is of the body."""
         return data
+
+    def take_surplus(self) -> bytes:
+        """Return nothing: no end of the body is known."""
+        return b""
+
+
+type Body = KnownLength | InChunks | ToEnd
+"""Reads the body of a message out of what comes on its connection."""
 
 
 def read_body(size: int | None) -> Body:

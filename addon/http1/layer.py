@@ -35,14 +35,15 @@ from mitmproxy.proxy.layers.http import _hooks
 from mitmproxy.proxy.server import ConnectionHandler
 
 from addon import errors, own_responses
-from addon.core import chunked, head_bounds, messages, response_heads
+from addon.core import head_bounds, response_heads
 from addon.core.read_policy import ReadPolicy
 from addon.errors import Refusal
 from addon.headers import index_of
-from addon.http1 import framing, heads
+from addon.http1 import chunked, framing, heads
 from addon.http1.call import Call
+from addon.http1.chunked import InChunks
 from addon.http1.client_input import ClientInput
-from addon.http1.framing import InChunks, KnownLength
+from addon.http1.framing import KnownLength
 from addon.http1.hook_table import HookTable
 from addon.http1.upstream import Commands, Destination, Opened, Upstream, Upstreams
 
@@ -170,7 +171,7 @@ class Http1Layer(layer.Layer):
             yield from self._refuse(errors.bad_header(str(error)))
             return
         except ValueError as error:
-            yield from self._send_last(make_error_response(400, str(error)))
+            yield from self._send_last(own_responses.make_protocol_error(400, str(error)))
             return
         yield from self._begin(request)
 
@@ -198,7 +199,7 @@ class Http1Layer(layer.Layer):
             flow.error = flows.Error(fault)
             yield from self._hook(_hooks.HttpRequestHeadersHook, flow)
             yield from self._hook(_hooks.HttpErrorHook, flow)
-            yield from self._send_last(make_error_response(400, fault))
+            yield from self._send_last(own_responses.make_protocol_error(400, fault))
             return
         server = self.context.server
         request.data.host, request.data.port = server.address or ("", 0)
@@ -233,7 +234,7 @@ class Http1Layer(layer.Layer):
             return
         if held.buffer:
             data = held.take_all() + data
-        if isinstance(body, InChunks) and body.is_costly(data):
+        if isinstance(body, InChunks) and chunked.is_costly(data):
             wait_s = chunked.rest.owed_s()
             if wait_s:
                 held.buffer += data
@@ -528,7 +529,9 @@ class Http1Layer(layer.Layer):
     def _bad_body(self, call: Call, fault: str) -> Commands:
         """Tell a client that its body is not one."""
         if not call.response_is_passed:
-            yield commands.SendData(self._client, make_error_response(400, "HTTP/1 protocol error"))
+            yield commands.SendData(
+                self._client, own_responses.make_protocol_error(400, "HTTP/1 protocol error")
+            )
         yield from self._end(call)
         yield from self._linger()
         if not call.response_is_whole:
@@ -542,7 +545,9 @@ class Http1Layer(layer.Layer):
         yield from self._hook(_hooks.HttpErrorHook, call.flow)
         if self._client.state & ConnectionState.CAN_WRITE:
             if not call.response_is_passed:
-                yield commands.SendData(self._client, make_error_response(502, message))
+                yield commands.SendData(
+                    self._client, own_responses.make_protocol_error(502, message)
+                )
             if call.request_is_whole:
                 yield commands.CloseConnection(self._client)
             else:
@@ -600,12 +605,6 @@ def _find_fault(request: http.Request) -> str | None:
     if request.data.scheme not in (b"http", b"https", b""):
         return "Invalid request scheme"
     return None
-
-
-def make_error_response(status: int, message: str) -> bytes:
-    """Return a response in JSON to a request that cannot be read or finished, which quotes nothing of it."""
-    refusal = errors.protocol_error(status, messages.explain_request(status, message))
-    return own_responses.assemble(own_responses.to_response(refusal))
 
 
 class _Ended:

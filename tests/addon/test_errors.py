@@ -12,7 +12,7 @@ def find_codes():
         if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Refusal":
             status, code = (getattr(arg, "value", None) for arg in call.args[:2])
             special = [getattr(arg, "value", errors.OVERLOADED) for arg in call.args[4:5]]
-            refusal = errors.Refusal(status or 0, code, "", (), *special)
+            refusal = errors.Refusal(status or 0, str(code), "", (), *special)
             yield code, status, refusal.error_type
 
 

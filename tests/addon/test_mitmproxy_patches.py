@@ -12,6 +12,7 @@ from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.test import taddons
 
 from addon import mitmproxy_patches
+from addon.forward.patches import RESPONSES
 from addon.mitmproxy_patches import MitmproxyChangedError
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
@@ -19,7 +20,8 @@ from runtime.installing import MITMPROXY_NEWEST, MITMPROXY_OLDEST, MITMPROXY_TRI
 from runtime.settings import Settings
 from tests import ROOT
 
-EVERY = pytest.mark.parametrize("patch", mitmproxy_patches.EVERY, ids=str)
+PATCHES = (*mitmproxy_patches.NEEDED, *mitmproxy_patches.OF_SERVICE, *RESPONSES)
+EVERY = pytest.mark.parametrize("patch", PATCHES, ids=str)
 
 
 @EVERY
@@ -33,7 +35,7 @@ def test_a_patch_is_for_the_function_that_mitmproxy_has(patch):
 @EVERY
 def test_a_patch_names_its_contract_test_and_its_reason(patch):
     path, _, name = patch.contract_test.partition("::")
-    tree = ast.parse((ROOT / "tests" / "addon" / "core" / path).read_text())
+    tree = ast.parse((ROOT / "tests" / "addon" / path).read_text())
     functions = [
         each for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
@@ -79,6 +81,6 @@ def test_the_error_names_what_changed_and_the_remedy():
 def test_a_mitmproxy_without_a_function_that_is_used_as_it_is_will_not_do(monkeypatch):
     needed = [replace(patch, digest="0" * 16) for patch in mitmproxy_patches.NEEDED]
     monkeypatch.setattr(mitmproxy_patches, "NEEDED", needed)
-    for chosen in (None, mitmproxy_patches.RESPONSES):
+    for chosen in (None, RESPONSES):
         with pytest.raises(MitmproxyChangedError, match="__init__"):
             mitmproxy_patches.check(chosen)

@@ -4,7 +4,8 @@ import pytest
 
 from addon import mitmproxy_patches
 from addon.body_memory import BodyMemory
-from addon.core import chunked, head_bounds
+from addon.core import head_bounds
+from addon.http1 import chunked
 from addon.request_heads import RequestHeads
 from runtime.worker_board import WorkerBoard
 
@@ -35,9 +36,8 @@ class Policy:
 @pytest.fixture
 def unpatched(monkeypatch):
     """Puts every function back that another test may have replaced, and does so afterwards."""
-    for patch in mitmproxy_patches.EVERY:
-        if patch.replace is not None:
-            monkeypatch.setattr(patch.owner, patch.name, patch.original)
+    for patch in mitmproxy_patches.OF_SERVICE:
+        monkeypatch.setattr(patch.owner, patch.name, patch.original)
 
 
 @pytest.fixture

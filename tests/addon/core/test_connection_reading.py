@@ -12,7 +12,8 @@ from mitmproxy.connection import Client
 from mitmproxy.proxy import context, layer
 from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
 
-from addon.core import chunked, connection_reading
+from addon.core import connection_reading
+from addon.http1 import chunked
 from addon.http1.client_input import ClientInput
 
 

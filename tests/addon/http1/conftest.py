@@ -13,7 +13,8 @@ from mitmproxy.proxy import commands, context, events
 from mitmproxy.test import taddons
 
 from addon.body_memory import BodyMemory
-from addon.core import chunked, head_bounds
+from addon.core import head_bounds
+from addon.http1 import chunked
 from addon.http1.hook_table import HookTable
 from addon.http1.layer import Http1Layer
 from addon.request_heads import RequestHeads

@@ -5,7 +5,6 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
-from addon.core import chunked
 from addon.http1 import framing
 from addon.http1.framing import LAST_CHUNK, TO_END, Body
 
@@ -57,25 +56,6 @@ def test_a_body_to_the_end_of_its_connection_is_all_that_comes(
 @pytest.mark.parametrize("size", [0, 3, None])
 def test_a_body_is_whole_at_once_only_where_it_is_empty(size: int | None) -> None:
     assert framing.read_body(size).is_whole is (size == 0)
-
-
-def test_what_came_before_a_bad_chunk_is_read_before_its_fault_is_told() -> None:
-    body = framing.read_body(None)
-    assert body.feed(b"2\r\nhi\r\nzz\r\n") == b"hi"
-    assert body.fault == "a chunk header is not valid"
-    assert not body.is_whole
-
-
-def test_trailers_are_dropped() -> None:
-    body = framing.read_body(None)
-    assert body.feed(b"2\r\nhi\r\n0\r\nx-checksum: 1\r\n\r\nnext") == b"hi"
-    assert (body.is_whole, body.take_surplus()) == (True, b"next")
-
-
-def test_very_many_chunks_are_costly_to_read() -> None:
-    body = framing.InChunks()
-    assert body.is_costly(b"1\r\nx\r\n" * (chunked.USUAL_CHUNKS + 1))
-    assert not body.is_costly(framing.frame(bytes(100_000), in_chunks=True))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from mitmproxy.proxy import commands
 
 from addon import request_heads
 from addon.body_memory import BodyMemory
-from addon.core import chunked, head_bounds
-from addon.http1 import layer as layers
+from addon.core import head_bounds
+from addon.http1 import chunked, layer as layers
 from addon.request_heads import RequestHeads
 from runtime.worker_board import Shared
 from tests.addon.core.conftest import Policy

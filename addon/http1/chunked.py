@@ -1,4 +1,4 @@
-"""A reader of chunked bodies (RFC 9112, section 7.1) for which many small chunks cost little.
+"""Bodies in chunks (RFC 9112, section 7.1), of which many small ones cost little.
 
 What one read of a socket delivered is one piece of body, however many chunks it came in: each piece is
 spooled once and forwarded once. Trailers are checked and dropped. Framing that no client sends ends
@@ -8,12 +8,9 @@ the body: more than 16 KB of it beyond 16 bytes and twice the size of each chunk
 
 import re
 import time
-from typing import NoReturn
-
-from h11 import Data, EndOfMessage, RemoteProtocolError
-from h11._receivebuffer import ReceiveBuffer
 
 from addon import headers
+from addon.core import head_bounds
 
 MAX_EXCESS_BYTES = 16 * 1024
 MAX_LINE_BYTES = 4 * 1024
@@ -25,7 +22,7 @@ USUAL_CHUNKS = 1000
 REST_S = 20e-6
 
 _HEADER = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?\r\n")
-_TRAILER = re.compile(headers.FIELD)
+_TRAILERS = re.compile(rb"\n(?:" + headers.FIELD + rb"\r?\n)*\r?\n")
 
 
 class Rest:
@@ -56,48 +53,47 @@ class Rest:
 rest = Rest()
 
 
-class ChunkedReader:
-    """Reads one chunked body. Call it until it returns None (more must come first) or
-    ``EndOfMessage``. Raises RemoteProtocolError for what is not a chunked body."""
+def is_costly(data: bytes) -> bool:
+    """Return whether to read these chunks takes so long that others have to come first."""
+    return data.count(b"\r\n") > 2 * USUAL_CHUNKS
+
+
+class InChunks:
+    """A body in chunks, of which any number may come at once."""
 
     def __init__(self) -> None:
+        self.is_whole = False
+        self.fault: str | None = None
+        self._unused = b""  # a line that is not whole, or what came behind the end
         self._left = 0  # bytes of the chunk that has begun, with the two of its line end
         self._excess_bytes = 0
         self._in_trailers = False
-        self._fault: str | None = None
 
-    def __call__(self, buffer: ReceiveBuffer) -> Data | EndOfMessage | None:
-        if self._fault is not None:
-            raise RemoteProtocolError(self._fault)
-        if self._in_trailers:
-            return self._skip_trailers(buffer)
-        received = buffer.maybe_extract_at_most(len(buffer))
-        if received is None:
-            return None
-        pieces: list[bytearray] = []
-        position = self._read(received, pieces)
-        if position < len(received):
-            buffer += received[position:]
-        rest.note(len(pieces))
-        if pieces:  # a fault is told once they are on their way
-            return Data(data=b"".join(pieces))
-        return self(buffer) if self._has_news() else None
+    def feed(self, data: bytes) -> bytes:
+        """Return the contents of the chunks in ``data``. A fault behind them is noted."""
+        received, position = self._unused + data, 0
+        pieces: list[bytes] = []
+        if not self._in_trailers and self.fault is None:
+            position = self._read(received, pieces)
+            rest.note(len(pieces))
+        if self._in_trailers and not self.is_whole:
+            position = self._skip_trailers(received, position)
+        self._unused = received[position:]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _has_news(self) -> bool:
-        return self._in_trailers or self._fault is not None
+    def take_surplus(self) -> bytes:
+        """Return what came behind the end of the body, and forget it."""
+        surplus, self._unused = self._unused, b""
+        return surplus
 
-    def read_eof(self) -> NoReturn:
-        """Raise RemoteProtocolError: the connection has ended before the body."""
-        raise RemoteProtocolError("the peer closed the connection within a chunked body")
-
-    def _read(self, received: bytearray, pieces: list[bytearray]) -> int:
+    def _read(self, received: bytes, pieces: list[bytes]) -> int:
         """Append what there is of the body to ``pieces``; return where what is not used begins."""
         position, end = 0, len(received)
         excess_bytes, find_header = self._excess_bytes, _HEADER.match
-        while self._fault is None:
+        while self.fault is None:
             if self._left:
                 position = self._read_rest(received, position, pieces)
-                if self._left or self._fault is not None:
+                if self._left or self.fault is not None:
                     break
             header = find_header(received, position)
             if header is None:
@@ -106,11 +102,12 @@ class ChunkedReader:
             start, size = header.end(), int(header[1], 16)
             excess_bytes = max(0, excess_bytes + start - position - 16 - 2 * size)
             if excess_bytes > MAX_EXCESS_BYTES or start - position > MAX_LINE_BYTES:
-                self._fault = "the body is mostly framing"
+                self.fault = "the body is mostly framing"
                 break
             position, stop = start, start + size
             if not size:
                 self._in_trailers = True
+                position -= 1  # an empty line right behind this one's end is that of no trailers
                 break
             if stop + 2 <= end and received[stop : stop + 2] == b"\r\n":
                 pieces.append(received[start:stop])
@@ -120,7 +117,7 @@ class ChunkedReader:
         self._excess_bytes = excess_bytes
         return position
 
-    def _read_rest(self, received: bytearray, position: int, pieces: list[bytearray]) -> int:
+    def _read_rest(self, received: bytes, position: int, pieces: list[bytes]) -> int:
         """Read on in a chunk that is not wholly there, or whose end is wrong."""
         if self._left > 2:
             piece = received[position : position + self._left - 2]
@@ -130,22 +127,26 @@ class ChunkedReader:
             self._left -= len(piece)
         if self._left == 2 and len(received) - position >= 2:
             if received[position : position + 2] != b"\r\n":
-                self._fault = "a chunk is longer than it says"
+                self.fault = "a chunk is longer than it says"
             self._left = 0
             position += 2
         return position
 
-    def _judge_partial_header(self, received: bytearray, position: int) -> None:
+    def _judge_partial_header(self, received: bytes, position: int) -> None:
         """Set a fault unless more may come of a line that has no end yet."""
         line_end = received.find(b"\n", position)
         if line_end >= 0:
-            self._fault = "a chunk header is not valid"
+            self.fault = "a chunk header is not valid"
         elif len(received) - position > MAX_LINE_BYTES:
-            self._fault = "a chunk header is too long"
+            self.fault = "a chunk header is too long"
 
-    def _skip_trailers(self, buffer: ReceiveBuffer) -> EndOfMessage | None:
-        lines = buffer.maybe_extract_lines()
-        size = len(buffer) if lines is None else sum(map(len, lines))
-        if size > MAX_TRAILER_BYTES or not all(map(_TRAILER.fullmatch, lines or ())):
-            raise RemoteProtocolError("the trailers of a body are too large or not valid")
-        return None if lines is None else EndOfMessage()
+    def _skip_trailers(self, received: bytes, position: int) -> int:
+        """Look for the end of the trailers; return where what is not used begins."""
+        trailers = received[position:]
+        end = head_bounds.find_end(trailers)
+        size = len(trailers) if end < 0 else end
+        if size > MAX_TRAILER_BYTES or (end >= 0 and not _TRAILERS.fullmatch(trailers, 0, end)):
+            self.fault = "the trailers of a body are too large or not valid"
+            return position
+        self.is_whole = end >= 0
+        return position + max(end, 0)

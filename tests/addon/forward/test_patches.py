@@ -4,28 +4,32 @@ When one of the ``still`` tests fails, mitmproxy has changed: see whether the pa
 """
 
 import pytest
+from h11 import RemoteProtocolError
 from h11._readers import ChunkedReader, ContentLengthReader, Http10Reader
-from h11._receivebuffer import ReceiveBuffer
 from mitmproxy import http, options
 from mitmproxy.connection import Client, Server
 from mitmproxy.proxy import context, events
 from mitmproxy.proxy.layers.http import _events, _http1
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 
-from addon import mitmproxy_patches
+from addon.forward import patches
 
 EARLY_HINTS = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"
-
-
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
 
 @pytest.fixture
+def unpatched(monkeypatch):
+    """Puts every function back that another test may have replaced, and does so afterwards."""
+    for patch in patches.RESPONSES:
+        monkeypatch.setattr(patch.owner, patch.name, patch.original)
+
+
+@pytest.fixture
 def mended(unpatched):
-    mitmproxy_patches.patch_responses()
+    patches.patch_responses()
 
 
 @pytest.fixture
@@ -73,20 +77,14 @@ def test_interim_responses_may_come_in_pieces(upstream_layer):
 TRAILERS = b"2\r\nhi\r\n0\r\nx-checksum: 1\r\n\r\n"
 
 
-def read_body(reader):
-    buffer = ReceiveBuffer()
-    buffer += TRAILERS
-    return [reader(buffer) for _ in range(2)]
-
-
 @pytest.mark.usefixtures("unpatched")
 def test_the_core_still_raises_on_trailers(upstream_layer):
     assert type(_http1.make_body_reader(None)) is ChunkedReader
     with pytest.raises(NotImplementedError, match="trailers"):
-        receive(upstream_layer, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + TRAILERS)
+        receive(upstream_layer, IN_CHUNKS + TRAILERS)
 
 
-MANY = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1000
+MANY = IN_CHUNKS + b"1\r\nx\r\n" * 1000
 
 
 def count_pieces(received):
@@ -105,12 +103,19 @@ def test_what_one_read_brought_is_one_piece(upstream_layer):
 
 @pytest.mark.usefixtures("mended")
 def test_trailers_are_dropped(upstream_layer):
-    received = receive(
-        upstream_layer, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + TRAILERS
-    )
+    received = receive(upstream_layer, IN_CHUNKS + TRAILERS)
     data = [event.data for event in received if isinstance(event, _events.ResponseData)]
     assert data == [b"hi"]
     assert isinstance(received[-1], _events.ResponseEndOfMessage)
+
+
+@pytest.mark.usefixtures("mended")
+def test_what_is_no_body_is_an_error_behind_what_came_before(upstream_layer):
+    data, error = receive(upstream_layer, IN_CHUNKS + b"2\r\nhi\r\nzz\r\n")[1:]
+    assert data.data == b"hi"
+    assert isinstance(error, _events.ResponseProtocolError)
+    with pytest.raises(RemoteProtocolError):
+        _http1.make_body_reader(None).read_eof()
 
 
 @pytest.mark.usefixtures("mended")
