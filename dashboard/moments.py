@@ -53,9 +53,20 @@ def format_moment(stored: str | datetime | None, unknown: str = "—", *, zone: 
     """Return ``<time datetime="…">14:02</time>`` for a stored instant, as it is read now."""
     if stored is None:
         return Markup.escape(unknown)
+    return _format_short(stored, zone, "")
+
+
+def format_listed(stored: str | datetime, *, zone: tzinfo) -> Markup:
+    """Return the same with the time of another day too, where there is room: ``Thu 19 14:02``."""
+    return _format_short(stored, zone, Markup('<span class="hide-s"> {:%H:%M}</span>'))
+
+
+def _format_short(stored: str | datetime, zone: tzinfo, time: str) -> Markup:
     instant = stored if isinstance(stored, datetime) else parse_instant(stored)
-    words = describe_moment(instant, now().astimezone(zone))
-    return Markup('<time datetime="{}">{}</time>').format(format_ms(instant), words)
+    at, there = now().astimezone(zone), move(instant, zone)
+    more = time.format(there) if there.date() != at.date() else ""
+    words = describe_moment(instant, at)
+    return Markup('<time datetime="{}">{}{}</time>').format(format_ms(instant), words, more)
 
 
 def format_clock(stored: str, *, zone: tzinfo) -> str:
@@ -112,6 +123,7 @@ def _zoned(write: Callable[..., str]) -> Callable[..., str]:
 # For templates. A template whose macros use one is imported `with context`.
 FILTERS = {
     "moment": _zoned(format_moment),
+    "listed": _zoned(format_listed),
     "clock": _zoned(format_clock),
     "exact": _zoned(format_exact),
     "stamp": _zoned(format_stamp),

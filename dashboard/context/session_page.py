@@ -67,7 +67,9 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
         "session_context.html",
         visitor=page.caller,
         headers=PRIVATE,
-        **describe_tabs(session, sessions.read_figures(session_id)),
+        **describe_tabs(
+            session, sessions.read_figures(session_id), sessions.read_annotations(session_id)
+        ),
         chains=chains[:MOST_CONVERSATIONS],
         chain_count=len(chains),
         chain=chain,

@@ -1,9 +1,10 @@
 """A period set against the one before it, by group: what rose and what fell, the largest first."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dashboard.overview.series import add_totals
+from store.traces.sums.requested_models import find_requested
 from store.traces.sums.rollup import UNKNOWN
 from store.traces.sums.usage_report import Totals
 
@@ -47,8 +48,8 @@ def compare(
     )
     shown = [line for line in lines if _has_value(line, measure)][:limit]
     others = [line for line in lines if line not in shown]
-    if len(shown) < limit and [each.name for each in others] == [UNKNOWN]:  # which has a name
-        shown, others = [*shown, *others], []
+    if len(shown) < limit and others and all(map(_is_unnamed, others)):
+        shown, others = [*shown, replace(_add_lines(others), name=UNKNOWN)], []
     if smaller != _NOTHING:
         others.append(Line(None, smaller, _NOTHING))
     return Comparison(
@@ -56,6 +57,11 @@ def compare(
         rest=_add_lines(others) if others else None,
         total=_add_lines([*shown, *others]),
     )
+
+
+def _is_unnamed(line: Line) -> bool:
+    """Return whether a group is of calls without a name: of those that got no model, too."""
+    return line.name == UNKNOWN or find_requested(line.name or "") is not None
 
 
 def _has_value(line: Line, measure: Callable[[Totals], float]) -> bool:

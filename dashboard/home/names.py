@@ -21,7 +21,7 @@ GROUP_TITLES: dict[Name, str] = {
     "project": "Project",
 }
 _UNKNOWN_NAMES: dict[Name, str] = {
-    "model": "No model named",
+    "model": "No model responded",
     "client": "No client named",
     "credential": "No credential",
     "billing": "Not known",

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -30,8 +31,6 @@ from store.traces.savings.savings import Looked
 from store.traces.savings.savings_reader import Group, SavingsReader, SessionSum
 from store.traces.savings.tools_reader import ToolFilter, ToolsReader
 from store.traces.sessions.opened import find_reader
-from store.traces.sessions.session_figures import SessionFigures
-from store.traces.sessions.session_reader import Session
 
 TOP_SESSIONS = 10
 
@@ -54,10 +53,9 @@ class _OfPeriod:
 class _OfSession:
     """The findings of one session; ``looked`` is None while nobody has looked for any.
 
-    ``uncounted`` are breaks after pauses that no finding has."""
+    ``uncounted`` are breaks after pauses that no finding has, ``tabs`` what the template of a tab needs."""
 
-    session: Session
-    figures: SessionFigures
+    tabs: Mapping[str, Any]
     findings: Findings
     looked: Looked | None
     uncounted: Sequence[CacheBreak]
@@ -117,7 +115,7 @@ class SavingsPages(TracePages):
                 "session_savings.html",
                 visitor=caller,
                 headers=PRIVATE,
-                **describe_tabs(found.session, found.figures),
+                **found.tabs,
                 found=found,
             )
 
@@ -192,8 +190,9 @@ def _read_session(connection: sqlite3.Connection | None, session_id: str) -> _Of
         raise HTTPException(404, NO_SESSION)
     groups = reader.list_session_groups(session_id)
     return _OfSession(
-        session=session,
-        figures=sessions.read_figures(session_id),
+        tabs=describe_tabs(
+            session, sessions.read_figures(session_id), sessions.read_annotations(session_id)
+        ),
         findings=make_findings(groups, reader),
         uncounted=_list_uncounted(connection, session_id, groups),
         looked=reader.find_looked(session_id),

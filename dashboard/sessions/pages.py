@@ -149,7 +149,7 @@ class SessionPages(TracePages):
             visitor=caller,
             headers=PRIVATE,
             view=view,
-            **describe_tabs(view.session, view.figures),
+            **describe_tabs(view.session, view.figures, view.annotations),
             base_url=self._site.settings.base_url,
             with_forms=isinstance(caller, Visitor),
         )

@@ -327,11 +327,14 @@ class View:
         return f"#{anchor}" if number == self.page else f"{self.page_address(number)}#{anchor}"
 
 
-def describe_tabs(session: Session, figures: SessionFigures) -> dict[str, Any]:
+def describe_tabs(
+    session: Session, figures: SessionFigures, annotations: Annotations
+) -> dict[str, Any]:
     """Return what the template of every tab of a session needs."""
     return {
         "session": session,
         "figures": figures,
+        "annotations": annotations,
         "address": session_address(session.session_id),
         "sql_address": list_address(session.session_id),
     }

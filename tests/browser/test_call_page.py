@@ -122,6 +122,8 @@ def test_a_request_that_upstream_has_changed_says_so(reader, site, address):
 def test_keys_are_told_where_scripts_run(reader, address):
     reader.open(address)
     reader.see("turn before, after")
+    cut = "const r = document.querySelector('.rail'); return r.scrollHeight - r.clientHeight"
+    assert reader.run(cut) == 0, "the hints at its foot are in view"
     assert '<section class="keys soft" hidden>' in reader.source
 
 

@@ -10,6 +10,7 @@ from dashboard.moments import (
     find_zone,
     format_clock,
     format_exact,
+    format_listed,
     format_moment,
     format_span,
     format_stamp,
@@ -60,6 +61,12 @@ def test_machines_and_the_pointer_get_the_exact_time():
     text = format_moment("2026-11-23T14:02:10.250Z", zone=BERLIN)
     assert text == '<time datetime="2026-11-23T14:02:10.250Z">15:02</time>'
     assert format_moment(None, zone=BERLIN) == "—"
+    text = format_listed("2026-11-22T23:30:00.000Z", zone=BERLIN)
+    assert text == '<time datetime="2026-11-22T23:30:00.000Z">00:30</time>'
+    text = format_listed("2026-11-22T22:30:00.000Z", zone=BERLIN)
+    assert text == (
+        '<time datetime="2026-11-22T22:30:00.000Z">Sun 22<span class="hide-s"> 23:30</span></time>'
+    )
     text = format_stamp("2026-12-31T23:30:05.000Z", zone=BERLIN)
     assert text == '<time datetime="2026-12-31T23:30:05.000Z">2027-01-01 00:30:05 CET</time>'
 

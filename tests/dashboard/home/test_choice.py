@@ -7,6 +7,7 @@ import pytest
 from dashboard.home.choice import parse_choice
 from dashboard.home.comparison import compare
 from runtime.errors import InvalidInputError
+from store.traces.sums.requested_models import mark
 from store.traces.sums.rollup import UNKNOWN
 from store.traces.sums.usage_report import Totals
 
@@ -39,9 +40,12 @@ def cost(cents, **changes):
     return Totals(calls=1, cost_cents=cents, **changes)
 
 
-def test_one_group_without_a_name_is_named_as_elsewhere():
-    found = compare({"a": cost(1.0), UNKNOWN: cost(0.0)}, {}, lambda totals: totals.cost_cents, 6)
+@pytest.mark.parametrize("others", [(UNKNOWN,), (mark("a"), mark("b")), (UNKNOWN, mark("a"))])
+def test_groups_without_a_name_are_one_that_is_named_as_elsewhere(others):
+    now = {"a": cost(1.0)} | dict.fromkeys(others, cost(0.0))
+    found = compare(now, {}, lambda totals: totals.cost_cents, 6)
     assert ([line.name for line in found.lines], found.rest) == (["a", UNKNOWN], None)
+    assert (found.lines[1].now.calls, found.total.now.calls) == (len(others), len(others) + 1)
 
 
 def test_groups_without_a_value_are_in_the_rest_and_unknown_ones_are_not():

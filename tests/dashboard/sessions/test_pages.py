@@ -370,12 +370,28 @@ def test_a_list_of_few_that_match_ends_after_some_calls_and_goes_on(ann, monkeyp
     assert '<a href="/sessions/s0">' in ann.get(unescape(address)).text
 
 
+def annotate(ann, session, label, note):
+    """Give a session a label and a note."""
+    given = annotations.Label(label=label, by=None, at="2026-01-01T00:00:00.000Z")
+    said = annotations.Note(text=note, by=None, at="2026-01-01T00:00:00.000Z")
+    with TraceDatabase(ann.path) as traces, database.immediate(traces.connection):
+        annotations.write_label(traces.connection, Subject("session", session), session, given)
+        annotations.write_note(traces.connection, Subject("session", session), session, said)
+
+
+@pytest.mark.parametrize("tab", ["", "/context", "/tools", "/savings", "/calls"])
+def test_labels_and_the_note_are_on_each_tab_of_a_session(ann, tab):
+    ann.record(session_id="a")
+    annotate(ann, "a", "flaky test", "the server was restarted")
+    page = ann.get(f"/sessions/a{tab}").text
+    assert '<a class="tag label" href="/sessions?label=flaky%20test">' in page
+    assert "the server was restarted" in words_of(page)
+
+
 def test_a_label_in_the_list_leads_to_the_others_with_it(ann):
     ann.record(session_id="a")
     ann.record(session_id="b")
-    with TraceDatabase(ann.path) as traces, database.immediate(traces.connection):
-        given = annotations.Label(label="flaky test", by=None, at="2026-01-01T00:00:00.000Z")
-        annotations.write_label(traces.connection, Subject("session", "a"), "a", given)
+    annotate(ann, "a", "flaky test", "a note")
     (address,) = re.findall(r'<a class="tag label" href="([^"]*)">', ann.get("/sessions").text)
     assert address == "/sessions?label=flaky+test"
     listed = ann.get(address).text
@@ -392,9 +408,7 @@ def test_the_menu_of_filters_counts_the_newest_sessions(ann):
 def test_the_menu_of_filters_has_models_users_projects_and_labels(ann):
     said = {"attributed_user": "mia", "project": "checkout"}
     ann.record(call(1, "a", model="claude-opus-5", **said), call(2, "b", model="claude-haiku-4-5"))
-    with TraceDatabase(ann.path) as traces, database.immediate(traces.connection):
-        given = annotations.Label(label="flaky test", by=None, at="2026-01-01T00:00:00.000Z")
-        annotations.write_label(traces.connection, Subject("session", "a"), "a", given)
+    annotate(ann, "a", "flaky test", "a note")
     page = ann.get("/sessions").text
     menu = "Model claude-haiku-4-5 claude-opus-5 User mia Project checkout Label flaky test"
     assert menu in words_of(page)
