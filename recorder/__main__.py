@@ -44,7 +44,9 @@ loading.finish()
 
 logger = logging.getLogger(__name__)
 
-ROUND_S = 0.1  # a batch costs as much as two more calls would, so it is given time to grow
+# A batch costs as much as two more calls would, so it is given time to grow; with what a busy round takes
+# itself, an entry is visible within 0.1 s.
+ROUND_S = 0.08
 BUSY_FILL_S = 1.0  # between two steps of the work in the background while calls wait
 BEAT_S = 1.0
 FAILED_ROUND_S = 0.5
