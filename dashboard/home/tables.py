@@ -11,7 +11,6 @@ from dashboard.home.names import GROUP_TITLES, name_group, name_rest
 from dashboard.home.reading import SHOWN_GROUPS, Costs
 from dashboard.overview.filters import calls_address
 from dashboard.overview.periods import Period
-from dashboard.overview.reading import Percentiles, find_percentiles
 from metering.attribution import PROJECT, USER
 from metering.formats import (
     UNKNOWN,
@@ -26,7 +25,7 @@ from metering.formats import (
     format_tokens_change,
 )
 from metering.token_counts import CHART_CLASSES
-from store.traces.sums.timings import NOTHING
+from store.traces.sums.timings import NOTHING, Percentiles, find_percentiles
 from store.traces.sums.usage_report import Totals
 
 NAMED_BY_CLIENTS = "Clients name them, and nothing checks it."

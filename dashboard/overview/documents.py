@@ -5,16 +5,20 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, create_model
 
-from dashboard.overview import reading
-from dashboard.overview.filters import Name
+from dashboard.overview.filters import Filters, Name
+from dashboard.overview.periods import Period
+from dashboard.overview.series import make_series
 from metering import token_counts
 from runtime.clock import format_seconds
 from runtime.intervals import Interval
 from store.json_models import Instant, ResponseModel, SumOfCents
 from store.traces.sums import forecast
 from store.traces.sums.histograms import RESOLUTION
+from store.traces.sums.overview_query import Found
 from store.traces.sums.product_model import UsageProduct
+from store.traces.sums.products import ProductTotals
 from store.traces.sums.requested_models import find_requested
+from store.traces.sums.timings import NOTHING, Timing, find_percentiles
 from store.traces.sums.usage_report import Totals
 
 _Date = Annotated[str, Field(json_schema_extra={"format": "date"})]
@@ -138,30 +142,48 @@ class Overview(ResponseModel):
     steps: Sequence[OverviewStep]
 
     @classmethod
-    def make(cls, overview: reading.Overview) -> Self:
-        period, series, by = overview.period, overview.series, overview.by
-        before = overview.before and OverviewBefore.make(
-            overview.before, **_make_times(period.before)
-        )
-        return cls.of(
-            overview,
+    def make(
+        cls,
+        period: Period,
+        filters: Filters,
+        by: Name,
+        found: Found,
+        whole: Found,
+        *,
+        before: Totals | None = None,
+        rejected: int | None = None,
+        headroom: Mapping[str, float] | None = None,
+        month: forecast.Month | None = None,
+        products: Sequence[ProductTotals] = (),
+    ) -> Self:
+        """Make it of what was found, in groups and as a ``whole``.
+
+        ``before`` are the totals of the period before. What is None is not known under these filters."""
+        series = make_series(period.steps, whole.cells, found.cells)
+        return cls(
             span=period.span,
             first=period.first.isoformat(),
             last=period.last.isoformat(),
             time_zone="UTC",
             step=period.step,
-            filters={name: value or None for name, value in overview.filters.values.items()},
-            complete_from=format_seconds(overview.back_to or period.elapsed.start),
-            totals=OverviewTotals.make(overview.totals, rejected=overview.rejected),
-            before=before,
-            percentiles=_make_percentiles(overview.percentiles),
+            by=by,
+            filters={name: value or None for name, value in filters.values.items()},
+            complete_from=format_seconds(found.back_to or period.elapsed.start),
+            totals=OverviewTotals.make(series.totals, rejected=rejected),
+            before=None
+            if before is None
+            else OverviewBefore.make(before, **_make_times(period.before)),
+            percentiles=_make_percentiles(sum(whole.timings.values(), NOTHING)),
             percentile_resolution=RESOLUTION,
-            month=overview.month and OverviewMonth.make(overview.month),
-            products=[UsageProduct.of(each) for each in overview.products],
+            headroom=headroom,
+            month=None if month is None else OverviewMonth.make(month),
+            products=[UsageProduct.of(each) for each in products],
             groups=[
                 OverviewGroup.make(
                     group.totals,
-                    percentiles=_make_percentiles(overview.find_percentiles(group.name)),
+                    percentiles=_make_percentiles(found.timings[group.name])
+                    if group.name is not None and group.name in found.timings
+                    else None,
                     **_make_name(by, group.name),
                 )
                 for group in series.listed
@@ -194,9 +216,5 @@ def _make_name(by: Name, name: str | None) -> dict[str, object]:
     }
 
 
-def _make_percentiles(
-    found: Mapping[str, reading.Percentiles] | None,
-) -> dict[str, Percentile] | None:
-    if found is None:
-        return None
-    return {name: Percentile.of(each) for name, each in found.items()}
+def _make_percentiles(timing: Timing) -> dict[str, Percentile]:
+    return {name: Percentile.of(each) for name, each in find_percentiles(timing).items()}

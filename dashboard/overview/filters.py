@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 from dashboard.addresses import CALLS
 from dashboard.call_filters import PERIOD, SINCE, UNTIL
-from dashboard.overview.periods import Period, format_hour
+from dashboard.overview.periods import Period
 from metering.attribution import split_tag
 from runtime.errors import InvalidInputError
 from runtime.intervals import Interval
-from store.traces.sums.overview_query import Query
+from store.traces.sums.overview_query import Query, format_hour
 from store.traces.sums.rollup import OTHER
 
 Name = Literal[

@@ -1,6 +1,5 @@
 """``/overview.json``: the sums of a period for programs. ``/overview`` leads to the home page."""
 
-import sqlite3
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -10,10 +9,9 @@ from starlette.routing import BaseRoute
 from dashboard import json_pages
 from dashboard.addresses import HOME
 from dashboard.call_route import CallRoute
-from dashboard.overview.documents import Overview as OverviewDocument
 from dashboard.overview.filters import NAMES, choose, parse_filters
 from dashboard.overview.periods import DEFAULT_SPAN, parse_span
-from dashboard.overview.reading import Overview, empty, read_overview
+from dashboard.overview.reading import read_overview
 from dashboard.trace_work import TracePages
 from runtime import clock
 
@@ -34,15 +32,9 @@ class OverviewPages(TracePages):
         period = parse_span(arguments.get("span") or DEFAULT_SPAN, now)
         filters, by = parse_filters(arguments), choose(NAMES, arguments.get("by") or "model", "by")
 
-        def run(connection: sqlite3.Connection | None) -> Response:
-            found: Overview
-            if connection is None:
-                found = empty(period, filters, by)
-            else:
-                found = read_overview(connection, period, filters, by, now)
-            return json_pages.respond(OverviewDocument.make(found))
-
-        return await self._work.run(caller, run)
+        return await self._work.run(
+            caller, lambda db: json_pages.respond(read_overview(db, period, filters, by, now))
+        )
 
 
 async def _go_home(request: Request) -> Response:

@@ -110,11 +110,6 @@ def midnight(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)
 
 
-def format_hour(instant: datetime) -> str:
-    """Return ``YYYY-MM-DDTHH``, as hourly sums are named."""
-    return instant.isoformat()[:13]
-
-
 def _make(span: str, first: date, last: date, now: datetime) -> Period:
     start = midnight(first)
     next_hour = floor_hour(now) + HOUR

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboard.overview.periods import format_hour
 from metering.token_counts import NAMES, ZERO, TokenCounts
 from runtime.intervals import HOUR, Interval
-from store.traces.sums.overview_query import Cell
+from store.traces.sums.overview_query import Cell, format_hour
 from store.traces.sums.sum_columns import Sums
 from store.traces.sums.usage_report import Totals, add_up
 

@@ -56,6 +56,26 @@ _REPLACE = (
 _FORGET = f"delete from timings_by_group where day = ? and name in {('', *GROUPS)}"  # noqa: S608 - our own names
 
 
+class Percentiles(NamedTuple):
+    """The middle and the 95th percentile of a measure, None where no call has it."""
+
+    p50: float | None
+    p95: float | None
+    calls: int
+
+
+def find_percentiles(timing: Timing) -> dict[str, Percentiles]:
+    """Return the percentiles of each measure from its histogram."""
+    return {
+        name: Percentiles(
+            histograms.find_percentile(histogram, 0.5),
+            histograms.find_percentile(histogram, 0.95),
+            histograms.count(histogram),
+        )
+        for name, histogram in zip(MEASURES, timing, strict=True)
+    }
+
+
 def measure_all(rows: Iterable[Sequence[float | None]]) -> Timing:
     """Return the histograms of calls from the values of each, in the order of ``MEASURES``."""
     return Timing(
