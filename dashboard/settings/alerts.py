@@ -6,22 +6,20 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, get_args
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import notices, rendering
 from dashboard.settings.budgets import PAGE
 from dashboard.settings.view import (
     BUDGETS,
-    PATH,
     Reading,
     Sent,
     SettingsPage,
     SettingsView,
     choose,
 )
-from runtime.errors import ControlError, InvalidInputError
+from runtime.errors import InvalidInputError
 from store.control.alert_management import RuleStatus
 from store.control.alerts import Kind
 from store.control.budgets import Format
@@ -69,19 +67,11 @@ class AlertSettings:
             self._view.route(ALERT_PAGE),
             self._view.form("budgets/alerts", _create, ALERT_PAGE, "alert-added", name=FORM),
             self._view.form("budgets/alerts/{id}/delete", _delete, PAGE, "alert-deleted"),
-            Route(f"{PATH}/budgets/alerts/{{id}}/test", self.test, methods=["POST"]),
+            self._view.form("budgets/alerts/{id}/test", _test, PAGE, self._report),
         ]
 
-    async def test(self, request: Request) -> Response:
-        visitor, _ = await self._view.read_form(request)
-        id_ = request.path_params["id"]
-        try:
-            status = await self._view.pool.run(
-                lambda control: self._view.manage(control).alerts.test(visitor, id_)
-            )
-            code = await self._wait(visitor, status)
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
+    async def _report(self, sent: Sent, status: RuleStatus) -> Response:
+        code = await self._wait(sent.visitor, status)
         return rendering.redirect(notices.address(BUDGETS.address, code))
 
     async def _wait(self, visitor: Visitor, status: RuleStatus) -> str:
@@ -100,6 +90,10 @@ class AlertSettings:
 
 def _create(management: Management, sent: Sent) -> None:
     management.alerts.create(sent.visitor, **_parse(sent.fields))
+
+
+def _test(management: Management, sent: Sent) -> RuleStatus:
+    return management.alerts.test(sent.visitor, sent.id)
 
 
 def _delete(management: Management, sent: Sent) -> None:

@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 from urllib.parse import urlencode
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard.settings.endpoints import ENDPOINT_PAGE
 from dashboard.settings.view import (
     BUDGETS,
-    PATH,
     Reading,
     Sent,
     SettingsPage,
@@ -25,9 +23,9 @@ from dashboard.settings.view import (
 from metering.attribution import Part as PartOfCalls, PartKind
 from metering.budget_periods import Period
 from metering.budget_shares import DEFAULT_SHARES
-from runtime.errors import ControlError, InvalidInputError
+from runtime.errors import InvalidInputError
 from store.control.budget_management import find_by_subject
-from store.control.budgets import Action, Budget, Format, format_secret, parse_part
+from store.control.budgets import Action, Budget, Format, Webhook, format_secret, parse_part
 from store.control.management import Management
 from store.pagination import MAX_LIMIT
 
@@ -113,24 +111,13 @@ class BudgetSettings:
             form("budgets/part/delete", _delete_part, PAGE, "budget-deleted"),
             form("budgets/delete", _delete, PAGE, "budget-deleted"),
             form("budgets/time-zone", _set_time_zone, PAGE, "time-zone-set", name=ZONE_FORM),
-            Route(f"{PATH}/budgets/webhook", self.put_webhook, methods=["POST"]),
+            form("budgets/webhook", _put_webhook, PAGE, self._show_secret, name=WEBHOOK_FORM),
             form("budgets/webhook/delete", _delete_webhook, PAGE, "webhook-deleted"),
         ]
 
-    async def put_webhook(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        url = form.get("url", "").strip()
-        try:
-            format_ = choose(_FORMATS, {"format": "plain", **form}, "format")
-            webhook = await self._view.pool.run(
-                lambda control: self._view.manage(control).budgets.put_webhook(
-                    visitor, url, format_
-                )
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE, WEBHOOK_FORM, form)
-        return self._view.render_form(
-            visitor,
+    async def _show_secret(self, sent: Sent, webhook: Webhook) -> Response:
+        return self._view.show(
+            sent.visitor,
             BUDGETS,
             "settings_new_webhook.html",
             201,
@@ -172,6 +159,11 @@ def _delete_part(management: Management, sent: Sent) -> None:
 
 def _set_time_zone(management: Management, sent: Sent) -> None:
     management.budgets.set_time_zone(sent.visitor, sent.fields.get("time_zone", "").strip())
+
+
+def _put_webhook(management: Management, sent: Sent) -> Webhook:
+    format_ = choose(_FORMATS, {"format": "plain", **sent.fields}, "format")
+    return management.budgets.put_webhook(sent.visitor, sent.fields.get("url", "").strip(), format_)
 
 
 def _delete_webhook(management: Management, sent: Sent) -> None:

@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, get_args
 
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from dashboard import notices, rendering
 from dashboard.addresses import HOME
-from dashboard.settings.view import ENDPOINTS, PATH, Reading, Sent, SettingsPage, SettingsView
+from dashboard.settings.view import ENDPOINTS, Reading, Sent, SettingsPage, SettingsView
 from dashboard.site import Site
 from runtime.clock import now
-from runtime.errors import ControlError, InvalidInputError
+from runtime.errors import InvalidInputError
 from runtime.settings import Streaming
 from store.control.budget_management import find_by_subject
 from store.control.endpoints import StreamingChange
@@ -117,29 +116,27 @@ class EndpointSettings:
             self._view.route(NEW_PAGE),
             self._view.route(ENDPOINT_PAGE),
             self._view.route(DELETE_PAGE),
-            Route(f"{PATH}/endpoints", self.create, methods=["POST"]),
+            form("endpoints", _create, NEW_PAGE, _lead_back, name=FORM),
             form(one, _change, ENDPOINT_PAGE, "endpoint-changed", name=CHANGE_FORM),
             form(f"{one}/delete", _delete, PAGE, "endpoint-deleted"),
         ]
 
-    async def create(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        try:
-            mode = _parse_mode(form)
-            await self._view.pool.run(
-                lambda control: self._view.manage(control).create_endpoint(
-                    visitor,
-                    form.get("name", ""),
-                    form.get("slug", "").strip() or None,
-                    None if mode == "service" else mode,
-                    metadata_only="metadata_only" in form or None,
-                    upstream=form.get("upstream") or None,
-                )
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, NEW_PAGE, FORM, form)
-        page = HOME if form.get("from") == "home" else ENDPOINTS.address
-        return rendering.redirect(notices.address(page, "endpoint-created"))
+
+def _create(management: Management, sent: Sent) -> None:
+    form, mode = sent.fields, _parse_mode(sent.fields)
+    management.create_endpoint(
+        sent.visitor,
+        form.get("name", ""),
+        form.get("slug", "").strip() or None,
+        None if mode == "service" else mode,
+        metadata_only="metadata_only" in form or None,
+        upstream=form.get("upstream") or None,
+    )
+
+
+async def _lead_back(sent: Sent, _created: object) -> Response:
+    page = HOME if sent.fields.get("from") == "home" else ENDPOINTS.address
+    return rendering.redirect(notices.address(page, "endpoint-created"))
 
 
 def _change(management: Management, sent: Sent) -> None:

@@ -64,13 +64,13 @@ class KeySettings:
         ]
 
     async def create(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
+        sent = await self._view.read_form(request)
         try:
-            key, raw = await self._create(visitor, form)
+            key, raw = await self._create(sent.visitor, sent.fields)
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error, NEW_PAGE, FORM, form)
-        return self._view.render_form(
-            visitor,
+            return await self._view.refuse(request, sent, error, NEW_PAGE, FORM)
+        return self._view.show(
+            sent.visitor,
             PEOPLE,
             "settings_new_key.html",
             201,

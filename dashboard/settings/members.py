@@ -6,7 +6,7 @@ never displayed to the member who invites.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -96,37 +96,35 @@ class MemberSettings:
                 "invitations/{id}/take-back", _take_back, PAGE, "invitation-taken-back"
             ),
             self._view.route(REMOVE_PAGE),
-            Route(REMOVE_PAGE.address, self.remove, methods=["POST"]),
+            self._view.form(REMOVE_PAGE.path, _remove, PAGE, _lead_on),
         ]
 
-    # -- invitations ------------------------------------------------------------------------------
-
     async def invite(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        try:
-            code = await self._invite(visitor, form.get("email", ""))
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, INVITE_PAGE, FORM, form)
-        except TooManyMailsError as error:
-            problem = Problem(message=str(error), form=FORM, input="email", values=form)
-            return await self._refuse_too_many(request, visitor, problem, error.wait_s)
-        return rendering.redirect(notices.address(PEOPLE.address, code))
+        sent = await self._view.read_form(request)
+        return await self._mail(request, sent, INVITE_PAGE, FORM, _read_address)
 
     async def resend(self, request: Request) -> Response:
         """Send an invitation again, which is then open for another week."""
-        visitor, _ = await self._view.read_form(request)
-        id_ = request.path_params["id"]
+        sent = await self._view.read_form(request)
+        return await self._mail(request, sent, PAGE, "", self._find_invited)
+
+    async def _mail(
+        self,
+        request: Request,
+        sent: Sent,
+        page: SettingsPage,
+        form: str,
+        find: Callable[[Sent], Awaitable[str]],
+    ) -> Response:
+        """Invite the address that ``find`` returns, and return the response to the form."""
         try:
-            email = await self._view.pool.run(
-                lambda control: self._find_invited(control, visitor, id_)
-            )
-            code = await self._invite(visitor, email)
+            code = await self._invite(sent.visitor, await find(sent))
         except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
+            return await self._view.refuse(request, sent, error, page, form)
         except TooManyMailsError as error:
-            return await self._refuse_too_many(
-                request, visitor, Problem(message=str(error)), error.wait_s
-            )
+            problem = Problem(message=str(error), form=form, input="email", values=sent.fields)
+            headers = {"retry-after": str(error.wait_s)}
+            return await self._view.render(request, sent.visitor, page, problem, 429, headers)
         return rendering.redirect(notices.address(PEOPLE.address, code))
 
     async def _invite(self, visitor: Visitor, address: str) -> str:
@@ -167,36 +165,31 @@ class MemberSettings:
         if wait_s:
             raise TooManyMailsError(wait_s)
 
-    async def _refuse_too_many(
-        self, request: Request, visitor: Visitor, problem: Problem, wait_s: int
-    ) -> Response:
-        headers = {"retry-after": str(wait_s)}
-        page = INVITE_PAGE if problem.form else PAGE
-        return await self._view.render(request, visitor, page, problem, 429, headers)
-
-    def _find_invited(self, control: ControlDatabase, visitor: Visitor, id_: str) -> str:
+    async def _find_invited(self, sent: Sent) -> str:
         """Return the address of an invitation. Raises ForbiddenError if the visitor is not an
         owner, NotFoundError."""
-        for invitation in self._view.manage(control).list_invitations(visitor):
-            if invitation.id == id_:
+        invitations = await self._view.pool.run(
+            lambda control: self._view.manage(control).list_invitations(sent.visitor)
+        )
+        for invitation in invitations:
+            if invitation.id == sent.id:
                 return invitation.email
         raise NotFoundError("this invitation has been accepted, declined or withdrawn")
 
-    # -- members ----------------------------------------------------------------------------------
 
-    async def remove(self, request: Request) -> Response:
-        """Remove a member. A visitor who removes themselves is signed out."""
-        visitor, _ = await self._view.read_form(request)
-        id_ = request.path_params["id"]
-        try:
-            member: Member = await self._view.pool.run(
-                lambda control: self._view.manage(control).remove_member(visitor, id_)
-            )
-        except ControlError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
-        if member.id == visitor.user_id:
-            return rendering.redirect("/sign-in")
-        return rendering.redirect(notices.address(PEOPLE.address, "member-removed"))
+async def _read_address(sent: Sent) -> str:
+    return sent.fields.get("email", "")
+
+
+def _remove(management: Management, sent: Sent) -> Member:
+    return management.remove_member(sent.visitor, sent.id)
+
+
+async def _lead_on(sent: Sent, removed: Member) -> Response:
+    """Return a redirect. A visitor who removed themselves is signed out."""
+    if removed.id == sent.visitor.user_id:
+        return rendering.redirect("/sign-in")
+    return rendering.redirect(notices.address(PEOPLE.address, "member-removed"))
 
 
 def _note_not_sent(error: MailError) -> str:

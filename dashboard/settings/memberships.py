@@ -28,36 +28,36 @@ class MembershipPages:
         ]
 
     async def join(self, request: Request) -> Response:
-        await self._view.read_form(request)
-        session, id_ = request.cookies[self._cookie], request.path_params["id"]
+        sent = await self._view.read_form(request)
+        session = request.cookies[self._cookie]
         try:
             await self._view.pool.run(
-                lambda control: SignIn(control).accept_invitation(session, id_)
+                lambda control: SignIn(control).accept_invitation(session, sent.id)
             )
         except NotFoundError as error:
             raise HTTPException(404, _GONE) from error
         return rendering.redirect(notices.address("/", "joined"))
 
     async def decline(self, request: Request) -> Response:
-        visitor, _ = await self._view.read_form(request)
-        email, id_ = visitor.email, request.path_params["id"]
+        sent = await self._view.read_form(request)
+        email = sent.visitor.email
         if email is None:  # the local user, whom nobody can invite
             raise HTTPException(404, _GONE)
         try:
             await self._view.pool.run(
-                lambda control: self._view.manage(control).decline_invitation(email, id_)
+                lambda control: self._view.manage(control).decline_invitation(email, sent.id)
             )
         except NotFoundError as error:
             raise HTTPException(404, _GONE) from error
         return rendering.redirect(notices.address("/", "invitation-declined"))
 
     async def switch(self, request: Request) -> Response:
-        visitor, form = await self._view.read_form(request)
-        session, id_ = request.cookies[self._cookie], form.get("organization_id", "")
+        sent = await self._view.read_form(request)
+        session, id_ = request.cookies[self._cookie], sent.fields.get("organization_id", "")
         try:
             await self._view.pool.run(
                 lambda control: SignIn(control).switch_organization(session, id_)
             )
         except NotFoundError as error:
-            return await self._view.refuse(request, visitor, error, PAGE)
+            return await self._view.refuse(request, sent, error, PAGE)
         return rendering.redirect(notices.address(PEOPLE.address, "organization-switched"))

@@ -5,7 +5,7 @@ response to a form with an error is its page, the error beside the field and the
 one that succeeded it is a redirect, so that reloading repeats nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,7 +92,8 @@ class Sent:
     id: str
 
 
-type Act = Callable[[Management, Sent], object]
+type Act[T] = Callable[[Management, Sent], T]
+type Answer[T] = Callable[[Sent, T], Awaitable[Response]]
 
 
 def _read_nothing(_reading: Reading) -> Mapping[str, Any]:
@@ -143,30 +144,38 @@ class SettingsView:
     def manage(self, control: ControlDatabase) -> Management:
         return Management.make(control, self.settings)
 
-    def form(
-        self, path: str, act: Act, page: SettingsPage, notice: str, *, name: str = ""
+    def form[T](
+        self,
+        path: str,
+        act: Act[T],
+        page: SettingsPage,
+        answer: str | Answer[T],
+        *,
+        name: str = "",
     ) -> Route:
         """Return the route of a form below ``/settings``, which ``act`` carries out in a thread.
 
-        It leads to the part of its page, with a notice. Where ``act`` raises a ControlError, the response is
-        the page with that beside the field of the form of this name."""
+        ``answer`` is the notice with which it leads to the part of its page, or makes the response of what
+        ``act`` returned. Where one of both raises a ControlError, the response is the page with that beside
+        the field of the form of this name."""
 
         async def submit(request: Request) -> Response:
-            visitor, fields = await self.read_form(request)
-            sent = Sent(visitor=visitor, fields=fields, id=request.path_params.get("id", ""))
+            sent = await self.read_form(request)
             try:
-                await self.pool.run(lambda control: act(self.manage(control), sent))
+                done = await self.pool.run(lambda control: act(self.manage(control), sent))
+                if not isinstance(answer, str):
+                    return await answer(sent, done)
             except ControlError as error:
-                return await self.refuse(request, visitor, error, page, name, fields)
-            return rendering.redirect(notices.address(page.part.address, notice))
+                return await self.refuse(request, sent, error, page, name)
+            return rendering.redirect(notices.address(page.part.address, answer))
 
         return Route(f"{PATH}/{path}", submit, methods=["POST"])
 
-    async def read_form(self, request: Request) -> tuple[Visitor, Mapping[str, str]]:
-        """Return the visitor who submits a form, and its fields. Raises HTTPException,
-        NotSignedInError."""
-        form = await read_form(request, self.settings.base_url)
-        return await self.visitors.require(request), form
+    async def read_form(self, request: Request) -> Sent:
+        """Return a form that a visitor submits. Raises HTTPException, NotSignedInError."""
+        fields = await read_form(request, self.settings.base_url)
+        visitor = await self.visitors.require(request)
+        return Sent(visitor=visitor, fields=fields, id=request.path_params.get("id", ""))
 
     async def render(
         self,
@@ -195,54 +204,61 @@ class SettingsView:
         calls: Mapping[str, Any] = {}
         if page.read_calls is not None:
             calls = await run_in_threadpool(page.read_calls, self.site, visitor)
-        return rendering.render(
+        return self.show(
+            visitor,
+            page.part,
             page.template,
-            visitor=visitor,
-            status=status,
+            status,
             headers=headers,
-            parts=PARTS,
-            part=page.part,
-            settings=self.settings,
-            mailer=self.mailer,
             notice=None if problem else notices.find(request),
             problem=problem,
             **context,
             **calls,
         )
 
-    def render_form(
-        self, visitor: Visitor, part: Part, template: str, status: int = 200, **context: Any
+    def show(
+        self,
+        visitor: Visitor,
+        part: Part,
+        template: str,
+        status: int = 200,
+        *,
+        headers: Mapping[str, str] | None = None,
+        notice: notices.Notice | None = None,
+        problem: Problem | None = None,
+        **context: Any,
     ) -> Response:
-        """Return a page of a part that is made of what its form has found."""
+        """Return a page of a part from its template."""
         return rendering.render(
             template,
             visitor=visitor,
             status=status,
+            headers=headers,
             parts=PARTS,
             part=part,
             settings=self.settings,
             mailer=self.mailer,
-            notice=None,
-            problem=context.pop("problem", None),
+            notice=notice,
+            problem=problem,
             **context,
         )
 
     async def refuse(
-        self,
-        request: Request,
-        visitor: Visitor,
-        error: ControlError,
-        page: SettingsPage,
-        form: str = "",
-        values: Mapping[str, str] | None = None,
+        self, request: Request, sent: Sent, error: ControlError, page: SettingsPage, form: str = ""
     ) -> Response:
-        """Return the page with the error of a form.
+        """Return the page with the error of a form, which it names where the page has it.
 
         Raises HTTPException for an invalid cursor, and for a form that the visitor has no page of."""
-        if page.is_for_owners and visitor.role != "owner":
-            raise HTTPException(error.status, as_sentence(str(error)))
-        problem = explain(error, form, values)
-        return await self.render(request, visitor, page, problem, error.status)
+        message = as_sentence(str(error))
+        if page.is_for_owners and sent.visitor.role != "owner":
+            raise HTTPException(error.status, message)
+        problem = Problem(
+            message=_GONE if isinstance(error, NotFoundError) else message,
+            form=form,
+            input=error.field or "",
+            values=sent.fields,
+        )
+        return await self.render(request, sent.visitor, page, problem, error.status)
 
 
 def choose[Choice: str](choices: Iterable[Choice], fields: Mapping[str, str], name: str) -> Choice:
@@ -251,12 +267,3 @@ def choose[Choice: str](choices: Iterable[Choice], fields: Mapping[str, str], na
         if each == fields.get(name, ""):
             return each
     raise InvalidInputError(f"{name} is one of {', '.join(choices)}", name)
-
-
-def explain(
-    error: ControlError, form: str = "", values: Mapping[str, str] | None = None
-) -> Problem:
-    """Return a problem for an error. ``form`` and ``values`` name the form and keep its submitted
-    values."""
-    message = _GONE if isinstance(error, NotFoundError) else as_sentence(str(error))
-    return Problem(message=message, form=form, input=error.field or "", values=values or {})
