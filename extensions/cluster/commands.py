@@ -10,18 +10,10 @@ import click
 from extensions.cluster.plugin import check_installed
 from extensions.cluster.settings import CLUSTER
 from extensions.cluster.statements import PAGE_CHECKING_KEY, trust
-from manage.cli.console import (
-    data_dir_option,
-    explained,
-    json_option,
-    open_control,
-    print_json,
-    read_settings,
-)
-from manage.cli.terminal import format_text, print_table
+from manage.cli.operator_command import DataDirectory, operator_command
+from manage.cli.terminal import format_table, format_text
 from metering.formats import format_bytes
 from runtime.errors import ControlError
-from runtime.settings import Settings
 from store.control.database import ControlDatabase
 
 POLL_S = 0.2
@@ -43,9 +35,8 @@ def cluster() -> None:
 
 
 @cluster.command("nodes")
-@data_dir_option
-@json_option
-def list_nodes(data_dir: str | None, as_json: bool) -> None:
+@operator_command
+def list_nodes(place: DataDirectory) -> None:
     """List the nodes that keep calls, and the proxy nodes.
 
     \b
@@ -53,13 +44,9 @@ def list_nodes(data_dir: str | None, as_json: bool) -> None:
       taximeter cluster nodes
       taximeter cluster nodes --json | jq -r '.items[] | select(.is_alive == false) | .id'
     """
-    with explained():
-        _, url, administration = _open(data_dir)
-        found = administration.list_nodes(url)
-    if as_json:
-        print_json({"items": [asdict(each) for each in found]})
-        return
-    print_table(
+    url, administration = _open(place)
+    found = administration.list_nodes(url)
+    table = format_table(
         ("NODE", "COPY", "BUCKETS", "ADDRESS", "STATE"),
         [
             (
@@ -72,15 +59,15 @@ def list_nodes(data_dir: str | None, as_json: bool) -> None:
             for each in found
         ],
     )
+    place.print({"items": [asdict(each) for each in found]}, table)
 
 
 @cluster.command("move")
 @click.argument("bucket")
 @click.argument("node")
 @click.option("--cancel", is_flag=True, help="Leave the bucket where it is.")
-@data_dir_option
-@json_option
-def move_bucket(bucket: str, node: str, cancel: bool, data_dir: str | None, as_json: bool) -> None:
+@operator_command
+def move_bucket(place: DataDirectory, bucket: str, node: str, cancel: bool) -> None:
     """Move a bucket to another node of the same copy.
 
     The calls of its organisations move with it. BUCKET is its number, or the id of an organisation in
@@ -92,27 +79,20 @@ def move_bucket(bucket: str, node: str, cancel: bool, data_dir: str | None, as_j
       taximeter cluster move 17 0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90
       taximeter cluster move 17 0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90 --cancel
     """
-    with explained():
-        settings, url, administration = _open(data_dir)
-        with open_control(settings) as control:
-            number = administration.parse_bucket(control, bucket)
-        if cancel:
-            if not administration.cancel_move(url, number, node):
-                raise ControlError("the bucket was handed over already: move it back")
-            _say(f"Bucket {number} stays where it is.", as_json=as_json, moved=False, bucket=number)
-            return
-        move = administration.order_move(url, number, node)
-        if move is not None:
-            _wait(administration, url, move)
-    done = f"The node {format_text(node)} keeps bucket {number}."
-    _say(done, as_json=as_json, moved=move is not None, bucket=number)
-
-
-def _say(text: str, *, as_json: bool, moved: bool, bucket: int) -> None:
-    if as_json:
-        print_json({"bucket": bucket, "moved": moved})
-    else:
-        click.echo(text)
+    url, administration = _open(place)
+    with place.open_control() as control:
+        number = administration.parse_bucket(control, bucket)
+    if cancel:
+        if not administration.cancel_move(url, number, node):
+            raise ControlError("the bucket was handed over already: move it back")
+        said = f"Bucket {number} stays where it is."
+        place.print({"bucket": number, "moved": False}, said)
+        return
+    move = administration.order_move(url, number, node)
+    if move is not None:
+        _wait(administration, url, move)
+    said = f"The node {format_text(node)} keeps bucket {number}."
+    place.print({"bucket": number, "moved": move is not None}, said)
 
 
 def _wait(administration: Any, url: str | None, move: Any) -> None:
@@ -144,8 +124,8 @@ def _describe(state: Any) -> str:
 
 @cluster.command("forget")
 @click.argument("node")
-@data_dir_option
-def forget_node(node: str, data_dir: str | None) -> None:
+@operator_command
+def forget_node(place: DataDirectory, node: str) -> None:
     """Give up a node that is gone for good.
 
     Calls that only it has are gone too. Other nodes of its copy take its buckets. Erasures no longer
@@ -155,16 +135,15 @@ def forget_node(node: str, data_dir: str | None) -> None:
     Examples:
       taximeter cluster forget 0199aab3-6c1e-7d1a-9a1b-0c5d2e7f8a90
     """
-    with explained():
-        settings, url, administration = _open(data_dir)
-        with open_control(settings) as control:
-            administration.forget(url, control, node)
-    click.echo(f"Forgot the node {format_text(node)}.")
+    url, administration = _open(place)
+    with place.open_control() as control:
+        administration.forget(url, control, node)
+    place.print({"ok": True}, f"Forgot the node {format_text(node)}.")
 
 
 @cluster.command("key")
-@data_dir_option
-def print_key(data_dir: str | None) -> None:
+@operator_command
+def print_key(place: DataDirectory) -> None:
     """Print the public key of the node with the pages.
 
     Nodes with calls check by it who asks for a page. On the node with the pages it is that node's own,
@@ -174,18 +153,17 @@ def print_key(data_dir: str | None) -> None:
     Examples:
       taximeter cluster key
     """
-    with explained():
-        with open_control(read_settings(data_dir=data_dir)) as control:
-            key = control.find_secret(PAGE_CHECKING_KEY)
-        if key is None:
-            raise ControlError("this node has no such key yet: start it first")
-    click.echo(key.hex())
+    with place.open_control() as control:
+        key = control.find_secret(PAGE_CHECKING_KEY)
+    if key is None:
+        raise ControlError("this node has no such key yet: start it first")
+    place.print({"key": key.hex()}, key.hex())
 
 
 @cluster.command("trust")
 @click.argument("key")
-@data_dir_option
-def trust_key(key: str, data_dir: str | None) -> None:
+@operator_command
+def trust_key(place: DataDirectory, key: str) -> None:
     """Confirm the key of the node with the pages.
 
     A node with the role recorder keeps the first key that it sees on the Redis server. Give it the key before
@@ -196,24 +174,20 @@ def trust_key(key: str, data_dir: str | None) -> None:
     Examples:
       taximeter cluster trust 8f1c5d0e9a7b3c2d4e6f8091a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5
     """
-    with explained():
-        settings = read_settings(data_dir=data_dir)
-        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with ControlDatabase(settings.control_path) as control:
-            trust(control, key)
-    click.echo("This node shows its calls to the node with the pages that has this key.")
+    place.settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with ControlDatabase(place.settings.control_path) as control:
+        trust(control, key)
+    said = "This node shows its calls to the node with the pages that has this key."
+    place.print({"ok": True}, said)
 
 
-def _open(data_dir: str | None) -> tuple[Settings, str, Any]:
-    """Return the settings of a node, the address of the server, and what asks it.
-
-    Raises ControlError, SettingsError."""
-    settings = read_settings(data_dir=data_dir)
-    url = settings.of(CLUSTER)
+def _open(place: DataDirectory) -> tuple[str, Any]:
+    """Return the address of the server, and what asks it. Raises ControlError."""
+    url = place.settings.of(CLUSTER)
     if url is None:
         raise ControlError(
             "this is no node of a cluster: set TAXIMETER_CLUSTER as the service has it"
         )
     check_installed()
     # Only here: the client of the server is an extra.
-    return settings, url, import_module("extensions.cluster.administration")
+    return url, import_module("extensions.cluster.administration")

@@ -5,14 +5,8 @@ from pathlib import Path
 
 import click
 
-from manage.cli.console import (
-    check_there_is_data,
-    data_dir_option,
-    explained,
-    json_option,
-    print_json,
-    read_settings,
-)
+from manage.cli.console import check_there_is_data, print_json
+from manage.cli.operator_command import DataDirectory, operator_command
 from manage.cli.program import name_commands
 from manage.data_dir import prepare_data_dir
 from metering.formats import format_bytes, format_calls, format_number
@@ -29,9 +23,8 @@ _BEHIND = (
 
 @click.command()
 @click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
-@data_dir_option
-@json_option
-def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
+@operator_command
+def backup(place: DataDirectory, destination: Path) -> None:
     """Copy the data directory, also while the service runs.
 
     It is copied into the folder DEST, which is not there yet or has an earlier backup. That is brought
@@ -45,14 +38,12 @@ def backup(destination: Path, data_dir: str | None, as_json: bool) -> None:
       taximeter backup /mnt/backup/taximeter
       taximeter backup /mnt/backup/taximeter --json | jq .problems
     """
-    with explained():
-        settings = read_settings(data_dir=data_dir)
-        check_there_is_data(settings)
-        copies = find_copies(settings.data_dir)
-        if copies is not None and not copies.wait_until_whole():
-            click.echo(_BEHIND, err=True)
-        report = make_backup(settings.data_dir, destination)
-    if as_json:
+    check_there_is_data(place.settings)
+    copies = find_copies(place.settings.data_dir)
+    if copies is not None and not copies.wait_until_whole():
+        click.echo(_BEHIND, err=True)
+    report = make_backup(place.settings.data_dir, destination)
+    if place.as_json:
         print_json({"ok": report.is_complete, "path": str(destination.absolute())} | asdict(report))
     else:
         _print_report(report, destination)
@@ -83,9 +74,8 @@ def _print_report(report: Report, destination: Path) -> None:
 
 @click.command()
 @click.argument("source", metavar="SRC", type=click.Path(path_type=Path))
-@data_dir_option
-@json_option
-def restore(source: Path, data_dir: str | None, as_json: bool) -> None:
+@operator_command
+def restore(place: DataDirectory, source: Path) -> None:
     """Restore a backup into an empty data directory.
 
     SRC is the folder of the backup. Every file is compared with the checksum of its making, and every
@@ -97,19 +87,16 @@ def restore(source: Path, data_dir: str | None, as_json: bool) -> None:
       taximeter restore /mnt/backup/taximeter --data-dir /srv/taximeter
       taximeter up --data-dir /srv/taximeter
     """
-    with explained():
-        settings = read_settings(data_dir=data_dir)
-        if warning := prepare_data_dir(settings.data_dir):
-            click.echo(f"taximeter: {terminal_line(warning)}", err=True)
-        restored = restore_backup(source, settings.data_dir)
-    if as_json:
-        print_json({"ok": True, "path": str(settings.data_dir.absolute())} | asdict(restored))
-        return
+    folder = place.settings.data_dir
+    if warning := prepare_data_dir(folder):
+        click.echo(f"taximeter: {terminal_line(warning)}", err=True)
+    restored = restore_backup(source, folder)
     waiting = (
         f" It records {format_calls(restored.waiting)} that waited." if restored.waiting else ""
     )
-    click.echo(
-        f"Restored the backup of {restored.as_of} into {terminal_line(str(settings.data_dir.absolute()))}"
+    place.print(
+        {"ok": True, "path": str(folder.absolute())} | asdict(restored),
+        f"Restored the backup of {restored.as_of} into {terminal_line(str(folder.absolute()))}"
         f" ({format_number(restored.databases, 'database')}, {format_bytes(restored.bytes)})."
-        f" {name_commands('`taximeter up`')} starts the service on it.{waiting}"
+        f" {name_commands('`taximeter up`')} starts the service on it.{waiting}",
     )

@@ -18,6 +18,7 @@ from manage.cli.console import (
     read_settings,
     tell_of_other_nodes,
 )
+from manage.cli.operator_command import DataDirectory, operator_command
 from manage.cli.parameters import Age, Size
 from manage.cli.program import name_commands
 from manage.cli.terminal import format_text
@@ -28,6 +29,7 @@ from metering.formats import format_bytes, format_calls
 from runtime import clock
 from runtime.errors import ControlError
 from runtime.safe_text import terminal_line
+from runtime.setting_values import parse_optional_path
 from runtime.settings import Settings, SettingsError
 from store.price_file import load_prices
 from store.traces.calls.reprice import reprice as reprice_entries
@@ -39,14 +41,16 @@ DEFAULT_SLUG = "default"
 _VERDICT_WIDTH, _CHECK_WIDTH = 5, 11
 
 
-def trace_files(settings: Settings) -> list[Path]:
-    """Return the database of every organisation on this machine. Raises ControlError when there is none."""
+def _open_traces(settings: Settings) -> Iterator[tuple[str, TraceDatabase]]:
+    """Yield each organisation on this machine with its database. Raises ControlError when there is none."""
     tell_of_other_nodes(settings)
     found = find_trace_files(settings.data_dir)
     if not found:
         check_there_is_data(settings)
         raise ControlError(f"nothing has been recorded in {settings.data_dir} yet")
-    return found
+    for path in found:
+        with closing(TraceDatabase(path)) as database:
+            yield path.parent.name, database
 
 
 @click.command()
@@ -132,9 +136,8 @@ def _format_finding(finding: Finding) -> str:
 
 
 @click.command()
-@data_dir_option
-@json_option
-def verify(data_dir: str | None, as_json: bool) -> None:
+@operator_command
+def verify(place: DataDirectory) -> None:
     """Check that recorded bodies are intact and that costs add up.
 
     Rebuilds each body and compares it with the hash stored when it was received. Computes each cost
@@ -150,20 +153,18 @@ def verify(data_dir: str | None, as_json: bool) -> None:
     """
     problems: list[dict[str, str | None]] = []
     entries = 0
-    with explained():
-        for path in trace_files(read_settings(data_dir=data_dir)):
-            with closing(TraceDatabase(path)) as database:
-                entries += database.count_entries()
-                for problem in database.verify():
-                    item = {
-                        "organization_id": path.parent.name,
-                        "entry_id": problem.entry_id,
-                        "message": problem.message,
-                    }
-                    problems.append(item)
-                    if not as_json:
-                        click.echo("  ".join(map(format_text, item.values())))
-    if as_json:
+    for organization_id, database in _open_traces(place.settings):
+        entries += database.count_entries()
+        for problem in database.verify():
+            item = {
+                "organization_id": organization_id,
+                "entry_id": problem.entry_id,
+                "message": problem.message,
+            }
+            problems.append(item)
+            if not place.as_json:
+                click.echo("  ".join(map(format_text, item.values())))
+    if place.as_json:
         print_json({"ok": not problems, "entries": entries, "problems": problems})
     elif not problems:
         click.echo(f"All bodies of {format_calls(entries)} are intact, and costs and sums add up.")
@@ -181,9 +182,8 @@ def verify(data_dir: str | None, as_json: bool) -> None:
 @click.option(
     "--prices", metavar="PATH", help="The operator's price file.  [default: TAXIMETER_PRICES]"
 )
-@data_dir_option
-@json_option
-def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json: bool) -> None:
+@operator_command
+def reprice(place: DataDirectory, everything: bool, prices: str | None) -> None:
     """Price calls, managed sessions and dreams without a cost.
 
     These are those whose model had no known price when they were recorded, and has one now. Of
@@ -195,16 +195,11 @@ def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json:
       taximeter reprice --all --prices prices.toml    after correcting a price
     """
     changed = 0
-    with explained():
-        settings = read_settings(data_dir=data_dir, prices=prices)
-        table = load_prices(settings.prices, may_be_pipe=True)
-        for path in trace_files(settings):
-            with closing(TraceDatabase(path)) as database:
-                changed += reprice_entries(database, table, everything=everything)
-    if as_json:
-        print_json({"repriced": changed})
-    else:
-        click.echo(f"Changed the cost of {format_calls(changed)}.")
+    path = place.settings.prices if prices is None else parse_optional_path(prices)
+    table = load_prices(path, may_be_pipe=True)
+    for _, database in _open_traces(place.settings):
+        changed += reprice_entries(database, table, everything=everything)
+    place.print({"repriced": changed}, f"Changed the cost of {format_calls(changed)}.")
 
 
 @click.command()
@@ -220,11 +215,8 @@ def reprice(everything: bool, prices: str | None, data_dir: str | None, as_json:
     metavar="SIZE",
     help="Remove the oldest calls of each organisation until its database fits.",
 )
-@data_dir_option
-@json_option
-def prune(
-    older_than: timedelta | None, larger_than: int | None, data_dir: str | None, as_json: bool
-) -> None:
+@operator_command
+def prune(place: DataDirectory, older_than: timedelta | None, larger_than: int | None) -> None:
     """Remove the oldest recorded calls and free their space. Hourly totals are kept.
 
     It can run while the service runs. Of several nodes it removes calls that this one keeps: run
@@ -241,13 +233,11 @@ def prune(
         )
     before = None if older_than is None else clock.format_ms(clock.now() - older_than)
     entries = freed = 0
-    with explained():
-        for path in trace_files(read_settings(data_dir=data_dir)):
-            with closing(TraceDatabase(path)) as database:
-                result = database.prune(before=before, max_bytes=larger_than)
-                entries += result.entries
-                freed += result.bytes_before - result.bytes_after
-    if as_json:
-        print_json({"entries": entries, "bytes_freed": freed})
-    else:
-        click.echo(f"Removed {format_calls(entries)}; {format_bytes(freed)} freed.")
+    for _, database in _open_traces(place.settings):
+        result = database.prune(before=before, max_bytes=larger_than)
+        entries += result.entries
+        freed += result.bytes_before - result.bytes_after
+    place.print(
+        {"entries": entries, "bytes_freed": freed},
+        f"Removed {format_calls(entries)}; {format_bytes(freed)} freed.",
+    )

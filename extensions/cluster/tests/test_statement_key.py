@@ -91,6 +91,8 @@ def test_the_operator_confirms_another_key(nodes, client):
     assert not nodes.follower.run_round()
     assert nodes.accepts(new)
     assert nodes.call("recorder", "key") == (0, key.hex())
+    assert nodes.call("recorder", "key", "--json") == (0, f'{{"key": "{key.hex()}"}}')
+    assert nodes.call("recorder", "trust", key.hex(), "--json") == (0, '{"ok": true}')
 
 
 def test_a_node_that_was_given_a_key_takes_none_from_the_server(nodes, client, tmp_path):
