@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from dashboard import formats
 from dashboard.addresses import raw_path, requested, sign_in_address
 from dashboard.moments import find_zone
+from dashboard.template_cache import TemplateCache
 from runtime import extensions
 from runtime.email_addresses import MAX_EMAIL_LENGTH
 from runtime.extension_values import PageLink, Place
@@ -36,6 +37,7 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 formats.add_filters(_templates)
+_templates.bytecode_cache = TemplateCache(_templates, __file__)
 
 
 def list_links(place: Place, caller: Caller) -> list[PageLink]:

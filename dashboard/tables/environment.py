@@ -19,6 +19,7 @@ from jinja2 import (
 
 from dashboard import formats
 from dashboard.tables import cells, downloads, filter_words
+from dashboard.template_cache import TemplateCache
 
 _OWN = Path(__file__).with_name("templates")
 _OURS = Path(__file__).parents[1] / "templates"
@@ -64,6 +65,7 @@ def share_environment(own: Environment) -> Environment:
         environment = own.overlay(enable_async=False, auto_reload=False)
         environment.template_class = _Synchronous
         formats.add_filters(environment)
+        environment.bytecode_cache = TemplateCache(environment, __file__)
         environment.loader = _KnownTemplates([*filter(None, [own.loader]), FileSystemLoader(_OURS)])
         environment.globals.update(cells.GLOBALS | filter_words.GLOBALS | downloads.GLOBALS)
         _shared.append(environment)
