@@ -51,8 +51,9 @@ from store.control.sessions import Visitor
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
 _STOPPED = (
-    "The query was stopped: it took too long, or too much memory. Ask for less: a condition on id or"
-    " created_at, fewer or shorter values, or usage_hourly for sums over a long time."
+    "The query was stopped: it took too long, or too much memory. Where it is quick otherwise, try again in"
+    " a moment. If not, ask for less: a condition on id or created_at, fewer or shorter values, or"
+    " usage_hourly for sums over a long time."
 )
 
 logger = logging.getLogger(__name__)
@@ -170,7 +171,7 @@ class Traces:
             )
             raise _refuse(429, message, 10) from error
         except StoppedError as error:
-            raise HTTPException(400, _STOPPED) from error
+            raise HTTPException(503, _STOPPED) from error
 
     async def _report_nothing(self, request: Request, caller: Caller) -> Response:
         if rendering.is_for_program(request):

@@ -15,8 +15,9 @@ from dashboard.tables.lean_datasette import Base400, DatasetteError, QueryInterr
 _MAX_SHOWN = 200
 OUT_OF_MEMORY = "The query needs more memory than there is. Ask for fewer or shorter values."
 _TIMED_OUT = (
-    "The query took too long and was stopped. Narrow it: add a condition on id or"
-    " created_at, use fewer facets, or query usage_hourly for totals over a long time."
+    "The query took too long and was stopped. Where it is quick otherwise, the machine is busy: try again"
+    " in a moment. If not, narrow it: add a condition on id or created_at, use fewer facets, or query"
+    " usage_hourly for totals over a long time."
 )
 
 logger = logging.getLogger(__name__)
@@ -54,9 +55,7 @@ def describe(exception: Exception, request: Request) -> ErrorDetails:
     """Return the details to report of an exception, an error of the caller or of the server. The
     latter is logged."""
     if isinstance(exception, QueryInterrupted):
-        return ErrorDetails(
-            status=400, title="Query timed out", message=_TIMED_OUT, sql=exception.sql
-        )
+        return _describe_timeout(exception)
     if isinstance(exception, DatasetteError):
         return _describe_datasette_error(exception)
     if isinstance(exception, Base400):
@@ -72,10 +71,14 @@ def describe(exception: Exception, request: Request) -> ErrorDetails:
     return ErrorDetails(status=500, title="Server error", message="This page could not be shown.")
 
 
+def _describe_timeout(error: QueryInterrupted) -> ErrorDetails:
+    return ErrorDetails(status=503, title="Query timed out", message=_TIMED_OUT, sql=error.sql)
+
+
 def _describe_datasette_error(error: DatasetteError) -> ErrorDetails:
     cause = error.__context__
     if isinstance(cause, QueryInterrupted):  # its message has a script in it, and names the setting
-        return ErrorDetails(status=400, title="Query timed out", message=_TIMED_OUT, sql=cause.sql)
+        return _describe_timeout(cause)
     status = 400 if error.status >= 500 else error.status
     return ErrorDetails(
         status=status, title=error.title or "Invalid request", message=str(error.message)
