@@ -3,9 +3,10 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from store import before_release
 from store.migrations import Migrations
@@ -109,6 +110,25 @@ def list_columns(connection: sqlite3.Connection, table: str) -> set[str]:
     newest are missing before it has migrated it."""
     rows = connection.execute("select name from pragma_table_info(?)", (table,))
     return {name for (name,) in rows}
+
+
+def read_records[Record](
+    connection: sqlite3.Connection,
+    record: Callable[..., Record],
+    query: str,
+    parameters: Sequence[object] | Mapping[str, object] = (),
+) -> list[Record]:
+    """Return the rows of a query as records, of which its columns are the fields. Raises sqlite3.Error."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    cursor.execute(query, parameters)
+    names = [each[0] for each in cursor.description]
+    return [record(**dict(zip(names, row, strict=True))) for row in cursor]
+
+
+def make_dict(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:
+    """Return the values of a row by the names of its columns: a row factory."""
+    return {each[0]: value for each, value in zip(cursor.description, values, strict=True)}
 
 
 def open_copy(path: Path) -> sqlite3.Connection:

@@ -103,17 +103,14 @@ class Positions:
 
     def find(self, receiver: str, organization_id: str) -> Position:
         """Return the position of a receiver in the calls of an organisation."""
-        row = self._db.execute(
+        found = database.read_records(
+            self._db,
+            Position,
             "select last_id, last_entry_id, exported, dropped from positions"
             " where collector = ? and organization_id = ?",
             (receiver, organization_id),
-        ).fetchone()
-        if row is None:
-            return Position()
-        last_id, last_entry_id, exported, dropped = row
-        return Position(
-            last_id=last_id, last_entry_id=last_entry_id, exported=exported, dropped=dropped
         )
+        return found[0] if found else Position()
 
     def write(self, receiver: str, organization_id: str, position: Position) -> None:
         """Replace a position, durably."""

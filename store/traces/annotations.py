@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import orjson
 
 from store.annotation_rules import MAX_LABELS, Subject
-from store.database import list_columns
+from store.database import list_columns, read_records
 
 _COLUMNS = {"session": "session_id", "call": "usage_id"}
 
@@ -58,18 +58,19 @@ def read_of_call(connection: sqlite3.Connection, usage_id: int) -> Annotations:
 def _read(connection: sqlite3.Connection, column: str, value: str | int) -> Annotations:
     if not list_columns(connection, "notes"):  # the recorder makes and migrates it
         return NOTHING
-    labels = connection.execute(
+    labels = read_records(
+        connection,
+        Label,
         f"select label, by, at from labels where {column} = ? order by label",  # noqa: S608 - our name
         (value,),
     )
-    note = connection.execute(
+    notes = read_records(
+        connection,
+        Note,
         f"select text, by, at from notes where {column} = ?",  # noqa: S608 - our name
         (value,),
-    ).fetchone()
-    return Annotations(
-        labels=tuple(Label(label=label, by=by, at=at) for label, by, at in labels),
-        note=None if note is None else Note(text=note[0], by=note[1], at=note[2]),
     )
+    return Annotations(labels=tuple(labels), note=notes[0] if notes else None)
 
 
 def list_labels_of_sessions(

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import orjson
 
-from runtime.errors import InvalidCursorError
-from store.pagination import decode_cursor, encode_cursor
+from store.list_cursors import format_cursor, parse_cursor
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.bodies.body_json import encode_body
 from store.traces.calls.call_reader import SIDES, CallReader
@@ -51,7 +50,7 @@ class CallPage:
     @property
     def next_cursor(self) -> str | None:
         """Return the cursor of the next page. It is known once this one is encoded."""
-        return None if self._behind is None else _format_cursor(self._behind)
+        return None if self._behind is None else format_cursor(self._behind)
 
     def encode_items(self) -> Iterator[bytes]:
         """Yield the entries as a JSON array, in parts of at most some MB. Raises sqlite3.Error."""
@@ -94,7 +93,7 @@ def read_calls(
 
     Where few calls are chosen it has fewer than the limit, or none, and is not the last one.
     Raises InvalidCursorError, sqlite3.Error."""
-    place = (entry_filter.since or "", "") if cursor is None else _parse_cursor(cursor)
+    place = (entry_filter.since or "", "") if cursor is None else parse_cursor(cursor, str)
     columns = {"organization_id": "text"} | dict.fromkeys(BODIES if with_bodies else (), "text")
     if not path.exists():
         return CallPage(columns)
@@ -174,17 +173,3 @@ def make_item(organization_id: str, row: Row) -> Row:
 
 def _find_place(row: Row) -> _Place:
     return row["created_at"], row["entry_id"]
-
-
-def _format_cursor(place: _Place) -> str:
-    return encode_cursor(orjson.dumps(place).decode())
-
-
-def _parse_cursor(cursor: str) -> _Place:
-    try:
-        created_at, entry_id = orjson.loads(decode_cursor(cursor))
-    except (ValueError, TypeError) as error:
-        raise InvalidCursorError from error
-    if not (isinstance(created_at, str) and isinstance(entry_id, str)):
-        raise InvalidCursorError
-    return created_at, entry_id

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from store.database import read_records
 from store.traces.sums.rollup import NO_ERROR
 
 # So many rows of ``usage`` are read in some milliseconds.
@@ -13,7 +14,8 @@ _COUNT = f"""
         select status_code, error_type, outcome, created_at from usage
         order by created_at desc limit {AMONG}
     )
-    select status_code, error_type, outcome, count(*), max(created_at) from newest
+    select status_code, error_type, outcome, count(*) as calls, max(created_at) as last_at
+    from newest
     where outcome not in (?, ?) and created_at >= ? group by 1, 2, 3 order by 4 desc, 5 desc
 """  # noqa: S608 - our own text
 _OLDEST = f"select created_at from usage order by created_at desc limit 1 offset {AMONG - 1}"  # noqa: S608
@@ -48,14 +50,8 @@ def count_failures(db: sqlite3.Connection, since: str) -> Failures:
     """Return what failed among the newest calls that arrived at ``since`` or later.
 
     A client that disconnects is not a failure. Raises sqlite3.Error."""
-    rows = db.execute(_COUNT, (*NO_ERROR, since)).fetchall()
     oldest = db.execute(_OLDEST).fetchone()
     return Failures(
-        kinds=[
-            Failure(
-                status_code=status, error_type=kind, outcome=outcome, calls=calls, last_at=last_at
-            )
-            for status, kind, outcome, calls, last_at in rows
-        ],
+        kinds=read_records(db, Failure, _COUNT, (*NO_ERROR, since)),
         is_part=oldest is not None and oldest[0] > since,
     )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from metering.token_counts import NAMES
-from store.database import list_columns
+from store.database import list_columns, make_dict
 from store.traces.sessions.unnamed_sessions import SESSION
 
 # Of calls that no index chooses, so many are looked at for a page: some tenths of a second at most.
@@ -77,7 +77,7 @@ def list_calls(
     end = _find_end(db, before) if chosen.sql != "true" else None
     until, last = ("", ()) if end is None else (" and (u.created_at, u.id) >= (?, ?)", end)
     cursor = db.cursor()
-    cursor.row_factory = _make_row
+    cursor.row_factory = make_dict
     rows = cursor.execute(
         f"select {columns}, {SESSION} as session from usage as u"  # noqa: S608 - our own text
         f" where {chosen.sql}{is_behind}{until} order by u.created_at desc, u.id desc limit ?",
@@ -110,7 +110,3 @@ def _find_end(db: sqlite3.Connection, before: Place | None) -> Place | None:
         (*place, SEARCHED - 1),
     ).fetchone()
     return None if row is None else (row[0], row[1])
-
-
-def _make_row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> Row:
-    return dict(zip((each[0] for each in cursor.description), values, strict=True))

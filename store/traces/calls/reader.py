@@ -79,7 +79,7 @@ class TraceReader:
     def __init__(self, path: Path) -> None:
         """Open a trace database. Raises sqlite3.Error when there is none that can be read."""
         self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)
-        self._db.row_factory = _row
+        self._db.row_factory = database.make_dict
         try:
             self.types = read_types(self._db)
         except BaseException:
@@ -185,12 +185,6 @@ def make_entry(row: Row) -> UsageLogEntry:
 def _as_glob(pattern: str) -> str:
     """Return the GLOB pattern for ``*`` and ``?``, with square brackets escaped."""
     return pattern.replace("[", "[[]")
-
-
-def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> Row:
-    return {
-        description[0]: value for description, value in zip(cursor.description, values, strict=True)
-    }
 
 
 def read_types(db: sqlite3.Connection, table: str = "usage_log") -> dict[str, str]:

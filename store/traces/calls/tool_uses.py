@@ -14,7 +14,7 @@ import orjson
 
 from metering.tool_results import ToolResult, UseResult
 from metering.tool_uses import ToolUse
-from store.database import list_columns
+from store.database import list_columns, read_records
 from store.traces.sessions import unnamed_sessions
 
 _COUNT_FAILED = "select count(*) from tool_uses where usage_id = ? and problem is not null"
@@ -94,11 +94,12 @@ def write_uses(
 
 def read_uses(connection: sqlite3.Connection, usage_id: int) -> list[StoredUse]:
     """Return the uses of a call, in order."""
-    rows = connection.execute(
+    return read_records(
+        connection,
+        StoredUse,
         f"select {_COLUMNS} from tool_uses where usage_id = ? order by place",  # noqa: S608 - our own text
         (usage_id,),
     )
-    return [StoredUse(**dict(zip(_NAMES, row, strict=True))) for row in rows]
 
 
 def read_uses_of(

@@ -8,7 +8,7 @@ import orjson
 
 from metering.client_hints import AGENT_TYPE
 from store.database import list_columns
-from store.traces.calls.tool_uses import StoredUse
+from store.traces.calls.tool_uses import StoredUse, read_uses_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,34 +26,13 @@ def read_deeds(connection: sqlite3.Connection, usage_ids: Sequence[int]) -> Deed
     Nothing is known in a database that the recorder of this version has not opened yet."""
     if not list_columns(connection, "tool_uses"):
         return Deeds()
-    cursor = connection.cursor()
-    cursor.row_factory = None
-    ids = (orjson.dumps(list(usage_ids)).decode(),)
-    uses: dict[int, list[StoredUse]] = {}
-    for usage_id, *values in cursor.execute(
-        "select usage_id, tool, server, target, problem, result_tokens, plus, minus from tool_uses"
-        " where usage_id in (select value from json_each(?)) order by usage_id, place",
-        ids,
-    ):
-        tool, server, target, problem, result_tokens, plus, minus = values
-        uses.setdefault(usage_id, []).append(
-            StoredUse(
-                tool=tool,
-                server=server,
-                target=target,
-                problem=problem,
-                result_tokens=result_tokens,
-                plus=plus,
-                minus=minus,
-            )
-        )
-    rows = cursor.execute(
+    rows = connection.execute(
         "select id, said_text, client_hints ->> ? from usage"
         " where id in (select value from json_each(?))",
-        (f'$."{AGENT_TYPE}"', *ids),
+        (f'$."{AGENT_TYPE}"', orjson.dumps(usage_ids).decode()),
     ).fetchall()
     return Deeds(
-        uses=uses,
+        uses=read_uses_of(connection, usage_ids),
         said={usage_id: said for usage_id, said, _ in rows if said},
         agent_types={usage_id: kind for usage_id, _, kind in rows if kind},
     )

@@ -7,6 +7,7 @@ from datetime import timedelta
 import orjson
 
 from runtime import clock
+from store.database import read_records
 from store.traces.sessions import unnamed_sessions
 
 
@@ -67,22 +68,15 @@ def list_tool_costs(
     """Return what each tool cost, the most expensive first; nothing until somebody has looked.
 
     The session is named by its id, its first instant and its last. Raises sqlite3.Error."""
-    rows = db.execute(
-        "select server, tool, total(definition_cents), total(written_cents), total(carried_cents)"
+    costs = read_records(
+        db,
+        ToolCost,
+        "select server, tool, total(definition_cents) as definition_cents,"
+        " total(written_cents) as written_cents, total(carried_cents) as carried_cents"
         " from session_tools where session_id = ? and day in (select value from json_each(?))"
         " group by 1, 2",
         (session_id, orjson.dumps(_list_days(started_at, ended_at)).decode()),
     )
-    costs = [
-        ToolCost(
-            server=server,
-            tool=tool,
-            definition_cents=definition_cents,
-            written_cents=written_cents,
-            carried_cents=carried_cents,
-        )
-        for server, tool, definition_cents, written_cents, carried_cents in rows
-    ]
     return sorted(costs, key=lambda each: (-each.cents, each.server, each.tool))
 
 

@@ -3,7 +3,7 @@
 import sqlite3
 from dataclasses import dataclass
 
-from store.database import list_columns
+from store.database import list_columns, read_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +24,11 @@ def read_session_days(db: sqlite3.Connection, start: str, end: str) -> list[Sess
     if not columns:
         return []
     prompts = "sum(prompts)" if "prompts" in columns else "null"
-    rows = db.execute(
-        f"select substr(ended_at, 1, 10), count(*), {prompts}, total(cost_cents) from sessions"  # noqa: S608
+    return read_records(
+        db,
+        SessionDay,
+        f"select substr(ended_at, 1, 10) as day, count(*) as sessions, {prompts} as prompts,"  # noqa: S608
+        " total(cost_cents) as cents from sessions"
         " where ended_at >= ? and ended_at < ? group by 1 order by 1",
         (start, end),
     )
-    return [
-        SessionDay(day=day, sessions=sessions, prompts=prompts, cents=cents)
-        for day, sessions, prompts, cents in rows
-    ]

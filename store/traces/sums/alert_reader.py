@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from metering.alerts import BURST_CALLS, Burst, Failure, compare_with_usual, find_burst
 from runtime import clock
+from store.database import read_records
 from store.traces.sums.overview_query import format_hour
 from store.traces.sums.rollup import NO_ERROR
 
@@ -45,15 +46,13 @@ def read_costly_sessions(
     """Return the sessions that had calls since and cost so many cents or more, the newest first.
 
     Raises sqlite3.Error."""
-    rows = connection.execute(
-        "select session_id, title, cost_cents from sessions where ended_at >= ?"
+    return read_records(
+        connection,
+        CostlySession,
+        "select session_id, title, cost_cents as cents from sessions where ended_at >= ?"
         " and round(cost_cents, 6) >= ? order by ended_at desc limit ?",
         (clock.format_ms(since), cents, MAX_SESSIONS),
     )
-    return [
-        CostlySession(session_id=session_id, title=title, cents=cost)
-        for session_id, title, cost in rows
-    ]
 
 
 def count_errors(connection: sqlite3.Connection, hour: datetime) -> int:
