@@ -9,7 +9,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
 
-import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
@@ -27,6 +26,9 @@ from tests.browser.facts import BREAK_COSTS, PROMPT, Facts, read_figures, read_r
 from tests.browser.held import held_call
 from tests.browser.site import Site
 from tests.browser.visitor import Role, Visitor
+from tests.lazily import import_lazily
+
+parquet = import_lazily("pyarrow.parquet")
 
 MAX_STEPS = 2
 QUESTIONS: dict[str, Callable[["Walk"], None]] = {}
@@ -401,7 +403,7 @@ def _export(walk: Walk) -> None:
     data_dir = walk.site.service.data_dir
     done = CliRunner().invoke(cli, ["export", *arguments, "--data-dir", str(data_dir)])
     assert done.exit_code == 0, done.output
-    table = pyarrow.parquet.read_table(file, columns=["organization_id", "cost_cents"])
+    table = parquet.read_table(file, columns=["organization_id", "cost_cents"])
     own = walk.example.traces_path.parent.name
     cents = [row["cost_cents"] for row in table.to_pylist() if row["organization_id"] == own]
     calls = walk.facts.row("select count(*) as calls, total(cost_cents) as cents from usage")

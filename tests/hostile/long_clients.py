@@ -11,7 +11,7 @@ import pytest
 from tests.hostile.conftest import proxy_memory
 from tests.hostile.exchange import judge_all
 from tests.hostile.framing import CASES
-from tests.hostile.test_bombs import BOMB, BOMB_HEADERS
+from tests.hostile.test_bombs import BOMB_HEADERS, make_bomb
 from tests.hostile.test_uploads import upload_head
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import Endpoint, Service
@@ -182,9 +182,9 @@ def test_a_crowd_sends_tiny_chunks(endpoint: Endpoint, until: Callable[[], bool]
 
 
 def test_a_crowd_sends_bombs(endpoint: Endpoint, until: Callable[[], bool]) -> None:
-    count = 0
+    bomb, count = make_bomb(), 0
     while not until() and count < 250:
-        assert endpoint.send(endpoint.message(BOMB, BOMB_HEADERS)).status == 200
+        assert endpoint.send(endpoint.message(bomb, BOMB_HEADERS)).status == 200
         count += 1
     assert len(endpoint.rows()) == count
 

@@ -12,7 +12,6 @@ from tests.live.conftest import make_new_endpoint
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service, body_bytes
 
 MB = 1_000_000
-BOMB = gzip.compress(gzip.compress(bytes(64 * 1024 * 1024), 1))
 BOMB_HEADERS = [*REQUEST_HEADERS, ("Content-Encoding", "gzip, gzip")]
 
 
@@ -42,14 +41,19 @@ def measure_data(service: Service) -> int:
     return sum(path.stat().st_size for path in service.data_dir.rglob("*") if path.is_file())
 
 
+def make_bomb() -> bytes:
+    return gzip.compress(gzip.compress(bytes(64 * 1024 * 1024), 1))
+
+
 def test_bombs_take_no_memory_and_no_disk_and_delay_nobody(endpoint: Endpoint) -> None:
     service = endpoint.service
     other = make_new_endpoint(service, endpoint.upstream)
+    bomb = make_bomb()
     assert other.send().status == 200  # so that what is there anyway is there
     size_before = measure_data(service)
     with watching(service) as seen:
         for _ in range(20):
-            assert endpoint.send(endpoint.message(BOMB, BOMB_HEADERS)).status == 200
+            assert endpoint.send(endpoint.message(bomb, BOMB_HEADERS)).status == 200
         assert other.send().status == 200
         rows = endpoint.rows()
     peak, *ill = seen
@@ -59,6 +63,6 @@ def test_bombs_take_no_memory_and_no_disk_and_delay_nobody(endpoint: Endpoint) -
     assert [row["outcome"] for row in other.rows()] == ["complete"] * 2
     assert len(rows) == 20
     for row in rows:
-        assert body_bytes(row["request_body"]) == BOMB
+        assert body_bytes(row["request_body"]) == bomb
         assert row["body_notes"] == "request as received: too large to decode"
         assert row["input_tokens"] == 11

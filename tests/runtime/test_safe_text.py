@@ -22,17 +22,18 @@ def test_what_nobody_would_see_is_shown(text, shown):
     assert reveal(text) == shown
 
 
-def test_whatever_is_shown_can_be_sent():
-    everything = "".join(map(chr, range(0x110000)))
+@pytest.fixture(scope="module")
+def everything():
+    return "".join(map(chr, range(0x110000)))
+
+
+def test_whatever_is_shown_can_be_sent(everything):
     assert reveal(everything).encode()
 
 
-EVERYTHING = "".join(map(chr, range(0x110000)))
-
-
 @pytest.mark.parametrize("make_line", [terminal_line, header_line])
-def test_a_line_has_nothing_that_steers_a_terminal_or_begins_another_line(make_line):
-    line = make_line(EVERYTHING)
+def test_a_line_has_nothing_that_steers_a_terminal_or_begins_another_line(make_line, everything):
+    line = make_line(everything)
     assert line.isprintable()
     assert make_line("plain grüße 😀 日本語") == "plain grüße 😀 日本語"
     assert len(make_line("a\r\nb").splitlines()) == 1

@@ -8,6 +8,7 @@ import gzip
 import json
 import re
 import time
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -26,8 +27,6 @@ pytestmark = pytest.mark.served
 ISSUER = "https://id.example"
 CLIENT_ID, CLIENT_SECRET = "our-client", "the-secret-of-our-client-with-32-characters"
 ANN = "ann@example.org"
-RSA = RSAKey.generate_key(2048, {"kid": "rsa"})
-OTHER_RSA = RSAKey.generate_key(2048, {"kid": "rsa"})
 EC = ECKey.generate_key("P-256", {"kid": "ec"})
 ENDPOINTS = {
     "authorization_endpoint": f"{ISSUER}/authorize",
@@ -59,7 +58,7 @@ class Provider:
         self.pages = {
             "/.well-known/openid-configuration": lambda: respond(DOCUMENT),
             "/jwks": lambda: respond(
-                {"keys": [RSA.as_dict(private=False), EC.as_dict(private=False)]}
+                {"keys": [rsa().as_dict(private=False), EC.as_dict(private=False)]}
             ),
             "/token": lambda: respond(
                 {"access_token": "a", "token_type": "Bearer", "id_token": self.token}
@@ -87,8 +86,19 @@ def make_claims(nonce):
     }  # fmt: skip
 
 
-def sign(claims, key=RSA, alg="RS256", **header):
+@cache
+def rsa():
+    return RSAKey.generate_key(2048, {"kid": "rsa"})
+
+
+@cache
+def other_rsa():
+    return RSAKey.generate_key(2048, {"kid": "rsa"})
+
+
+def sign(claims, key=None, alg="RS256", **header):
     """Sign whatever the claims are, as a library that checks nothing would."""
+    key = key or rsa()
     algorithms = ["RS256", "ES256", "HS256", "none", "PS256"]
     protected = {"alg": alg, "kid": key.kid or "rsa"} | header
     registry = jws.JWSRegistry(algorithms=algorithms, strict_check_header=False)
@@ -251,7 +261,6 @@ def test_a_token_that_is_right_in_another_way_is_taken(site, provider, changes):
     assert site.user_ids().keys() == {None, ANN}
 
 
-PUBLIC = json.dumps(RSA.as_dict(private=False)).encode()
 TOKENS = {
     "no signature": unsigned,
     "no signature, in other case": lambda claims: unsigned(claims, "nOnE"),
@@ -260,13 +269,13 @@ TOKENS = {
     "an algorithm that is a list": lambda claims: unsigned(claims, ["RS256"], "AAAA"),
     "no algorithm": lambda claims: unsigned(claims, None, "AAAA"),
     "signed with our secret": lambda claims: sign(claims, OctKey.import_key(CLIENT_SECRET), "HS256"),
-    "signed with the public key as a secret": lambda claims: sign(claims, OctKey.import_key(RSA.as_pem(private=False)), "HS256"),
-    "signed with the key set as a secret": lambda claims: sign(claims, OctKey.import_key(PUBLIC), "HS256"),
-    "signed with another key of that name": lambda claims: sign(claims, OTHER_RSA),
-    "signed with a key that it brings": lambda claims: sign(claims, OTHER_RSA, jwk=OTHER_RSA.as_dict(private=False)),
-    "signed with a key elsewhere": lambda claims: sign(claims, OTHER_RSA, jku="https://evil.example/jwks"),
-    "signed with a key of no name": lambda claims: sign(claims, OTHER_RSA, kid="nobody"),
-    "a name of a key that is a path": lambda claims: sign(claims, OTHER_RSA, kid="../../../../dev/null"),
+    "signed with the public key as a secret": lambda claims: sign(claims, OctKey.import_key(rsa().as_pem(private=False)), "HS256"),
+    "signed with the key set as a secret": lambda claims: sign(claims, OctKey.import_key(json.dumps(rsa().as_dict(private=False))), "HS256"),
+    "signed with another key of that name": lambda claims: sign(claims, other_rsa()),
+    "signed with a key that it brings": lambda claims: sign(claims, other_rsa(), jwk=other_rsa().as_dict(private=False)),
+    "signed with a key elsewhere": lambda claims: sign(claims, other_rsa(), jku="https://evil.example/jwks"),
+    "signed with a key of no name": lambda claims: sign(claims, other_rsa(), kid="nobody"),
+    "a name of a key that is a path": lambda claims: sign(claims, other_rsa(), kid="../../../../dev/null"),
     "the key of another algorithm": lambda claims: sign(claims, kid="ec"),
     "something critical": lambda claims: sign(claims, crit=["x"], x=1),
     "other claims than were signed": lambda claims: swap(sign(claims | {"email": "eve@example.org"}), claims),
@@ -293,7 +302,7 @@ def test_a_token_that_the_issuer_has_not_signed_is_refused(site, provider, name)
 
 
 def test_a_token_is_checked_by_the_library_as_the_tests_make_it():
-    token = jwt.decode(sign({"a": 1}), RSA, algorithms=["RS256"])
+    token = jwt.decode(sign({"a": 1}), rsa(), algorithms=["RS256"])
     assert token.claims == {"a": 1}
 
 
@@ -334,7 +343,7 @@ EXTRA: dict[str, Any] = {
     "client_id": "another-client", "client_secret": "x", "update_token": None, "response_type": "token",
     "token_endpoint_auth_method": "none", "revocation_endpoint_auth_method": "none", "leeway": 10**9,
     "token": {"access_token": "x"}, "token_placement": "uri", "grant_type": "password", "username": "x",
-    "userinfo_endpoint": "https://evil.example", "jwks": {"keys": [OTHER_RSA.as_dict(private=False)]},
+    "userinfo_endpoint": "https://evil.example", "jwks": {"keys": [EC.as_dict(private=False, kid="rsa")]},
     "_loaded_at": 0, "url": "https://evil.example", "state": "x", "nonce": "x", "code_verifier": "x",
 }  # fmt: skip
 

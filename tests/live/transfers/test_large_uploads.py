@@ -9,7 +9,7 @@ from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES
 from tests.live.transfers.conftest import Line
 from tests.live.transfers.uploads import HELD, STREAMED, Upload, make_body
 
-BODY = make_body(LOGGED_REQUEST_LIMIT_BYTES + 5000)
+BODY_BYTES = LOGGED_REQUEST_LIMIT_BYTES + 5000
 CHUNK_BYTES = {
     "in small chunks": 1 << 20,
     "in its last read": LOGGED_REQUEST_LIMIT_BYTES - 100,
@@ -38,11 +38,11 @@ def send_beside(line: Line, upload: Upload, slug: str) -> tuple[int, int]:
 def test_a_chunked_call_that_outgrows_what_is_held_arrives_whole_and_is_logged_without_its_request(
     line: Line, chunk_bytes: int
 ) -> None:
-    upload = Upload(HELD, BODY, chunk_bytes)
+    upload = Upload(HELD, make_body(BODY_BYTES), chunk_bytes)
     status, _ = send_beside(line, upload, line.proxy.take_slug())
     assert status == 200
     [seen] = line.upstream.requests
-    assert bytes(seen.body) == BODY
+    assert bytes(seen.body) == upload.body
     [spooled] = line.proxy.take_spooled(1)
     assert (spooled.head.request_body, spooled.ending.outcome) == ("omitted", "complete")
 
@@ -51,9 +51,9 @@ def test_a_chunked_call_that_outgrows_what_is_held_arrives_whole_and_is_logged_w
 def test_an_upload_that_is_streamed_waits_for_its_upstream_without_being_held(
     line: Line, chunk_bytes: int | None
 ) -> None:
-    upload = Upload(STREAMED, BODY, chunk_bytes)
+    upload = Upload(STREAMED, make_body(BODY_BYTES), chunk_bytes)
     status, grown = send_beside(line, upload, line.proxy.take_slug())
     assert status == 200
     assert grown < 8 << 20
     [seen] = line.upstream.requests
-    assert bytes(seen.body) == BODY
+    assert bytes(seen.body) == upload.body

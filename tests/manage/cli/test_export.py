@@ -10,7 +10,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pyarrow import parquet as pq
 
 from manage.api.call_operations import Calls, list_calls
 from manage.cli import export
@@ -19,7 +18,10 @@ from runtime.installing import command_for_extra
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests import ROOT
+from tests.lazily import import_lazily
 from tests.store.traffic import make_entry
+
+pq = import_lazily("pyarrow.parquet")
 
 DAY = "2026-01-{:02d}T12:00:00.000Z"
 

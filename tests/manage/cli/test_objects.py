@@ -8,14 +8,16 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from pyarrow import parquet as pq
 
 from manage.cli import export, importing
 from metering.token_counts import TokenCounts
 from store.traces.database import TraceDatabase
+from tests.lazily import import_lazily
 from tests.manage.cli.test_import import Place, handing_over
 from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import make_entry
+
+pq = import_lazily("pyarrow.parquet")
 
 TOKENS = TokenCounts(
     input_tokens=1_000,

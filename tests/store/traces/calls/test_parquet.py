@@ -4,13 +4,15 @@ import io
 from datetime import UTC, datetime
 from decimal import Decimal
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
-from pyarrow import parquet as pq
 
 from store.traces.calls import parquet
 from store.traces.calls.parquet import Column, ConversionError, ParquetWriter
+from tests.lazily import import_lazily
+
+pa = import_lazily("pyarrow")  # which takes an eighth of a second
+pq = import_lazily("pyarrow.parquet")
 
 
 def write(columns, rows):
