@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, meta
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
@@ -56,10 +56,15 @@ _templates.globals["longest"] = {
 }
 
 
-def load_templates(prefixes: tuple[str, ...]) -> None:
-    """Compile the templates whose names begin like this, which the forks of this process then share."""
-    for name in _templates.list_templates(filter_func=lambda name: name.startswith(prefixes)):
-        _templates.get_template(name)
+def load_templates(names: Iterable[str]) -> None:
+    """Compile templates and those that they refer to, which the forks of this process then share."""
+    left, loaded = set(names), set[str]()
+    while left:
+        name = left.pop()
+        loaded.add(name)
+        source = Path(str(_templates.get_template(name).filename)).read_text()
+        referenced = meta.find_referenced_templates(_templates.parse(source))
+        left |= {each for each in referenced if each is not None} - loaded
 
 
 def render(

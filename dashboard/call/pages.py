@@ -124,6 +124,7 @@ _OPEN = {
     "raw": _open_raw,
     "details": _open_details,
 }
+TEMPLATES = (*(f"call_{tab}.html" for tab in _OPEN), "trace_body.html", "trace_part.html")
 
 
 def _render_body(page: PageRequest, address: Address, call: Call, reader: CallReader) -> Response:

@@ -38,16 +38,10 @@ _OF_CALLS: Mapping[PageName, _Render] = {
 }
 
 
-TEMPLATES = (
-    *("_annotations", "_cache_break", "_call_", "_components", "_conversation_head", "_plain"),
-    *("_top", "call.", "call_", "layout", "trace", "session_turn"),
-)
-"""These begin the names of the templates of calls and turns, and of those that these refer to."""
-
-
 def load_pages() -> None:
-    """Load what nearly every page takes, for the forks of this process. They load the rest themselves."""
-    rendering.load_templates(TEMPLATES)
+    """Load what the pages of calls and turns take, for the forks of this process. They load the rest
+    themselves."""
+    rendering.load_templates([*call_pages.TEMPLATES, turn_part.TEMPLATE])
     highlighting.load_lexers()
 
 

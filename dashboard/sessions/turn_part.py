@@ -12,6 +12,8 @@ from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from store.traces.calls.call_reader import CallReader
 
+TEMPLATE = "session_turn.html"
+
 type PartNames = Literal["asked", "said", "both"]
 
 
@@ -29,7 +31,7 @@ def render(page: PageRequest, reader: CallReader) -> Response:
         found = find_answer(usage_id, reader, is_plain=page.is_plain)
         response = None if found else open_response(call, reader, is_plain=page.is_plain).response
     text = rendering.render_part(
-        "session_turn.html",
+        TEMPLATE,
         is_plain=page.is_plain,
         usage_id=usage_id,
         previous_id=call.predecessor_id,
