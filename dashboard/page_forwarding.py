@@ -21,7 +21,6 @@ from starlette.types import Message, Receive, Scope, Send
 from dashboard import rendering
 from dashboard.queries.page_request import PageName, PageRequest
 from dashboard.queries.processes import NoProcessError
-from dashboard.queries.protocol import Caller as QueryCaller
 from dashboard.queries.query import Query
 from dashboard.queries.query_proxy import QueryProxy, StoppedError
 from dashboard.visitors import Visitors
@@ -77,7 +76,7 @@ class PageForwarding:
     ) -> Response:
         """Return a response that is made while it is sent. It raises HTTPException then, and what the check
         of the caller raises."""
-        page = self._describe(request, caller, name, arguments)
+        page = self.describe(request, caller, name, arguments)
         return _PageResponse(self, request, page, body)
 
     async def fetch(
@@ -89,7 +88,7 @@ class PageForwarding:
         async def collect(message: Message) -> None:
             messages.append(message)
 
-        page = self._describe(request, caller, name, arguments)
+        page = self.describe(request, caller, name, arguments)
         await self.forward(request, page, b"", _never_leave, collect)
         start, *parts = messages or [{}]
         # One that could not be finished is cut.
@@ -105,33 +104,26 @@ class PageForwarding:
         with _as_http_errors():
             if page not in self._slow:
                 try:
-                    query = self._make_query(request, page, body)
+                    query = self.make_query(request, page, body)
                     return await self._queries.forward(query, receive, send)
                 except StoppedError:
                     self._slow.add(page)
-            query = self._make_query(request, replace(page, is_plain=True), body)
+            query = self.make_query(request, replace(page, is_plain=True), body)
             await self._queries.forward(query, receive, send)
 
-    def _make_query(self, request: Request, page: PageRequest, body: bytes) -> Query:
-        caller = page.caller
-        return Query.for_page(
+    def make_query(self, request: Request, page: PageRequest, body: bytes = b"") -> Query:
+        """Return the query for a page, which may be read for as long as its caller may."""
+        return Query(
             scope=request.scope,
-            caller=QueryCaller(
-                organization_id=caller.organization_id,
-                user_id=caller.user_id,
-                display=page.visitor_name,
-                organization="",
-                scheme="",
-                is_for_program=page.is_for_program,
-            ),
-            check=lambda: self._visitors.check_caller(request, caller),
             page=page,
+            check=lambda: self._visitors.check_caller(request, page.caller),
             body=body,
         )
 
-    def _describe(
+    def describe(
         self, request: Request, caller: Caller, name: PageName, arguments: Mapping[str, Any]
     ) -> PageRequest:
+        """Return what is asked for, and who asks."""
         return PageRequest(
             name=name,
             caller=caller,

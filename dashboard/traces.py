@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,8 +31,6 @@ from dashboard.compare.pages import ComparePages
 from dashboard.export import conversion
 from dashboard.nothing_recorded import NothingRecorded
 from dashboard.queries.processes import NoProcessError
-from dashboard.queries.protocol import Caller as QueryCaller
-from dashboard.queries.query import Query
 from dashboard.queries.query_proxy import (
     MAX_DOWNLOADS,
     DownloadsError,
@@ -47,7 +44,6 @@ from dashboard.site import Site
 from runtime.organization_locks import BusyError
 from runtime.settings import CLIENT_MARK_VARIABLE
 from store.control.people import Caller
-from store.control.sessions import Visitor
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
 _STOPPED = (
@@ -74,7 +70,6 @@ class Traces:
     """The ASGI application of ``/traces``. Enter ``running`` before the first request."""
 
     def __init__(self, site: Site, queries: QueryProxy) -> None:
-        self._scheme = urlsplit(site.settings.base_url).scheme
         self._visitors = site.visitors
         self._nothing_recorded = NothingRecorded(site)
         self._downloads = Downloads(site.settings)
@@ -138,12 +133,8 @@ class Traces:
             response = await self._report_nothing(request, caller)
             await response(request.scope, receive, send)
             return
-
-        query = Query(
-            scope=request.scope,
-            caller=self._describe(request, caller),
-            check=lambda: self._visitors.check_caller(request, caller),
-        )
+        page = self._forwarding.describe(request, caller, "tables", {})
+        query = self._forwarding.make_query(request, page)
         try:
             if not request.scope["path"].endswith(conversion.SUFFIX):
                 await self._queries.forward(query, receive, send)
@@ -178,21 +169,6 @@ class Traces:
             return rendering.problem_json(404, "nothing_recorded", "Nothing has been recorded yet.")
         status = 200 if raw_path(request.scope) in ("/traces", "/traces/usage") else 404
         return await self._nothing_recorded.render(request, caller, "Traces", "traces", status)
-
-    def _describe(self, request: Request, caller: Caller) -> QueryCaller:
-        """Return the caller as the query process sees it."""
-        if isinstance(caller, Visitor):
-            name, organization = caller.email or "local user", caller.organization_name
-        else:
-            name, organization = "service API key", ""
-        return QueryCaller(
-            organization_id=caller.organization_id,
-            user_id=caller.user_id,
-            display=name,
-            organization=organization,
-            scheme=self._scheme,
-            is_for_program=rendering.is_for_program(request),
-        )
 
 
 def _lead_to_call(address: Address) -> Response:

@@ -1,7 +1,7 @@
-"""A request for a page of recorded text, which a query process makes.
+"""A request for a page that a query process makes: of tables, by Datasette, or of recorded text.
 
-Its work grows with what clients recorded, and some of it (colours, Markdown, differences) faster than
-that; nothing inside a process stops a regular expression. So it is done where it can be killed.
+The work for recorded text grows with what clients recorded, and some of it (colours, Markdown, differences)
+faster than that; nothing inside a process stops a regular expression. So it is done where it can be killed.
 """
 
 import json
@@ -9,11 +9,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from starlette.types import Scope
+
+from dashboard.queries.protocol import HEADER
 from store.control.people import Caller
 from store.control.sessions import Visitor
 
 type PageName = Literal[
-    "call", "compare", "context", "export", "replay", "replay_check", "session_context", "turn"
+    "tables",
+    "call",
+    "compare",
+    "context",
+    "export",
+    "replay",
+    "replay_check",
+    "session_context",
+    "turn",
 ]
 
 
@@ -32,11 +43,9 @@ class PageRequest:
     is_plain: bool = False
 
     @property
-    def visitor_name(self) -> str:
-        """Return who reads the page, in words."""
-        if isinstance(self.caller, Visitor):
-            return f"{self.caller.email or 'the local user'}, {self.caller.organization_name}"
-        return "a service API key"
+    def is_of_tables(self) -> bool:
+        """Return whether Datasette makes it, of what the address says."""
+        return self.name == "tables"
 
     def endpoint_url(self, slug: str) -> str:
         """Return the base URL that a client of a proxy endpoint is configured with."""
@@ -51,9 +60,9 @@ class PageRequest:
         return json.dumps([self.name, known, options, self.arguments]).encode("ascii")
 
     @classmethod
-    def decode(cls, value: bytes) -> Self:
-        """Return the request of a header that the web process made."""
-        name, known, options, arguments = json.loads(value)
+    def read(cls, scope: Scope) -> Self:
+        """Return the request in the headers that the web process made."""
+        name, known, options, arguments = json.loads(dict(scope["headers"])[HEADER])
         user_id, organization_id, role, time_zone, person = known
         base_url, vendor, is_for_program, is_plain = options
         who = {

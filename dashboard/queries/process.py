@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -23,10 +24,11 @@ from dashboard.queries import isolation
 from dashboard.queries.connections import listen
 from dashboard.queries.page_renderer import PageRenderer
 from dashboard.queries.page_request import PageRequest
-from dashboard.queries.protocol import PAGE_HEADER, READING_SIGNAL, SOCKET_SUFFIX, Caller
+from dashboard.queries.protocol import READING_SIGNAL, SOCKET_SUFFIX
 from dashboard.tables import response_guard
 from dashboard.tables.errors import RequestState
 from dashboard.tables.instances import Instances
+from store.control.sessions import Visitor
 
 # The query proxy kills after 4 s, and pages after 30 s; these hold when the web process has ended or stands
 # still.
@@ -46,32 +48,32 @@ class QueryApp:
         self.should_end = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
-        if PAGE_HEADER in headers:
+        page = PageRequest.read(scope)
+        if not page.is_of_tables:
             body = await Request(scope, receive).body()
             # Not in a thread: what is to be stopped here is killed.
-            page = self.pages.render(PageRequest.decode(headers[PAGE_HEADER]), body)
-            await page(scope, receive, send)
+            response = self.pages.render(page, body)
+            await response(scope, receive, send)
             return
-        caller = Caller.decode(headers)
-        with self.instances.use(caller.organization_id) as app:
+        with self.instances.use(page.caller.organization_id) as app:
             if app is not None:
-                await response_guard.send_response(app, _describe(scope, caller), receive, send)
+                await response_guard.send_response(app, _describe(scope, page), receive, send)
                 return
         refusal = JSONResponse({"ok": False, "error": "Nothing has been recorded."}, 404)
         await refusal(scope, receive, send)
 
 
-def _describe(scope: Scope, caller: Caller) -> Scope:
+def _describe(scope: Scope, page: PageRequest) -> Scope:
+    """Return a request as Datasette gets it. Links are made of the scheme of the base URL."""
+    caller = page.caller
+    display, organization = "service API key", ""
+    if isinstance(caller, Visitor):
+        display, organization = caller.email or "local user", caller.organization_name
     return {
         **scope,
-        "scheme": caller.scheme,
-        "actor": {
-            "id": caller.user_id,
-            "display": caller.display,
-            "organization": caller.organization,
-        },
-        "taximeter": RequestState(is_for_program=caller.is_for_program),
+        "scheme": urlsplit(page.base_url).scheme,
+        "actor": {"id": caller.user_id, "display": display, "organization": organization},
+        "taximeter": RequestState(is_for_program=page.is_for_program),
     }
 
 
@@ -96,8 +98,7 @@ class Supervised:
             await send(message)
 
         self._abandoned.clear()
-        is_page = any(name == PAGE_HEADER for name, _ in scope.get("headers", ()))
-        signal.alarm(PAGE_ALARM_S if is_page else ALARM_S)
+        signal.alarm(ALARM_S if PageRequest.read(scope).is_of_tables else PAGE_ALARM_S)
         try:
             await self._app(scope, receive, send_watched)
         except Exception:

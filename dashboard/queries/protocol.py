@@ -2,8 +2,8 @@
 
 A connection over a Unix socket carries one request after the other. Each is a frame: its length and then
 JSON, which has the method, the target as it was received, the headers that Datasette may see and the body.
-One header more describes the caller, and another one a page of ours (``page_request``). The web process alone
-sets them; those from a client are dropped.
+One header more says what is asked for, and who asks (``page_request``). The web process alone sets it; one
+from a client is dropped.
 
 A process confirms each request before it computes (``RUNNING``). Then come frames: the status and the
 headers, the parts of the body, and an empty one, which is the end. What follows the request (``STOP``, which
@@ -13,12 +13,9 @@ says the same in more words, and reading and writing those takes as long as a sm
 
 import json
 import signal
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from collections.abc import Iterable
 
-HEADER = b"x-taximeter-query"
-PAGE_HEADER = b"x-taximeter-page"
+HEADER = b"x-taximeter-page"
 COLUMNS_HEADER = b"x-taximeter-columns"  # of rows that are to become Parquet
 MAX_OPEN = 16  # organisations whose databases one process keeps open
 SOCKET_SUFFIX = ".sock"  # a query process listens on <its pid>.sock
@@ -31,7 +28,6 @@ type Headers = Iterable[tuple[bytes, bytes]]
 
 _DROPPED = {
     HEADER,
-    PAGE_HEADER,
     b"authorization",
     b"connection",
     b"content-length",
@@ -40,30 +36,6 @@ _DROPPED = {
     b"transfer-encoding",
     b"upgrade",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """The organisation whose traces are read, and the name of the visitor. ``scheme`` is that of the
-    base URL, which links are made of."""
-
-    organization_id: str
-    user_id: str
-    display: str
-    organization: str
-    scheme: str
-    is_for_program: bool
-
-    def encode(self) -> bytes:
-        """Return the header's value; it is ASCII whatever the names are."""
-        return json.dumps(asdict(self)).encode("ascii")
-
-    @classmethod
-    def decode(cls, headers: Mapping[bytes, bytes]) -> Self:
-        """Return the caller of a request. Raises KeyError, ValueError or TypeError for a request
-        that the web process did not make."""
-        fields: dict[str, Any] = json.loads(headers[HEADER])
-        return cls(**fields)
 
 
 def make_frame(payload: bytes) -> bytes:

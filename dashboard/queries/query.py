@@ -1,4 +1,4 @@
-"""A request for Datasette and its progress."""
+"""A request for a query process and its progress."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from urllib.parse import parse_qs
 from starlette.types import Scope, Send
 
 from dashboard.queries.page_request import PageRequest
-from dashboard.queries.protocol import HEADER, PAGE_HEADER, Caller, Headers, forwarded_headers
+from dashboard.queries.protocol import HEADER, Headers, forwarded_headers
 
 DEADLINE_S = 4.0  # to the response's head; a query itself is stopped after 3
-# To the head of a page, of processor time, since nothing becomes plain because the machine is busy. The
-# time of a plain page is in proportion to its text, of which there may be 48 MB.
+# To the head of a page of text, of processor time, since nothing becomes plain because the machine is busy.
+# The time of a plain page is in proportion to its text, of which there may be 48 MB.
 PAGE_CPU_S, PLAIN_PAGE_CPU_S, PAGE_DEADLINE_S = 1.5, 6.0, 30.0
 RECHECK_S = 0.25  # whoever was removed since then is sent nothing more
 STREAM_SUFFIXES = (".jsonl", ".parquet")
@@ -20,45 +20,37 @@ MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 4 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request for Datasette, or for a page of ours, of a caller who was just authenticated. ``check``
-    raises when they may no longer read; the response's head has to arrive within ``deadline_s`` once the
-    request is computed, and that of a page within ``cpu_s`` of processor time."""
+    """A request for a page of a caller who was just authenticated. ``check`` raises when they may no longer
+    read."""
 
     scope: Scope
-    caller: Caller
+    page: PageRequest
     check: Callable[[], Awaitable[object]]
-    deadline_s: float = field(default_factory=lambda: DEADLINE_S)
-    cpu_s: float | None = None
-    page: PageRequest | None = None
     body: bytes = b""
 
-    @classmethod
-    def for_page(
-        cls,
-        scope: Scope,
-        caller: Caller,
-        check: Callable[[], Awaitable[object]],
-        page: PageRequest,
-        body: bytes = b"",
-    ) -> "Query":
-        """Return the request for a page of recorded text."""
-        return cls(
-            scope=scope,
-            caller=caller,
-            check=check,
-            deadline_s=PAGE_DEADLINE_S,
-            cpu_s=PLAIN_PAGE_CPU_S if page.is_plain else PAGE_CPU_S,
-            page=page,
-            body=body,
-        )
+    @property
+    def is_of_tables(self) -> bool:
+        return self.page.is_of_tables
+
+    @property
+    def deadline_s(self) -> float:
+        """Return within which time the response's head has to arrive once the request is computed."""
+        return DEADLINE_S if self.is_of_tables else PAGE_DEADLINE_S
+
+    @property
+    def cpu_s(self) -> float | None:
+        """Return within which processor time it has to arrive, None where that does not matter."""
+        if self.is_of_tables:
+            return None
+        return PLAIN_PAGE_CPU_S if self.page.is_plain else PAGE_CPU_S
 
     @property
     def organization_id(self) -> str:
-        return self.caller.organization_id
+        return self.page.caller.organization_id
 
     @property
     def is_stream(self) -> bool:
-        if self.page is not None:
+        if not self.is_of_tables:
             return False
         path = self.scope["path"]
         arguments = self.scope["query_string"].decode("latin-1")
@@ -74,15 +66,14 @@ class Query:
 
     @property
     def account(self) -> str:
-        """Return the account whose turn it is in the lanes. Pages have one of their own, so that none
+        """Return the account whose turn it is in the lanes. Pages of text have one of their own, so that none
         waits for a query."""
-        return self.organization_id if self.page is None else f"{self.organization_id}/pages"
+        return self.organization_id if self.is_of_tables else f"{self.organization_id}/pages"
 
     @property
     def headers(self) -> Headers:
         """Return the headers for the query process."""
-        given = [*forwarded_headers(self.scope["headers"]), (HEADER, self.caller.encode())]
-        return given if self.page is None else [*given, (PAGE_HEADER, self.page.encode())]
+        return [*forwarded_headers(self.scope["headers"]), (HEADER, self.page.encode())]
 
     @property
     def max_bytes(self) -> int:

@@ -155,14 +155,14 @@ class QueryProxy:
             yield
 
     def _check_refused(self, query: Query) -> None:
-        wait_s = 0 if query.page else self._refusals.find_wait(query.organization_id)
+        wait_s = self._refusals.find_wait(query.organization_id) if query.is_of_tables else 0
         if wait_s:
             raise RefusedError(wait_s)
 
     def _note_kill(self, query: Query) -> None:
-        """Count a process that was killed for a query. What is in a page was recorded by whoever could, and
-        is no fault of those who read it."""
-        if query.page is None:
+        """Count a process that was killed for a query. What is in a page of text was recorded by whoever
+        could, and is no fault of those who read it."""
+        if query.is_of_tables:
             self._refusals.note_kill(query.organization_id)
 
     async def _take_place(self, request: Request, *, is_slow: bool) -> Place:
@@ -213,7 +213,7 @@ class QueryProxy:
         begun_s, begun_cpu_s = self._clock_s(), cpu_s(pid)
         fetching = asyncio.ensure_future(connection.read_head())
         try:
-            patience = 1 if query.page is None else PAGE_PATIENCE
+            patience = 1 if query.is_of_tables else PAGE_PATIENCE
             if not place.is_slow and not await self._is_quick(fetching, place, pid, patience):
                 if not self._lanes.note_slow(place):
                     raise _SlowError

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from dashboard.page_forwarding import MAX_REMEMBERED, REMEMBERED_S, PageForwarding, SlowPages
 from dashboard.queries import query
 from dashboard.queries.page_request import PageRequest
+from dashboard.queries.protocol import HEADER
 from dashboard.queries.query_proxy import QueryProxy, StoppedError
 from dashboard.queries.refusals import MAX_KILLS
 from store.control.people import Caller
@@ -53,7 +54,7 @@ def make_page(n=1, **changes):
 )
 def test_a_query_process_reads_the_request_that_was_written(caller):
     page = make_page(caller=caller, is_for_program=True, is_plain=True)
-    assert PageRequest.decode(page.encode()) == page
+    assert PageRequest.read({"headers": [(HEADER, page.encode())]}) == page
 
 
 def test_slow_pages_are_remembered_for_a_while_and_not_without_end():

@@ -14,11 +14,13 @@ from typing import Any
 import psutil
 from starlette.types import Message
 
-from dashboard.queries.protocol import SOCKET_SUFFIX, Caller
+from dashboard.queries.page_request import PageRequest
+from dashboard.queries.protocol import SOCKET_SUFFIX
 from dashboard.queries.query import Query
 from dashboard.queries.query_proxy import QueryProxy
 from dashboard.slow_readers import PacedResponse, UnreadResponses
 from runtime import parent_watch
+from store.control.sessions import Visitor
 from tests import ROOT
 from tests.upstream import wait_until
 
@@ -157,6 +159,17 @@ class Client:
         self.is_whole = not message.get("more_body", False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedQuery(Query):
+    """A query with a deadline of its own."""
+
+    wait_s: float
+
+    @property
+    def deadline_s(self) -> float:
+        return self.wait_s
+
+
 async def may_read() -> None:
     """Let every caller read: a check that passes."""
 
@@ -168,7 +181,7 @@ def make_query(
     *,
     method: str = "GET",
     deadline_s: float = PATIENT_S,
-    **caller,
+    is_for_program: bool = True,
 ) -> Query:
     path, _, arguments = target.partition("?")
     scope = {
@@ -179,19 +192,21 @@ def make_query(
         "query_string": arguments.encode(),
         "headers": [(b"host", b"meter.example")],
     }
-    told: dict[str, Any] = {
-        "user_id": "user_1",
-        "display": "ann@example.org",
-        "organization": "Ann Ltd",
-        "scheme": "http",
-        "is_for_program": True,
-    }
-    return Query(
-        scope=scope,
-        caller=Caller(organization_id=organization_id, **(told | caller)),
-        check=check,
-        deadline_s=deadline_s,
+    ann = Visitor(
+        user_id="user_1",
+        organization_id=organization_id,
+        role="owner",
+        email="ann@example.org",
+        organization_name="Ann Ltd",
     )
+    page = PageRequest(
+        name="tables",
+        caller=ann,
+        base_url="http://meter.example",
+        vendor="anthropic",
+        is_for_program=is_for_program,
+    )
+    return TimedQuery(scope=scope, page=page, check=check, wait_s=deadline_s)
 
 
 async def ask(proxy: QueryProxy, organization_id: str, target: str, **more) -> Client:

@@ -28,7 +28,7 @@ from dashboard.queries import (
 from dashboard.queries.__main__ import PAUSE_S, QueryPool, _Query, prepare_folder
 from dashboard.queries.client import Connection
 from dashboard.queries.processes import NoProcessError, cpu_s
-from dashboard.queries.protocol import HEADER, SOCKET_SUFFIX
+from dashboard.queries.protocol import SOCKET_SUFFIX
 from dashboard.queries.query_proxy import (
     MAX_DOWNLOADS,
     DownloadsError,
@@ -443,8 +443,7 @@ async def test_what_is_computed_for_a_web_process_that_has_ended_ends(pool):
     query = make_query("ours", sql(ENDLESS))
     target = f"{query.scope['path']}?{query.scope['query_string'].decode()}"
     with closing(await Connection.open(pool.folder / f"{victim}{SOCKET_SUFFIX}")) as connection:
-        headers = [(b"host", b"localhost"), (HEADER, query.caller.encode())]
-        await connection.begin("GET", target.encode(), headers)
+        await connection.begin("GET", target.encode(), query.headers)
         used_s = cpu_s(victim) or 0.0
         await wait_for(lambda: (cpu_s(victim) or 0.0) > used_s + 0.05)
     await wait_for(lambda: victim not in pool.pids() and len(pool.pids()) == COUNT)

@@ -16,6 +16,9 @@ from dashboard.queries.client import Connection, NotThereError, ProcessGoneError
 from dashboard.queries.process import READING, Supervised
 from dashboard.queries.protocol import RUNNING, make_frame
 from tests import ROOT
+from tests.dashboard.queries.pool import make_query
+
+SCOPE = {"headers": list(make_query("ours", "/traces").headers)}
 
 
 class App:
@@ -26,11 +29,10 @@ class App:
         self.alarms: list[float] = []
         self._error = error
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(self, _scope, _receive, send):
         self._look()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         self._look()
-        await asyncio.sleep(scope["takes_s"])
         if self._error:
             raise self._error
         await send({"type": "http.response.body", "body": b""})
@@ -61,9 +63,7 @@ async def test_an_alarm_of_the_kernel_runs_for_as_long_as_the_request(pipe, monk
     monkeypatch.setattr(process, "MAX_GROWN_BYTES", 1 << 40)  # so has the process of the tests
     app = App(error)
     with contextlib.suppress(ValueError):
-        await Supervised(app, app.should_end, threading.Event(), pipe[1])(
-            {"takes_s": 0}, receive, send
-        )
+        await Supervised(app, app.should_end, threading.Event(), pipe[1])(SCOPE, receive, send)
     assert all(0 < left_s <= process.ALARM_BETWEEN_MESSAGES_S for left_s in app.alarms)
     assert app.alarms[0] <= process.ALARM_S
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
@@ -75,7 +75,7 @@ async def test_a_process_that_is_read_slowly_and_has_grown_leaves_the_pool_once(
     app = App()
     supervised = Supervised(app, app.should_end, threading.Event(), pipe[1])
     supervised.leave_pool()
-    await supervised({"takes_s": 0}, receive, send)
+    await supervised(SCOPE, receive, send)
     assert app.should_end.is_set()
     assert os.read(pipe[0], 16) == READING
 
