@@ -126,6 +126,7 @@ FILTERS = {
     "short_tokens": metering_formats.format_short_tokens,
     "lasted": metering_formats.format_lasted,
     "bar_width": bar_width,
+    "short_model": shorten_model,
 }
 GLOBALS = {
     "call_address": call_address,

@@ -6,18 +6,10 @@ from datetime import datetime
 from itertools import pairwise
 
 from dashboard.addresses import session_address
-from dashboard.formats import name_failure, shorten_model
+from dashboard.formats import name_failure
 from dashboard.moments import describe_moment, move
 from dashboard.what_was_done import Deed, describe_deed, find_root, sum_known
-from metering.formats import (
-    UNKNOWN,
-    format_cache_share,
-    format_call_cost,
-    format_duration,
-    format_short_tokens,
-)
 from metering.refusals import STOP_REASON as REFUSAL
-from metering.token_counts import TokenCounts
 from runtime import clock
 from store.traces.calls.listed_calls import ListedSession, Row
 from store.traces.calls.tool_uses import StoredUse
@@ -28,37 +20,19 @@ _LEFT = "client_disconnected"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A call in a list.
+    """A call in a list: its row, and what is told of it.
 
     ``day`` is empty for a call of today. ``failure`` says why it failed, ``asked`` what was asked: for calls
     that failed, and where nothing else tells a call from its neighbour. ``cut`` says that its response was
     cut."""
 
-    id: int
-    created_at: str
+    row: Row
     day: str
     clock: str
-    session: str | None
-    agent: str | None
-    slug: str
-    credential: str | None
     deed: Deed | None
     failure: str
     cut: str
-    is_imported: bool
     asked: str
-    title: str
-    model: str
-    prompt: str
-    cached: str
-    output: str
-    cents: float | None
-    cost: str
-    duration: str
-    first_byte: str
-    stop_reason: str
-    request_id: str
-    tags: str
 
     @property
     def moment(self) -> str:
@@ -81,8 +55,6 @@ class Group:
     title: str
     address: str
     is_agent: bool
-    slug: str
-    credential: str | None
     calls: int | None
     cents: float | None
     lines: tuple[Line, ...]
@@ -106,8 +78,9 @@ def group_lines(lines: Iterable[Line], sessions: Mapping[str, ListedSession]) ->
     Groups are in the order of the newest call of each."""
     found: dict[tuple[str | None, str | None, str], list[Line]] = {}
     for line in lines:
-        apart = (line.agent, "") if line.session else (line.credential, line.slug)
-        found.setdefault((line.session, *apart), []).append(line)
+        row = line.row
+        apart = (row["agent_id"], "") if row["session"] else (row["credential_hmac"], row["slug"])
+        found.setdefault((row["session"], *apart), []).append(line)
     return [_make_group(each, sessions) for each in found.values()]
 
 
@@ -129,37 +102,17 @@ def _find_roots(
 
 
 def _make_line(row: Row, uses: Sequence[StoredUse], root: str, at: datetime) -> Line:
-    tokens = TokenCounts.from_row(row)
     failure = describe_failure(row)
     deed = describe_deed(uses, row["said_text"], stop_reason=row["stop_reason"], root=root)
-    cached = format_cache_share(tokens)
     day, time = split_time(clock.parse_instant(row["created_at"]), at)
     return Line(
-        id=row["id"],
-        created_at=row["created_at"],
+        row=row,
         day=day,
         clock=time,
-        session=row["session"],
-        agent=row["agent_id"],
-        slug=row["slug"],
-        credential=row["credential_hmac"],
         deed=None if failure and not uses else deed,
         failure=failure,
         cut=_describe_cut(row),
-        is_imported=row["usage_source"] == "imported",
         asked=row["title_text"] or "" if failure or deed is None else "",
-        title=row["title_text"] or "",
-        model=shorten_model(row["model"] or row["request_model"] or UNKNOWN),
-        prompt=format_short_tokens(tokens.prompt),
-        cached="" if cached == UNKNOWN else cached,
-        output=format_short_tokens(tokens.output_tokens),
-        cents=row["cost_cents"],
-        cost="$0" if row["cost_cents"] == 0 else format_call_cost(row["cost_cents"]),
-        duration=format_duration(row["duration_ms"]),
-        first_byte=format_duration(row["ttfb_ms"]),
-        stop_reason=row["stop_reason"] or UNKNOWN,
-        request_id=row["upstream_request_id"] or UNKNOWN,
-        tags=row["tags"] or "",
     )
 
 
@@ -186,24 +139,21 @@ def _tell_apart(lines: list[Line]) -> list[Line]:
         place for place, (one, other) in enumerate(pairwise(lines)) if one.words == other.words
     }
     return [
-        replace(line, asked=line.title) if {place, place - 1} & alike else line
+        replace(line, asked=line.row["title_text"] or "") if {place, place - 1} & alike else line
         for place, line in enumerate(lines)
     ]
 
 
 def _make_group(lines: Sequence[Line], sessions: Mapping[str, ListedSession]) -> Group:
-    first = lines[0]
-    session, agent = first.session, first.agent
+    session, agent = lines[0].row["session"], lines[0].row["agent_id"]
     is_agent = session is not None and agent is not None
     whole = None if is_agent else sessions.get(session or "")
     title = (whole.title if whole else None) or session or "No session"
     return Group(
-        title=(lines[-1].title or f"Subagent {agent}") if is_agent else title,
+        title=(lines[-1].row["title_text"] or f"Subagent {agent}") if is_agent else title,
         address=session_address(session) if session else "",
         is_agent=is_agent,
-        slug=first.slug,
-        credential=first.credential,
         calls=whole.calls if whole else None,
-        cents=whole.cost_cents if whole else sum_known(line.cents for line in lines),
+        cents=whole.cost_cents if whole else sum_known(line.row["cost_cents"] for line in lines),
         lines=tuple(lines),
     )

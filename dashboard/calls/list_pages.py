@@ -170,8 +170,8 @@ def _find_older(choice: Choice, found: ListedCalls) -> str | None:
 
 
 def _group(db: sqlite3.Connection, lines: Sequence[Line]) -> list[Group]:
-    names = list(dict.fromkeys(line.session for line in lines if line.session))
-    return group_lines(lines, read_sessions(db, names))
+    names = dict.fromkeys(line.row["session"] for line in lines if line.row["session"])
+    return group_lines(lines, read_sessions(db, list(names)))
 
 
 def _query(choice: Choice, filters: dict[str, str], by: str | None = None) -> Query | None:

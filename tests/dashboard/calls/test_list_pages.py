@@ -53,6 +53,8 @@ def test_calls_are_listed_newest_first_with_their_sums(ann):
     assert "Calls 3 in 7 days · $0.03 · 1 failed" in seen
     assert "Answer “<b>Three.</b>”" in seen
     assert "✕ 529 overloaded_error Ticket 31" in seen
+    costs = [row.text.rpartition("$")[2].split()[0] for row in Page(page).find("tr", "failed")]
+    assert costs[0].startswith("0"), "a call that is not billed has a cost"
     assert 'href="/calls/3"' in page
 
 
