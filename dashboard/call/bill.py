@@ -1,7 +1,4 @@
-"""The line items of a call's cost: quantity, rate and amount.
-
-All text here is fit to be shown (see ``runtime.safe_text``) and still to be escaped, which templates do.
-"""
+"""The line items of a call's cost: quantity, rate and amount."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,7 +22,6 @@ from metering.formats import (
     format_count,
     format_dollars,
 )
-from runtime.safe_text import reveal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +69,13 @@ class Pass:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
     """All line items of a call. ``unpriced_models`` are the models that have no known price.
-    ``estimated`` is the part of the total that is estimated, empty where nothing is, and
-    ``estimated_cents`` the same as a number. ``paid_by``: who else pays for the call, so that the total is a
-    value and no bill; empty where nobody does. ``has_container``: hours of a container, which may be billed,
-    are not in it."""
+    ``estimated`` is the part of the total that is estimated, empty where nothing is. ``paid_by``: who else
+    pays for the call, so that the total is a value and no bill; empty where nobody does. ``has_container``:
+    hours of a container, which may be billed, are not in it."""
 
     passes: tuple[Pass, ...]
     total: str
     estimated: str
-    estimated_cents: float | None
     paid_by: str
     has_container: bool
     explanation: Explanation
@@ -102,7 +96,7 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         passes=tuple(
             Pass(
                 number=number + 1,
-                model=reveal(model) or UNKNOWN,
+                model=model or UNKNOWN,
                 lines=tuple(_make_line(line, digits) for line in lines),
             )
             for (number, model), lines in groupby(sorted(items, key=_pass_of), _pass_of)
@@ -111,7 +105,6 @@ def make_bill(entry: UsageLogEntry) -> Bill:
         estimated=""
         if entry.estimated_cents is None
         else _format_cents(entry.estimated_cents, digits),
-        estimated_cents=None if entry.estimated_cents is None else float(entry.estimated_cents),
         paid_by=_find_payer(entry),
         has_container=_has_container(entry) and not entry.free_containers,
         explanation=_explain(entry),
@@ -188,7 +181,7 @@ def _explain_line(item: CostItem) -> str:
 
 
 def _list_texts(texts: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(reveal(text) for text in sorted({text for text in texts if text}))
+    return tuple(sorted({text for text in texts if text}))
 
 
 def _plain(value: Decimal) -> str:

@@ -1,13 +1,9 @@
-"""One field of a call as its page displays it, and the ways of making one.
-
-All text here is fit to be shown (see ``runtime.safe_text``) and still to be escaped, which templates do.
-"""
+"""One field of a call as its page displays it."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
-from dashboard.addresses import session_address
 from metering.formats import (
     UNKNOWN,
     format_bytes,
@@ -16,9 +12,9 @@ from metering.formats import (
     format_duration,
     format_milliseconds,
 )
-from runtime.safe_text import reveal
 
-_TABLE = "/traces/usage"
+_UNIQUE = {"entry_id", "upstream_request_id", "message_id"}  # so no other call has the same
+_NAMED_BY_CLIENT = {"attributed_user", "project"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,40 +39,22 @@ class Group:
 
 def calls_address(column: str, value: object) -> str:
     """Return the address of all calls with this value."""
-    return f"{_TABLE}?{column}={quote(str(value).encode('utf-8', 'replace'), safe='')}"
+    return f"/traces/usage?{column}={quote(str(value).encode('utf-8', 'replace'), safe='')}"
 
 
-def linked(label: str, value: str | int | None, column: str) -> Fact:
-    """Return a field with a link to all calls that have the same value."""
-    if value is None:
-        return Fact(label, UNKNOWN)
-    return Fact(label, reveal(str(value)), href=calls_address(column, value))
-
-
-def session(value: str | None) -> Fact:
-    """Return the session, with a link to its page."""
-    if value is None:
-        return Fact("Session", UNKNOWN)
-    return Fact("Session", reveal(value), href=session_address(value))
-
-
-def name(label: str, value: str | None) -> Fact:
-    """Return a field that is an identifier."""
-    return Fact(label, UNKNOWN if value is None else reveal(value))
-
-
-def count(label: str, value: int | None) -> Fact:
-    """Return a field that is a number."""
-    return Fact(label, format_count(value))
-
-
-def size(label: str, value: int | None) -> Fact:
-    """Return a field that is a number of bytes."""
-    note = "" if value is None or value < 1000 else format_bytes_exactly(value)
-    return Fact(label, format_bytes(value), note=note)
-
-
-def duration(label: str, value: float | None) -> Fact:
-    """Return a field that is a time in milliseconds."""
-    note = "" if value is None or value < 1000 else format_milliseconds(value)
-    return Fact(label, format_duration(value), note=note)
+def make_fact(label: str, column: str, value: object) -> Fact:
+    """Return a field as what its column says it is, such as a time, or a value that others have too."""
+    match value:
+        case None | "":
+            return Fact(label, UNKNOWN)
+        case int() if column.endswith("_bytes"):
+            note = "" if value < 1000 else format_bytes_exactly(value)
+            return Fact(label, format_bytes(value), note=note)
+        case int() | float() if column.endswith("_ms"):
+            note = "" if value < 1000 else format_milliseconds(value)
+            return Fact(label, format_duration(value), note=note)
+        case int() if column != "status_code":
+            return Fact(label, format_count(value))
+    note = "as the client says" if column in _NAMED_BY_CLIENT else ""
+    href = "" if column in _UNIQUE else calls_address(column, value)
+    return Fact(label, str(value), href, note)

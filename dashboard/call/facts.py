@@ -1,29 +1,13 @@
-"""The headline of a call's page, and all fields with their labels.
+"""All fields of a call with their labels."""
 
-All text here is fit to be shown (see ``runtime.safe_text``) and still to be escaped, which templates do.
-"""
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-
-from dashboard.call import fact
-from dashboard.call.fact import Group
-from dashboard.call.failure import Failure, describe_shortly
+from dashboard.addresses import session_address
+from dashboard.call.fact import Fact, Group, calls_address, make_fact
 from dashboard.call.limits import list_hints, list_limits
-from dashboard.formats import Mark, outcome_mark
-from dashboard.what_was_done import Deed
 from metering.attribution import parse_tags
-from metering.entry import UsageLogEntry
-from metering.formats import (
-    UNKNOWN,
-    format_cache_share,
-    format_cents,
-    format_count,
-    format_duration,
-    format_short_tokens,
-)
-from metering.token_counts import OTHER_CLASSES, PROMPT_CLASSES, TokenClass, TokenCounts
-from runtime.safe_text import reveal
+from metering.formats import UNKNOWN, format_cache_share, format_count
+from metering.token_counts import OTHER_CLASSES, PROMPT_CLASSES
 from store.traces.calls.call_reader import Call
 
 _SOURCES = {
@@ -42,182 +26,12 @@ _BILLING = {
 _OVERAGE = "subscription, as paid extra usage"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Headline:
-    """The head of the page. Every text is ready to be displayed, ``—`` for an unknown value.
-
-    ``verb`` and ``words`` are what the call did, with ``words`` to be quoted where they were said; for a
-    call of which that is not known, what was asked, or the model. ``instant`` is the time as it is stored."""
-
-    verb: str
-    words: str
-    is_quoted: bool
-    problem: str
-    problem_is_failure: bool
-    model: str
-    instant: str
-    mark: Mark
-    cost: str
-    duration: str
-    first_byte: str
-    prompt: str
-    cache_share: str
-    output: str
-
-    @property
-    def title(self) -> str:
-        """Return what the call did, for the title of the page."""
-        return f"{self.verb} {self.words}".strip()
-
-
-def make_headline(
-    entry: UsageLogEntry, deed: Deed | None = None, failure: Failure | None = None
-) -> Headline:
-    """Return what stands at the top of the page: deed, model, time, and the main figures, rounded."""
-    tokens = entry.tokens
-    model = reveal(entry.model or entry.request_model or "Unknown model")
-    verb, words, is_quoted = _name(entry, deed, failure, model)
-    return Headline(
-        verb=verb,
-        words=reveal(words),
-        is_quoted=is_quoted,
-        problem=reveal(deed.problem) if deed else "",
-        problem_is_failure=deed is not None and deed.is_failed,
-        model=model,
-        instant=reveal(entry.created_at),
-        mark=outcome_mark(entry.outcome, entry.status_code, entry.stop_reason),
-        cost=format_cents(None if entry.cost_cents is None else float(entry.cost_cents)),
-        duration=format_duration(entry.duration_ms),
-        first_byte=format_duration(entry.ttfb_ms),
-        prompt=format_short_tokens(tokens.prompt),
-        cache_share=format_cache_share(tokens),
-        output=format_short_tokens(tokens.output_tokens),
-    )
-
-
-def _name(
-    entry: UsageLogEntry, deed: Deed | None, failure: Failure | None, model: str
-) -> tuple[str, str, bool]:
-    """Return verb and words of a call, and whether the words were said."""
-    if deed is not None:
-        words = deed.words
-        return deed.verb, words or deed.says, not words
-    if failure is not None:
-        return "Failed", describe_shortly(entry), False
-    return (entry.title_text, "", False) if entry.title_text else (model, "", False)
-
-
 def list_facts(call: Call) -> tuple[Group, ...]:
     """Return every field of ``usage_log`` but the bodies."""
-    entry = call.entry
-    return (
-        Group(
-            title="Call",
-            facts=(
-                fact.linked("Outcome", entry.outcome, "outcome"),
-                fact.linked("Status", entry.status_code, "status_code"),
-                fact.linked("Error type", entry.error_type, "error_type"),
-                fact.linked("Stop reason", entry.stop_reason, "stop_reason"),
-                fact.linked("Refusal category", entry.refusal_category, "refusal_category"),
-                fact.linked("Model", entry.model, "model"),
-                fact.linked("Requested model", entry.request_model, "request_model"),
-                fact.Fact("Response type", "event stream" if entry.streamed else "single body"),
-                fact.linked("Body notes", entry.body_notes, "body_notes"),
-                fact.name("Entry", entry.entry_id),
-            ),
-        ),
-        Group(
-            title="Tokens",
-            facts=(
-                *_counts(entry.tokens, PROMPT_CLASSES),
-                fact.Fact(
-                    "Prompt total",
-                    format_count(entry.tokens.prompt),
-                    note=_share(entry.tokens),
-                ),
-                *_counts(entry.tokens, OTHER_CLASSES),
-                fact.count("Reasoning, in output", entry.thinking_tokens),
-                fact.count("One-hour, in cache writes", entry.cache_write_1h_tokens),
-                fact.count("Web searches", entry.web_search_requests),
-                fact.Fact("Usage source", _SOURCES.get(entry.usage_source, entry.usage_source)),
-            ),
-        ),
-        Group(
-            title="Time",
-            facts=(
-                fact.duration("Duration", entry.duration_ms),
-                fact.duration("Time to first byte", entry.ttfb_ms),
-                fact.duration("Proxy overhead", entry.proxy_overhead_ms),
-                fact.Fact("Output speed", _speed(entry.output_tokens_per_s)),
-            ),
-        ),
-        Group(
-            title="Upstream",
-            facts=(
-                fact.linked("Upstream of the endpoint", entry.upstream, "upstream"),
-                fact.name("Request id", entry.upstream_request_id),
-                fact.name("Message id", entry.message_id),
-                fact.linked("Service tier", entry.service_tier, "service_tier"),
-                fact.linked("Speed", entry.speed, "speed"),
-                fact.linked("Inference region", entry.inference_geo, "inference_geo"),
-                fact.Fact("Billing", _billing(entry)),
-                fact.linked("Credential fingerprint", entry.credential_hmac, "credential_hmac"),
-                fact.linked(
-                    "Organization", entry.upstream_organization_id, "upstream_organization_id"
-                ),
-                fact.linked("Workspace", entry.workspace_id, "workspace_id"),
-                fact.linked("User profile", entry.user_profile_id, "user_profile_id"),
-                fact.linked("Product", entry.product, "product"),
-                _container(entry),
-                fact.linked("API version", entry.api_version, "api_version"),
-                fact.linked("Betas", entry.betas, "betas"),
-            ),
-        ),
-        Group(
-            title="Client",
-            facts=(
-                fact.linked("Endpoint", entry.slug, "slug"),
-                fact.linked("Proxy endpoint", entry.proxy_endpoint_id, "proxy_endpoint_id"),
-                fact.session(call.session),
-                fact.linked("Agent", entry.agent_id, "agent_id"),
-                fact.linked("Parent agent", entry.parent_agent_id, "parent_agent_id"),
-                fact.linked("Request class", entry.request_class, "request_class"),
-                fact.linked("Prompt", entry.prompt_id, "prompt_id"),
-                *list_hints(entry.client_hints),
-                _named_by_client(fact.linked("User", entry.attributed_user, "attributed_user")),
-                _named_by_client(fact.linked("Project", entry.project, "project")),
-                _named_by_client(fact.Fact("Tags", ", ".join(parse_tags(entry.tags)))),
-                fact.count("Attributes left out", entry.attributes_left_out),
-                fact.linked("Run", entry.run_id, "run_id"),
-                fact.linked("Client", entry.client, "client"),
-                fact.count("Retry", entry.retry_count),
-                fact.linked("Path and query", entry.path_query, "path_query"),
-            ),
-        ),
-        Group(
-            title="Request",
-            facts=(
-                fact.linked("Effort", entry.effort, "effort"),
-                fact.count("Thinking budget", entry.thinking_budget),
-                fact.linked("Cache lifetime", entry.cache_ttl, "cache_ttl"),
-                fact.linked("Message thread", entry.thread, "thread"),
-                fact.linked("Continues message", entry.thread_previous_id, "message_id"),
-                fact.count("Messages", entry.message_count),
-                fact.count("Tools", entry.tool_count),
-                fact.count("Output limit", entry.max_tokens),
-            ),
-        ),
-        Group(
-            title="Size",
-            facts=(
-                fact.size("Request, on the wire", entry.request_bytes),
-                fact.size("Request, decoded", call.request.length if call.request else None),
-                fact.size("Response, on the wire", entry.response_bytes),
-                fact.size("Response, decoded", call.response.length if call.response else None),
-            ),
-        ),
-        *list_limits(entry.rate_limits, entry.limited_by),
+    groups = (
+        Group(title=title, facts=tuple(_read(fields, call))) for title, fields in _FIELDS.items()
     )
+    return (*groups, *list_limits(call.entry.rate_limits, call.entry.limited_by))
 
 
 def part_facts(groups: Iterable[Group]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
@@ -231,32 +45,153 @@ def part_facts(groups: Iterable[Group]) -> tuple[tuple[Group, ...], tuple[str, .
     return tuple(known), tuple(empty)
 
 
-def _counts(tokens: TokenCounts, classes: Iterable[TokenClass]) -> Iterator[fact.Fact]:
-    return (fact.count(each.title, getattr(tokens, each.name)) for each in classes)
-
-
-def _share(tokens: TokenCounts) -> str:
+def _list_prompt(call: Call) -> Iterator[Fact]:
+    tokens = call.entry.tokens
+    for each in PROMPT_CLASSES:
+        yield make_fact(each.title, each.name, getattr(tokens, each.name))
     share = format_cache_share(tokens)
-    return "" if share == UNKNOWN else f"{share} from cache"
+    note = "" if share == UNKNOWN else f"{share} from cache"
+    yield Fact("Prompt total", format_count(tokens.prompt), note=note)
+    for each in OTHER_CLASSES:
+        yield make_fact(each.title, each.name, getattr(tokens, each.name))
 
 
-def _container(entry: UsageLogEntry) -> fact.Fact:
-    if entry.container_unnamed:
+def _list_container(call: Call) -> Iterator[Fact]:
+    if call.entry.container_unnamed:
         text = "not named: the response was cut"
-        return fact.Fact("Container", text, href=fact.calls_address("container_unnamed", 1))
-    return fact.linked("Container", entry.container_id, "container_id")
+        yield Fact("Container", text, calls_address("container_unnamed", 1))
+    else:
+        yield make_fact("Container", "container_id", call.entry.container_id)
 
 
-def _named_by_client(named: fact.Fact) -> fact.Fact:
-    """Return a field whose value its client, or the run of that, has chosen."""
-    return named if named.text in ("", UNKNOWN) else replace(named, note="as the client says")
+def _list_session(call: Call) -> Iterator[Fact]:
+    address = "" if call.session is None else session_address(call.session)
+    yield Fact("Session", call.session or UNKNOWN, address)
 
 
-def _billing(entry: UsageLogEntry) -> str:
-    if entry.overage and entry.billing != "customer":
-        return _OVERAGE
-    return _BILLING.get(entry.billing or "", UNKNOWN)
+def _list_billing(call: Call) -> Iterator[Fact]:
+    is_overage = call.entry.overage and call.entry.billing != "customer"
+    yield Fact(
+        "Billing", _OVERAGE if is_overage else _BILLING.get(call.entry.billing or "", UNKNOWN)
+    )
 
 
-def _speed(tokens_per_s: float | None) -> str:
-    return UNKNOWN if tokens_per_s is None else f"{tokens_per_s:,.1f} tokens per second"
+def _list_speed(call: Call) -> Iterator[Fact]:
+    speed = call.entry.output_tokens_per_s
+    yield Fact("Output speed", UNKNOWN if speed is None else f"{speed:,.1f} tokens per second")
+
+
+def _list_kind(call: Call) -> Iterator[Fact]:
+    yield Fact("Response type", "event stream" if call.entry.streamed else "single body")
+
+
+def _list_source(call: Call) -> Iterator[Fact]:
+    source = call.entry.usage_source
+    yield Fact("Usage source", _SOURCES.get(source, source))
+
+
+def _list_tags(call: Call) -> Iterator[Fact]:
+    tags = ", ".join(parse_tags(call.entry.tags))
+    yield Fact("Tags", tags or UNKNOWN, note="as the client says")
+
+
+def _list_continued(call: Call) -> Iterator[Fact]:
+    message_id = call.entry.thread_previous_id
+    href = "" if message_id is None else calls_address("message_id", message_id)
+    yield Fact("Continues message", message_id or UNKNOWN, href)
+
+
+def _list_sizes(call: Call) -> Iterator[Fact]:
+    entry = call.entry
+    for label, sent_bytes, body in (
+        ("Request", entry.request_bytes, call.request),
+        ("Response", entry.response_bytes, call.response),
+    ):
+        yield make_fact(f"{label}, on the wire", "sent_bytes", sent_bytes)
+        yield make_fact(f"{label}, decoded", "decoded_bytes", body.length if body else None)
+
+
+def _read(fields: "Sequence[_Field]", call: Call) -> Iterator[Fact]:
+    for each in fields:
+        if callable(each):
+            yield from each(call)
+        else:
+            label, column = each
+            yield make_fact(label, column, getattr(call.entry, column))
+
+
+# A label with the field of an entry, or what makes facts of a call.
+type _Field = tuple[str, str] | Callable[[Call], Iterable[Fact]]
+_FIELDS: Mapping[str, Sequence[_Field]] = {
+    "Call": (
+        ("Outcome", "outcome"),
+        ("Status", "status_code"),
+        ("Error type", "error_type"),
+        ("Stop reason", "stop_reason"),
+        ("Refusal category", "refusal_category"),
+        ("Model", "model"),
+        ("Requested model", "request_model"),
+        _list_kind,
+        ("Body notes", "body_notes"),
+        ("Entry", "entry_id"),
+    ),
+    "Tokens": (
+        _list_prompt,
+        ("Reasoning, in output", "thinking_tokens"),
+        ("One-hour, in cache writes", "cache_write_1h_tokens"),
+        ("Web searches", "web_search_requests"),
+        _list_source,
+    ),
+    "Time": (
+        ("Duration", "duration_ms"),
+        ("Time to first byte", "ttfb_ms"),
+        ("Proxy overhead", "proxy_overhead_ms"),
+        _list_speed,
+    ),
+    "Upstream": (
+        ("Upstream of the endpoint", "upstream"),
+        ("Request id", "upstream_request_id"),
+        ("Message id", "message_id"),
+        ("Service tier", "service_tier"),
+        ("Speed", "speed"),
+        ("Inference region", "inference_geo"),
+        _list_billing,
+        ("Credential fingerprint", "credential_hmac"),
+        ("Organization", "upstream_organization_id"),
+        ("Workspace", "workspace_id"),
+        ("User profile", "user_profile_id"),
+        ("Product", "product"),
+        _list_container,
+        ("API version", "api_version"),
+        ("Betas", "betas"),
+    ),
+    "Client": (
+        ("Endpoint", "slug"),
+        ("Proxy endpoint", "proxy_endpoint_id"),
+        _list_session,
+        ("Agent", "agent_id"),
+        ("Parent agent", "parent_agent_id"),
+        ("Request class", "request_class"),
+        ("Prompt", "prompt_id"),
+        lambda call: list_hints(call.entry.client_hints),
+        ("User", "attributed_user"),
+        ("Project", "project"),
+        _list_tags,
+        ("Attributes left out", "attributes_left_out"),
+        ("Run", "run_id"),
+        ("Client", "client"),
+        ("Retry", "retry_count"),
+        ("Path and query", "path_query"),
+    ),
+    "Request": (
+        ("Effort", "effort"),
+        ("Thinking budget", "thinking_budget"),
+        ("Cache lifetime", "cache_ttl"),
+        ("Message thread", "thread"),
+        _list_continued,
+        ("Messages", "message_count"),
+        ("Tools", "tool_count"),
+        ("Output limit", "max_tokens"),
+    ),
+    "Size": (_list_sizes,),
+}

@@ -1,24 +1,32 @@
 """The head and the rail of a call's page, which all its tabs have."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from dashboard.addresses import call_address
 from dashboard.cache_breaks import Broken, open_break
 from dashboard.call.bill import Bill, make_bill
-from dashboard.call.facts import Headline, make_headline
-from dashboard.call.failure import Failure, describe_cut, describe_failure
+from dashboard.call.failure import Failure, describe_cut, describe_failure, describe_shortly
 from dashboard.call.filling import Filling, read_filling
 from dashboard.call.retries import Retries, find_retries
 from dashboard.call.session_place import SessionPlace, find_place
 from dashboard.call.views import View, open_new, open_response
 from dashboard.what_was_done import Deed, describe_deed, find_root
+from metering.entry import UsageLogEntry
 from metering.tool_uses import read_said_text, read_tool_uses
 from store.traces.calls.call_reader import Call, CallReader
 from store.traces.calls.tool_uses import StoredUse, read_uses_of
 from store.traces.sessions.session_places import list_targets
 from wire.block import list_blocks
 
-type Tab = tuple[str, str, str, str]  # name, words, figure, address
+
+class Headline(NamedTuple):
+    """The deed of a call, its ``words`` to be quoted where they were said.
+
+    For a call of which that is not known it is what was asked, or the model."""
+
+    verb: str
+    words: str = ""
+    is_quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +34,7 @@ class Head:
     """The head of all tabs. ``retries`` are those of a call that failed; ``uses`` those of its response."""
 
     headline: Headline
+    deed: Deed | None
     uses: tuple[StoredUse, ...]
     failure: Failure | None
     cut: str
@@ -36,7 +45,6 @@ class Head:
     filling: Filling | None
     new: View
     response: View
-    tabs: tuple[Tab, ...]
 
     @property
     def result_tokens(self) -> int:
@@ -54,9 +62,9 @@ def open_head(call: Call, reader: CallReader, *, is_plain: bool) -> Head:
         call.entry, None if response.response is None else response.response.error
     )
     uses, deed = _find_deed(call, response, reader)
-    headline = make_headline(call.entry, deed, failure)
     return Head(
-        headline=headline,
+        headline=_make_headline(call.entry, deed, failure),
+        deed=deed,
         uses=tuple(uses),
         failure=failure,
         cut=describe_cut(call.entry),
@@ -67,8 +75,15 @@ def open_head(call: Call, reader: CallReader, *, is_plain: bool) -> Head:
         filling=read_filling(call, reader, new.latest.first if new.latest else 1),
         new=new,
         response=response,
-        tabs=_list_tabs(call, headline),
     )
+
+
+def _make_headline(entry: UsageLogEntry, deed: Deed | None, failure: Failure | None) -> Headline:
+    if deed is not None:
+        return Headline(deed.verb, deed.words or deed.says, not deed.words)
+    if failure is not None:
+        return Headline("Failed", describe_shortly(entry))
+    return Headline(entry.title_text or entry.model or entry.request_model or "Unknown model")
 
 
 def _find_deed(
@@ -90,13 +105,3 @@ def _find_deed(
     root = find_root([*targets, *(use.target for use in uses)])
     said = read_said_text(blocks)
     return uses, describe_deed(uses, said, stop_reason=call.entry.stop_reason, root=root)
-
-
-def _list_tabs(call: Call, headline: Headline) -> tuple[Tab, ...]:
-    figures = [each for each in (headline.cost, headline.duration) if each != "—"]
-    return (
-        ("conversation", "Conversation", "", call_address(call.id)),
-        ("cost", "Cost & time", " · ".join(figures), call_address(call.id, "cost")),
-        ("raw", "Raw & send again", "", call_address(call.id, "raw")),
-        ("details", "Details", "", call_address(call.id, "details")),
-    )

@@ -1,16 +1,12 @@
 """The rate limits and the hints of the client, as the page of a call displays them."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from typing import TypedDict
 
-from dashboard.call import fact
-from dashboard.call.fact import Fact, Group
+from dashboard.call.fact import Fact, Group, calls_address
 from metering.client_hints import TRACE_ID
 from metering.formats import UNKNOWN, format_count
 from metering.rate_limits import Limit, RateLimits
 from runtime import clock
-from runtime.safe_text import reveal
 from wire.json_reading import as_text, parse_object
 
 _HINTS = {
@@ -54,27 +50,18 @@ _REFUSED_FOR: Mapping[Limit, str] = {
 }
 
 
-class _Reset(TypedDict, total=False):
-    """The fields of a fact that say when a limit begins anew."""
-
-    note: str
-    at: datetime
-
-
 def list_hints(hints: str | None) -> Iterator[Fact]:
     """Yield the hints that the request had, of those without a column of their own."""
     found = parse_object((hints or "").encode()) or {}
-    return (
-        fact.name(label, as_text(found[name])) for name, label in _HINTS.items() if name in found
-    )
+    return (Fact(label, as_text(found[name])) for name, label in _HINTS.items() if name in found)
 
 
 def list_limits(limits: RateLimits | None, limited_by: Limit | None) -> Iterator[Group]:
     """Yield one group of facts about rate limits, none where the response stated none."""
     facts = () if limits is None else tuple(_list_stated(limits))
     if limited_by is not None:
-        href = fact.calls_address("limited_by", limited_by)
-        facts = (Fact("Refused for", _REFUSED_FOR[limited_by], href=href), *facts)
+        address = calls_address("limited_by", limited_by)
+        facts = (Fact("Refused for", _REFUSED_FOR[limited_by], address), *facts)
     if facts:
         yield Group(title="Rate limits", facts=facts)
 
@@ -84,28 +71,27 @@ def _list_stated(limits: RateLimits) -> Iterator[Fact]:
         limit, remaining = (getattr(limits, f"{name}_{end}") for end in ("limit", "remaining"))
         if limit is not None or remaining is not None:
             text = f"{format_count(remaining)} of {format_count(limit)} remain"
-            reset = _reset(getattr(limits, f"{name}_reset_at"))
-            yield Fact(f"{label} per minute", text, **reset)
+            yield _make_fact(f"{label} per minute", text, getattr(limits, f"{name}_reset_at"))
     for name, label in _WINDOWS.items():
         used, status = (getattr(limits, f"{name}_{end}") for end in ("utilization", "status"))
         if used is not None or status is not None:
-            reset = _reset(getattr(limits, f"{name}_reset_at"))
-            yield Fact(label, _used(used, status), **reset)
+            yield _make_fact(label, _used(used, status), getattr(limits, f"{name}_reset_at"))
     if limits.unified_status is not None:
-        yield Fact("Subscription status", reveal(limits.unified_status))
+        yield Fact("Subscription status", limits.unified_status)
     if limits.unified_claim is not None:
-        yield Fact(
-            "Limit that counts most",
-            _CLAIMS.get(limits.unified_claim, reveal(limits.unified_claim)),
-        )
+        claim = limits.unified_claim
+        yield Fact("Limit that counts most", _CLAIMS.get(claim, claim))
     if limits.retry_after_s is not None:
         yield Fact("Retry after", f"{limits.retry_after_s:g} s")
 
 
 def _used(share: float | None, status: str | None) -> str:
-    parts = (None if share is None else f"{share:.0%} used", status and reveal(status))
+    parts = (None if share is None else f"{share:.0%} used", status)
     return ", ".join(part for part in parts if part) or UNKNOWN
 
 
-def _reset(stored: str | None) -> _Reset:
-    return {} if stored is None else {"note": "resets", "at": clock.parse_instant(stored)}
+def _make_fact(label: str, text: str, reset_at: str | None) -> Fact:
+    """Return a limit, with when it begins anew."""
+    if reset_at is None:
+        return Fact(label, text)
+    return Fact(label, text, note="resets", at=clock.parse_instant(reset_at))

@@ -3,7 +3,6 @@
 from starlette.responses import Response
 
 from dashboard import rendering
-from dashboard.call.facts import make_headline
 from dashboard.call.lookup import find_id, get_call
 from dashboard.compare.comparison import compare_calls
 from dashboard.queries.page_request import PageRequest
@@ -13,14 +12,14 @@ from store.traces.calls.call_reader import CallReader
 
 def render(page: PageRequest, reader: CallReader) -> Response:
     """Return the page. Raises HTTPException, sqlite3.Error."""
-    before, after = [
+    before, after = (
         get_call(reader, find_id(reader, page.arguments[each])) for each in ("first", "second")
-    ]
+    )
     return rendering.render(
         "compare.html",
         visitor=page.caller,
         headers=PRIVATE,
         is_plain=page.is_plain,
-        calls=[(before, make_headline(before.entry)), (after, make_headline(after.entry))],
+        calls=(before, after),
         comparison=compare_calls(before, after, reader, is_plain=page.is_plain),
     )

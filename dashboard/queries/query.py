@@ -20,8 +20,9 @@ MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 4 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request for a page of a caller who was just authenticated. ``check`` raises when they may no longer
-    read."""
+    """A request for a page, by a caller who was just authenticated.
+
+    ``check`` raises when they may no longer read."""
 
     scope: Scope
     page: PageRequest

@@ -6,7 +6,6 @@ from dashboard import rendering
 from dashboard.call.addresses import body_address
 from dashboard.call.bodies import read_text
 from dashboard.call.curl import USUAL_VERSION
-from dashboard.call.facts import make_headline
 from dashboard.call.lookup import get_call
 from dashboard.call.response import MessageResponse, parse_response
 from dashboard.queries.page_request import PageRequest
@@ -34,7 +33,6 @@ def render(page: PageRequest, reader: CallReader) -> Response:
         headers=PRIVATE,
         is_plain=page.is_plain,
         call=call,
-        headline=make_headline(call.entry),
         endpoints=page.arguments["endpoints"],
         vendor=page.vendor,
         version=call.entry.api_version or USUAL_VERSION,

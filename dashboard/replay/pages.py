@@ -22,12 +22,18 @@ from starlette.responses import JSONResponse, Response
 
 from dashboard.addresses import CALL_ID, raw_path
 from dashboard.call.curl import USUAL_PATH
-from dashboard.call.facts import make_headline
+from dashboard.formats import outcome_mark
 from dashboard.forms import FOREIGN, is_same_origin, read_body
 from dashboard.rendering import PRIVATE
 from dashboard.replay.editing import MAX_EDITED_BYTES
 from dashboard.site import Site
 from dashboard.trace_work import TraceWork
+from metering.formats import (
+    format_cache_share,
+    format_cents,
+    format_duration,
+    format_short_tokens,
+)
 from runtime import replay_tickets, runs
 from store.control.database import ControlDatabase
 from store.control.endpoints import ProxyEndpoint
@@ -142,16 +148,17 @@ class ReplayPages:
             call = None if usage_id is None else reader.find_call(usage_id)
             if call is None:
                 return JSONResponse({"id": None}, headers=PRIVATE)
-            headline = make_headline(call.entry)
+            entry, tokens = call.entry, call.entry.tokens
+            mark = outcome_mark(entry.outcome, entry.status_code, entry.stop_reason)
             return JSONResponse(
                 {
                     "id": call.id,
-                    "cost": headline.cost,
-                    "duration": headline.duration,
-                    "prompt": headline.prompt,
-                    "cache_share": headline.cache_share,
-                    "output": headline.output,
-                    "outcome": headline.mark.label,
+                    "cost": format_cents(entry.cost_cents),
+                    "duration": format_duration(entry.duration_ms),
+                    "prompt": format_short_tokens(tokens.prompt),
+                    "cache_share": format_cache_share(tokens),
+                    "output": format_short_tokens(tokens.output_tokens),
+                    "outcome": mark.label,
                 },
                 headers=PRIVATE,
             )

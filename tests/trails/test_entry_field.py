@@ -93,8 +93,8 @@ def test_the_trail(copy):
     )
     copy.insert(
         "dashboard/call/facts.py",
-        '                fact.linked("Team", entry.team, "team"),\n',
-        before='                fact.linked("API version"',
+        '        ("Team", "team"),\n',
+        before='        ("API version"',
     )
     copy.check_named(HEADING, CHOICES)
     copy.generate()

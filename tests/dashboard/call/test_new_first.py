@@ -40,7 +40,7 @@ def ask(client, ann):
 def text_of(answer):
     """Return what is on a page, from its first part on; not what is in the command that repeats it."""
     seen = Page(answer.text).find("main")[0].text
-    return seen.partition("Raw & send again Details")[2].partition("This call")[0] or seen
+    return seen.partition("Raw & send againDetails")[2].partition("This call")[0] or seen
 
 
 async def test_what_is_new_comes_first_and_then_the_response(ask, ann):
