@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
+from dashboard.call_filters import MAX_CHARS as MAX_FILTER_CHARS
 from dashboard.overview.documents import Overview
-from dashboard.overview.filters import MAX_CHARS as MAX_FILTER_CHARS, Name
+from dashboard.overview.filters import Name
 from dashboard.overview.periods import DEFAULT_SPAN
 from dashboard.rendering import PRIVATE
 from dashboard.savings.documents import Savings, SessionSavings
@@ -66,23 +67,20 @@ class _OverviewQuery(_SpanQuery):
     tag: str | None = _only("A tag without a key; one with a key is `tag.KEY=VALUE`")
 
 
-class _ModelsQuery(RequestModel):
+class _PeriodQuery(RequestModel):
     period: Annotated[str, Field(description=_SPAN)] = DEFAULT_SPAN
     endpoint: str | None = _only("A slug")
+    credential: str | None = _only("The fingerprint of a credential")
+
+
+class _ModelsQuery(_PeriodQuery):
     model: str | None = _only("A model")
     client: str | None = _only("A client, without its version")
-    credential: str | None = _only("The fingerprint of a credential")
     billing: str | None = _only("How calls are billed")
     session: Annotated[
         str | None,
         Field(description="The id of a session, with all its calls; no other filter goes with it."),
     ] = None
-
-
-class _ToolsQuery(RequestModel):
-    period: Annotated[str, Field(description=_SPAN)] = DEFAULT_SPAN
-    endpoint: str | None = _only("A slug")
-    credential: str | None = _only("The fingerprint of a credential")
 
 
 class _SearchQuery(RequestModel):
@@ -157,7 +155,7 @@ PAGES = (
         path="/tools.json",
         name="listTools",
         summary="What tools were used for in a period, and what they cost.",
-        query=_ToolsQuery,
+        query=_PeriodQuery,
         response=Tools,
     ),
     JsonPage(

@@ -34,6 +34,11 @@ def cookie_name(base_url: str, name: str = "taximeter") -> str:
     return f"__Host-{name}" if parts.scheme == "https" else f"{name}-{parts.port or 80}"
 
 
+def find_client(request: Request) -> str:
+    """Return the address that a request came from, empty where it is not known."""
+    return request.client.host if request.client else ""
+
+
 class NotSignedInError(Exception):
     """Nobody is signed in, or the credentials are invalid."""
 
@@ -149,8 +154,7 @@ class Visitors:
             raise NotSignedInError
 
     def _refuse_key(self, request: Request) -> Exception:
-        client = request.client.host if request.client else ""
-        wait_s = self._bad_keys.count(client_network(client), self._clock_s())
+        wait_s = self._bad_keys.count(client_network(find_client(request)), self._clock_s())
         return TooManyBadKeysError(wait_s) if wait_s else NotSignedInError()
 
 

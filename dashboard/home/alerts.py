@@ -10,7 +10,6 @@ from dashboard.addresses import session_address
 from dashboard.moments import name_offset
 from metering.alerts import Burst
 from metering.formats import format_count, format_sum_cost
-from runtime import clock
 from runtime.extension_values import CallNotice
 from store.control.alerts import Alert
 from store.traces.sums.alert_reader import ExpensiveSession, read_burst, read_expensive_session
@@ -24,12 +23,10 @@ class ShownAlert:
 
     ``link`` leads to what it is about. One that ``is_mild`` is amber, others red."""
 
-    kind: str
     subject: str
     sentence: str
     link: str
     link_words: str
-    at: str
     is_mild: bool
 
 
@@ -44,7 +41,7 @@ def list_alerts(
 
     ``active`` are those of rules, ``notices`` those of extensions; there is no connection while nothing has
     been recorded. Raises sqlite3.Error."""
-    found = [show_notice(each, now) for each in notices]
+    found = [show_notice(each) for each in notices]
     found += [_show_alert(each) for each in active]
     if connection is not None:
         kinds = {each.kind for each in active}
@@ -64,25 +61,21 @@ def show_burst(burst: Burst, zone: tzinfo) -> ShownAlert:
     first, last = f"{burst.first_at.astimezone(zone):%H:%M}", f"{last_at:%H:%M}"
     times = f"at {last}" if first == last else f"between {first} and {last}"
     return ShownAlert(
-        kind="errors",
         subject=f"{format_count(burst.calls)} calls failed",
         sentence=f"{times} {name_offset(last_at)} on {burst.slug}: {most}{burst.error}.",
         link="/calls?" + urlencode({"failed": "1", "endpoint": burst.slug}),
         link_words="Show them",
-        at=clock.format_ms(burst.last_at),
         is_mild=False,
     )
 
 
-def show_notice(notice: CallNotice, now: datetime) -> ShownAlert:
+def show_notice(notice: CallNotice) -> ShownAlert:
     """Return the warning of an extension as an alert."""
     return ShownAlert(
-        kind="notice",
         subject=notice.text,
         sentence="",
         link=notice.address,
         link_words=notice.words,
-        at=clock.format_ms(now),
         is_mild=False,
     )
 
@@ -91,23 +84,19 @@ def show_session(session: ExpensiveSession) -> ShownAlert:
     """Return a session far more expensive than usual as an alert."""
     name = session.title or f"session {session.session_id}"
     return ShownAlert(
-        kind="session_cost",
         subject="Expensive session:",
         sentence=f"“{name}” is at {format_sum_cost(session.cents)}, {session.times:.0f} times the usual.",
         link=session_address(session.session_id),
         link_words="Open",
-        at=session.ended_at,
         is_mild=True,
     )
 
 
 def _show_alert(alert: Alert) -> ShownAlert:
     return ShownAlert(
-        kind=alert.kind,
         subject=alert.subject,
         sentence=alert.sentence,
         link=alert.link,
         link_words="Show",
-        at=alert.at,
         is_mild=alert.kind in ("session_cost", "window"),
     )

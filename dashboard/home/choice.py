@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, get_args
+from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
 from dashboard.overview.filters import NAMES, Filters, Name, choose, parse_filters
@@ -17,7 +17,28 @@ DEFAULT_PERIOD = "14d"
 COMPARED_PERIOD = "7d"  # of the default, whose columns are both weeks
 KIND: Literal["kind"] = "kind"  # of tokens, as a group
 _GROUPS: tuple[Name | Literal["kind"], ...] = (*NAMES, KIND)
-MEASURES: tuple[Measure, ...] = get_args(Measure.__value__)
+
+
+class MeasureWords(NamedTuple):
+    """The words for a measure: those of its link, of the heading, and of what a column counts."""
+
+    link: str
+    title: str
+    unit: str
+
+
+MEASURES: Mapping[Measure, MeasureWords] = {
+    "cost": MeasureWords("$", "Cost", "US dollars"),
+    "tokens": MeasureWords("Tokens", "Tokens", "Tokens"),
+    "calls": MeasureWords("Calls", "Calls", "Calls"),
+    "time": MeasureWords("Time", "Time", "Median of the time"),
+    "session": MeasureWords(
+        "$/session", "Cost", "US dollars a session, by the day on which it ended,"
+    ),
+    "prompt": MeasureWords(
+        "$/prompt", "Cost", "US dollars a prompt, by the day on which its session ended,"
+    ),
+}
 # In groups these have no sums of hours, or none of what a measure needs.
 _UNGROUPED: tuple[Measure, ...] = ("session", "prompt")
 
@@ -78,7 +99,7 @@ def parse_choice(arguments: Mapping[str, str], now: datetime) -> Choice:
     return Choice(
         period=parse_span(_find_period(arguments), now),
         by=choose(_GROUPS, arguments.get("by") or "model", "by"),
-        measure=choose(MEASURES, arguments.get("measure") or "cost", "measure"),
+        measure=choose(tuple(MEASURES), arguments.get("measure") or "cost", "measure"),
         order="cost" if arguments.get("order") == "cost" else "newest",
         filters=parse_filters(arguments),
     )

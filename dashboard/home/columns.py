@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dashboard.drawing import Chart, make_chart
-from dashboard.home.choice import Measure
+from dashboard.home.choice import MEASURES, Measure
 from dashboard.home.names import label_step, name_group, name_rest, name_step
 from dashboard.home.reading import Costs
 from dashboard.overview.filters import step_address
@@ -24,16 +24,6 @@ from store.traces.sums.usage_report import Totals
 
 REST = "rest"
 _CENT = 1.0
-# What was paid for has colours of its own, the same on all pages.
-_UNITS: dict[Measure, str] = {
-    "cost": "US dollars",
-    "tokens": "Tokens",
-    "calls": "Calls",
-    "time": "Median of the time",
-    "session": "US dollars a session, by the day on which it ended,",
-    "prompt": "US dollars a prompt, by the day on which its session ended,",
-}
-
 type Number = float | None
 
 
@@ -121,7 +111,7 @@ def make_columns(costs: Costs) -> Columns:
         chart=chart,
         keys=values.keys,
         words=words,
-        unit=f"{_UNITS[choice.measure]} per {choice.period.step}, UTC.",
+        unit=f"{MEASURES[choice.measure].unit} per {choice.period.step}, UTC.",
         has_expected=chart.columns[-1].expected is not None,
         is_empty=not any(map(any, stacks)),
     )
@@ -162,6 +152,7 @@ def _find_groups(costs: Costs) -> _Values:
 
 def _find_kinds(steps: Sequence[Step]) -> _Values:
     return _Values(
+        # What was paid for has colours of its own, the same on all pages.
         keys=[Key(each.color, each.title) for each in CHART_CLASSES],
         steps=[
             [float(getattr(step.totals.tokens, each.name) or 0) for each in CHART_CLASSES]

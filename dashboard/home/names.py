@@ -2,45 +2,37 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import NamedTuple
 
-from dashboard.overview.filters import NONE, FilterName, Name
+from dashboard.call_filters import NONE
+from dashboard.overview.filters import FilterName, Name
 from dashboard.overview.periods import Period
 from runtime.intervals import Interval
 from store.traces.sums.rollup import OTHER, UNKNOWN
 
 _MOST_WEEKDAYS = 14  # of more columns the labels are months and days
-GROUP_TITLES: dict[Name, str] = {
-    "model": "Model",
-    "endpoint": "Endpoint",
-    "credential": "Credential",
-    "client": "Client",
-    "agent": "Agent",
-    "session": "Session",
-    "billing": "API key or subscription",
-    "user": "User",
-    "project": "Project",
+
+
+class _Words(NamedTuple):
+    """The words for a group: what it is, several of them, and that of calls that name none."""
+
+    title: str
+    many: str
+    unknown: str
+
+
+_WORDS: dict[Name, _Words] = {
+    "model": _Words("Model", "models", "No model responded"),
+    "endpoint": _Words("Endpoint", "endpoints", NONE),
+    "credential": _Words("Credential", "credentials", "No credential"),
+    "client": _Words("Client", "clients", "No client named"),
+    "agent": _Words("Agent", "agents", "Main agent"),
+    "session": _Words("Session", "sessions", "No session"),
+    "billing": _Words("API key or subscription", "kinds of billing", "Not known"),
+    "user": _Words("User", "users", "No user named"),
+    "project": _Words("Project", "projects", "No project named"),
 }
-_UNKNOWN_NAMES: dict[Name, str] = {
-    "model": "No model responded",
-    "client": "No client named",
-    "credential": "No credential",
-    "billing": "Not known",
-    "session": "No session",
-    "agent": "Main agent",
-    "user": "No user named",
-    "project": "No project named",
-}
-_MANY: dict[Name, str] = {
-    "endpoint": "endpoints",
-    "model": "models",
-    "client": "clients",
-    "credential": "credentials",
-    "billing": "kinds of billing",
-    "session": "sessions",
-    "agent": "agents",
-    "user": "users",
-    "project": "projects",
-}
+GROUP_TITLES = {name: words.title for name, words in _WORDS.items()}
 _MODEL_PREFIX = "claude-"
 _SHORT_CHARS = 8  # of a fingerprint
 
@@ -48,7 +40,7 @@ _SHORT_CHARS = 8  # of a fingerprint
 def name_group(by: Name, value: str, title: str | None = None) -> str:
     """Return the name of a group. ``title`` is that of a session or credential, where it has one."""
     if value == UNKNOWN:
-        return _UNKNOWN_NAMES.get(by, NONE)
+        return _WORDS[by].unknown
     if value == OTHER:
         return name_rest(by)
     if by == "credential":
@@ -66,7 +58,7 @@ def name_filter(name: FilterName, value: str, names: Mapping[str, str]) -> tuple
 
 def name_rest(by: Name) -> str:
     """Return the name of the groups that have none of their own."""
-    return f"Other {_MANY[by]}"
+    return f"Other {_WORDS[by].many}"
 
 
 def name_step(period: Period, step: Interval) -> str:

@@ -20,7 +20,7 @@ from dashboard.addresses import CALLS, query_address
 from dashboard.call_filters import PERIOD
 from dashboard.call_route import CallRoute
 from dashboard.home.alerts import MAX_SHOWN
-from dashboard.home.choice import KIND, Choice, Measure, parse_choice
+from dashboard.home.choice import KIND, MEASURES, Choice, parse_choice
 from dashboard.home.columns import make_columns
 from dashboard.home.lists import failed_address, list_failures, list_sessions
 from dashboard.home.names import GROUP_TITLES, name_filter, name_group
@@ -53,22 +53,6 @@ from store.traces.paths import trace_path
 
 NOTICE_SPAN = timedelta(days=7)  # of calls that extensions warn of
 ENDPOINTS = 5  # the others are in the settings
-_MEASURES: Mapping[Measure, str] = {
-    "cost": "$",
-    "tokens": "Tokens",
-    "calls": "Calls",
-    "time": "Time",
-    "session": "$/session",
-    "prompt": "$/prompt",
-}
-_TITLES: Mapping[Measure, str] = {
-    "cost": "Cost",
-    "tokens": "Tokens",
-    "calls": "Calls",
-    "time": "Time",
-    "session": "Cost",
-    "prompt": "Cost",
-}
 _TODAY = "today"  # the period
 # The navigation has a link of the name "Calls" too.
 _AS_MEASURE = Markup('{}<span class="vh"> as the measure</span>')
@@ -202,7 +186,7 @@ def _describe_costs(costs: Costs, names: Mapping[str, str]) -> dict[str, Any]:
     choice = costs.choice
     sql = write_sql(choice)
     return {
-        "title": _TITLES[choice.measure],
+        "title": MEASURES[choice.measure].title,
         "columns": make_columns(costs),
         "table": make_table(costs),
         "others": [
@@ -216,8 +200,12 @@ def _describe_costs(costs: Costs, names: Mapping[str, str]) -> dict[str, Any]:
         "models_address": _models_address(costs),
         "periods": list_segments(lambda span: choice.address(period=span), choice.period.span),
         "measures": [
-            (choice.address(measure=measure), _AS_MEASURE.format(words), measure == choice.measure)
-            for measure, words in _MEASURES.items()
+            (
+                choice.address(measure=measure),
+                _AS_MEASURE.format(words.link),
+                measure == choice.measure,
+            )
+            for measure, words in MEASURES.items()
         ],
         "groups": [
             (choice.address(by=name), GROUP_TITLES[name], name == choice.by)

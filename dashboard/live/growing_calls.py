@@ -11,9 +11,10 @@ from store.spool.reader import InFlightFile, Waiting
 
 
 class GrowingCall:
-    """A call in flight, and what has been read of its response."""
+    """A call in flight, and what has been read of its response, for as many as are ``looking``."""
 
     def __init__(self, file: InFlightFile) -> None:
+        self.looking = 0
         self._file = file
         self._response = GrowingResponse()
         self._read_size = -1
@@ -28,6 +29,10 @@ class GrowingCall:
     def has_ended(self) -> bool:
         """Return whether nothing more is going to come."""
         return self._file.has_ended
+
+    def close(self) -> None:
+        """Close its file."""
+        self._file.close()
 
     async def read(self, sent: Sent) -> dict[str, object]:
         """Return where the call stands, and what was not sent yet. Raises OSError."""
@@ -44,7 +49,7 @@ class GrowingCalls:
     """The calls that are looked at now."""
 
     def __init__(self) -> None:
-        self._calls: dict[str, tuple[GrowingCall, InFlightFile, int]] = {}  # with how many look
+        self._calls: dict[str, GrowingCall] = {}
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -53,22 +58,16 @@ class GrowingCalls:
     def open(self, file: Waiting) -> Iterator[GrowingCall]:
         """Yield the call of a file, as others see it too. Raises OSError when it has ended."""
         if file.file not in self._calls:
-            opened = InFlightFile(file)
-            self._calls[file.file] = GrowingCall(opened), opened, 0
-        call, opened, looking = self._calls[file.file]
-        self._calls[file.file] = call, opened, looking + 1
+            self._calls[file.file] = GrowingCall(InFlightFile(file))
+        call = self._calls[file.file]
+        call.looking += 1
         try:
             yield call
         finally:
-            self._leave(file.file)
-
-    def _leave(self, name: str) -> None:
-        call, opened, looking = self._calls[name]
-        if looking > 1:
-            self._calls[name] = call, opened, looking - 1
-        else:
-            del self._calls[name]
-            opened.close()
+            call.looking -= 1
+            if not call.looking:
+                del self._calls[file.file]
+                call.close()
 
 
 def read_more(file: InFlightFile, response: GrowingResponse) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 
 from dashboard.current_counts import CurrentCounts
 from dashboard.rendering import PRIVATE
-from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors
+from dashboard.visitors import NotSignedInError, TooManyBadKeysError, Visitors, find_client
 from store.control.people import Caller
 
 MAX_OF_ALL, MAX_OF_ADDRESS, MAX_OF_USER = 128, 32, 8
@@ -54,7 +54,7 @@ class Streams:
 
     def respond(self, request: Request, caller: Caller, events: Events) -> StreamingResponse:
         """Return a stream of these events. Raises HTTPException when there are too many already."""
-        address = request.client.host if request.client else ""
+        address = find_client(request)
         self._check_room(caller, address)
         return StreamingResponse(
             self._send(caller, address, events), media_type="text/event-stream", headers=_HEADERS

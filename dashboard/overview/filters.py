@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from urllib.parse import urlencode
 
 from dashboard.addresses import CALLS
-from dashboard.call_filters import PERIOD, SINCE, UNTIL
+from dashboard.call_filters import MAX_CHARS, NONE, PERIOD, SINCE, TAG_PREFIX, UNTIL
 from dashboard.overview.periods import Period
 from metering.attribution import split_tag
 from runtime.errors import InvalidInputError
@@ -25,10 +25,6 @@ NAMES: tuple[Name, ...] = get_args(Name)
 FILTERS: tuple[FilterName, ...] = (*NAMES, "tag")
 # What filters are called in addresses, as in those of lists of calls.
 _ARGUMENTS: Mapping[FilterName, str] = {"user": "tag.user", "project": "tag.project"}
-# The value for calls that name none; among agents that is the main one.
-NONE = "(none)"
-MAX_CHARS = 500
-TAG_PREFIX = "tag."
 _DAY = timedelta(days=1)
 
 

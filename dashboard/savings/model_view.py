@@ -42,15 +42,6 @@ class Row:
     cells: Sequence[Cell]
 
 
-@dataclass(frozen=True, slots=True)
-class Cheaper:
-    """A model that would have cost less, with the change in words."""
-
-    name: str
-    cents: float
-    change: str
-
-
 def make_columns(found: OtherModels) -> Sequence[Column]:
     """Return the other models, the most expensive first."""
     return [_make_column(found, model) for model in found.columns]
@@ -75,14 +66,14 @@ def make_rows(found: OtherModels) -> Sequence[Row]:
     ]
 
 
-def list_cheaper(found: OtherModels, columns: Sequence[Column]) -> Sequence[Cheaper]:
+def list_cheaper(found: OtherModels, columns: Sequence[Column]) -> Sequence[Column]:
     """Return models with which all calls would have cost less: the nearest, and the cheapest if another.
 
     The nearest says more, for the cheapest one is hardly ever as good."""
-    known = [(each.cents, each.name, each.change) for each in columns if each.cents is not None]
-    cheaper = sorted((each for each in known if each[0] < found.cents), reverse=True)
-    ends = cheaper[:1] + cheaper[-1:] if len(cheaper) > 1 else cheaper
-    return [Cheaper(name, cents, change) for cents, name, change in ends]
+    known = [(each.cents, each.name, each) for each in columns if each.cents is not None]
+    known.sort(key=lambda each: each[:2], reverse=True)
+    cheaper = [column for cents, _, column in known if cents < found.cents]
+    return cheaper[:1] + cheaper[-1:] if len(cheaper) > 1 else cheaper
 
 
 def _make_cell(compared: Compared, other: str) -> Cell:

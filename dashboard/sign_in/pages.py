@@ -29,7 +29,7 @@ from dashboard.mail.mailer import Mailer, MailError
 from dashboard.mail.texts import sign_in_mail
 from dashboard.sign_in.flow_cookie import FlowCookie
 from dashboard.sign_in.provider import Provider, ProviderError
-from dashboard.visitors import ControlPool, Visitors, cookie_name
+from dashboard.visitors import ControlPool, Visitors, cookie_name, find_client
 from metering.formats import format_wait
 from runtime.attempts import NETWORK_PREFIX, AttemptLimit, client_network
 from runtime.email_addresses import parse_email
@@ -151,7 +151,7 @@ class SignInPages:
                 email=form.get("email", ""),
                 status=400,
             )
-        wait_s = self._count_client(_client_of(request))
+        wait_s = self._count_client(find_client(request))
         if wait_s:
             message = f"Too many sign-in links were requested from your address. Try again in {format_wait(wait_s)}."
             headers = {"retry-after": str(wait_s)}
@@ -203,7 +203,7 @@ class SignInPages:
 
     async def use_link(self, request: Request) -> Response:
         token = (await read_form(request, self._settings.base_url)).get("token", "")
-        client = _client_of(request)
+        client = find_client(request)
         try:
             session = await self._pool.run(
                 lambda control: self._sign_in(control).use_link(token, client)
@@ -219,9 +219,9 @@ class SignInPages:
     async def open_demo(self, request: Request) -> Response:
         """Sign in as the local user. No other site can have a browser do that, and no other machine."""
         form = await read_form(request, self._settings.base_url)
-        if not is_local_request(self._settings, _client_of(request), request.headers):
+        if not is_local_request(self._settings, find_client(request), request.headers):
             raise HTTPException(403, _ONLY_HERE)
-        origin = Origin(method="demo", client=_client_of(request))
+        origin = Origin(method="demo", client=find_client(request))
         session = await self._pool.run(
             lambda control: self._sign_in(control).sign_in_locally(origin)
         )
@@ -242,7 +242,7 @@ class SignInPages:
     async def _finish(self, provider: Provider, request: Request, next_path: str) -> Response:
         email = await provider.finish(request)
         try:
-            origin = Origin(method=provider.name, client=_client_of(request))
+            origin = Origin(method=provider.name, client=find_client(request))
             session = await self._pool.run(
                 lambda control: self._sign_in(control).sign_in(email, origin)
             )
@@ -298,10 +298,6 @@ class SignInPages:
         response = rendering.redirect("/sign-in")
         response.delete_cookie(self._cookie, path="/", secure=self._is_https, httponly=True)
         return response
-
-
-def _client_of(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 def _find_providers(settings: Settings) -> Sequence[Provider]:

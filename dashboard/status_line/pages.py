@@ -5,12 +5,15 @@ The body is what Claude Code gives its status line. The id of the session is rea
 
 import sqlite3
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from dashboard.forms import read_body
 from dashboard.rendering import PRIVATE
 from dashboard.status_line.memory import StatusMemory
+from dashboard.visitors import find_client
 from metering.status_line import PARTS, make_line, parse_parts
 from runtime import clock
 from runtime.errors import NotFoundError
@@ -21,6 +24,7 @@ from wire.json_reading import parse_object
 PATH = "/statusline"
 MAX_BODY_BYTES = 64 << 10
 MAX_ID_CHARS = 200
+_TOO_LARGE = f"The body is larger than {MAX_BODY_BYTES} bytes."
 _ONLY_HERE = "The status line is for programs on the machine that runs Taximeter."
 
 
@@ -36,10 +40,9 @@ class StatusLinePages:
 
     async def serve(self, request: Request) -> Response:
         """Serve the line with the parts that the address names."""
-        client = request.client.host if request.client else ""
         # A page that a browser shows may send this too, and is not to learn even that.
         if "origin" in request.headers or not is_local_request(
-            self._settings, client, request.headers
+            self._settings, find_client(request), request.headers
         ):
             return _respond(_ONLY_HERE, 403)
         try:
@@ -47,26 +50,14 @@ class StatusLinePages:
         except ValueError as error:
             return _respond(f"parts: {error}", 400)
         try:
-            body = await _read_body(request)
-        except ClientDisconnect:
-            return _respond("", 400)
-        if body is None:
-            return _respond(f"The body is larger than {MAX_BODY_BYTES} bytes.", 413)
+            body = await read_body(request, MAX_BODY_BYTES, _TOO_LARGE, cut="")
+        except HTTPException as error:
+            return _respond(error.detail, error.status_code)
         try:
             status = await self._memory.get(_find_session_id(body))
         except (sqlite3.Error, NotFoundError):
             return _respond("", 503)
         return _respond(make_line(status, parts, clock.now()), 200)
-
-
-async def _read_body(request: Request) -> bytes | None:
-    """Return the body, None where it is too large. The server reads and drops what is left of it."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            return None
-    return bytes(body)
 
 
 def _find_session_id(body: bytes) -> str:

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from dashboard.overview.periods import Period
 from store.json_models import ResponseModel, SumOfCents
-from store.traces.savings.tool_sums import ToolSums
 from store.traces.savings.tools_reader import SummedTarget, SummedTool
 
 
@@ -80,5 +79,4 @@ def _make_target(each: SummedTarget) -> ToolTarget:
 
 def _place(each: SummedTool) -> tuple[float, str, str]:
     """Return the place of a tool: the most expensive ones come first."""
-    sums: ToolSums = each.sums
-    return -(sums.definition_cents + sums.brought_cents), each.server, each.tool
+    return -each.sums.cents, each.server, each.tool

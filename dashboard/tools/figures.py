@@ -20,11 +20,6 @@ class ToolLine:
     count: int = 1
     is_never_called: bool = False
 
-    @property
-    def cents(self) -> float:
-        """Return the sum of all that it cost."""
-        return sum_cents(self.sums)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTools:
@@ -34,11 +29,6 @@ class ServerTools:
     count: int
     sums: ToolSums
     lines: Sequence[ToolLine]
-
-    @property
-    def cents(self) -> float:
-        """Return the sum of all that they cost."""
-        return sum_cents(self.sums)
 
     @property
     def never_called(self) -> ToolLine | None:
@@ -56,14 +46,9 @@ class ToolFigures:
     paid_cents: float = 0.0
 
     @property
-    def cents(self) -> float:
-        """Return what all tools cost."""
-        return sum_cents(self.sums)
-
-    @property
     def most_cents(self) -> float:
         """Return the cost of the most expensive line, which has the longest bar."""
-        return max((line.cents for each in self.servers for line in each.lines), default=0.0)
+        return max((line.sums.cents for each in self.servers for line in each.lines), default=0.0)
 
     @property
     def never_called(self) -> ServerTools | None:
@@ -95,18 +80,13 @@ def make_figures(
     for each in tools:
         by_server.setdefault(each.server, []).append(each)
     servers = [_make_server(server, found) for server, found in by_server.items()]
-    servers.sort(key=lambda each: (-each.cents, each.server))
+    servers.sort(key=lambda each: (-each.sums.cents, each.server))
     return ToolFigures(
         servers=servers,
         targets=targets,
         sums=add_up([each.sums for each in tools]),
         paid_cents=paid_cents,
     )
-
-
-def sum_cents(sums: ToolSums) -> float:
-    """Return the sum of all that a tool cost, in US cents."""
-    return sums.definition_cents + sums.brought_cents
 
 
 def add_up(parts: Sequence[ToolSums]) -> ToolSums:
@@ -119,7 +99,7 @@ def add_up(parts: Sequence[ToolSums]) -> ToolSums:
 
 def _make_server(server: str, tools: Sequence[SummedTool]) -> ServerTools:
     called = [ToolLine(name=each.tool, sums=each.sums) for each in tools if each.sums.uses]
-    called.sort(key=lambda line: (-line.cents, -line.sums.uses, line.name))
+    called.sort(key=lambda line: (-line.sums.cents, -line.sums.uses, line.name))
     lines, others = called[:MAX_LINES], called[MAX_LINES:]
     if others:
         lines.append(ToolLine(count=len(others), sums=add_up([line.sums for line in others])))
@@ -131,4 +111,4 @@ def _make_server(server: str, tools: Sequence[SummedTool]) -> ServerTools:
 
 
 def _rate_never_called(server: ServerTools) -> float:
-    return 0.0 if server.never_called is None else server.never_called.cents
+    return 0.0 if server.never_called is None else server.never_called.sums.cents

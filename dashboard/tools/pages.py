@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard import json_pages, rendering
+from dashboard.call_filters import MAX_CHARS
 from dashboard.call_route import CallRoute
-from dashboard.overview.filters import MAX_CHARS
 from dashboard.overview.periods import DEFAULT_SPAN, Period, list_segments, parse_span
 from dashboard.rendering import PRIVATE
 from dashboard.savings.tab_figures import TabFigures, read_tab_figures
@@ -151,7 +151,7 @@ def _render(
         name_value=lambda name, value: (
             name_credential(value, names) if name == "credential" else value
         ),
-        tab_figures={**found.tabs, "tools": figures.cents},
+        tab_figures={**found.tabs, "tools": figures.sums.cents},
     )
 
 

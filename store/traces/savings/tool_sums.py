@@ -152,6 +152,11 @@ class ToolSums:
         return self.written_cents + self.carried_cents
 
     @property
+    def cents(self) -> float:
+        """Return the sum of all that was paid."""
+        return self.definition_cents + self.brought_cents
+
+    @property
     def median_result_tokens(self) -> int | None:
         """Return the median size of a result, None where no sizes are known."""
         median = histograms.find_percentile(self.sizes, 0.5)
@@ -317,7 +322,7 @@ def forget_targets(connection: sqlite3.Connection, usage_id: int) -> None:
 
 def _has_costs(connection: sqlite3.Connection, session_id: str) -> bool:
     tools = _read_tools(connection, session_id).values()
-    return any(each.definition_cents + each.brought_cents > 0 for each in tools)
+    return any(each.cents > 0 for each in tools)
 
 
 def _read_tools(

@@ -28,7 +28,6 @@ class ExpensiveSession:
     title: str | None
     cents: float
     times: float
-    ended_at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +94,13 @@ def read_expensive_session(
 
     Raises sqlite3.Error."""
     row = connection.execute(
-        "select session_id, title, cost_cents, ended_at from sessions where ended_at >= ?"
+        "select session_id, title, cost_cents from sessions where ended_at >= ?"
         " order by cost_cents desc limit 1",
         (clock.format_ms(now - EXPENSIVE_WITHIN),),
     ).fetchone()
     if row is None:
         return None
-    session_id, title, cents, ended_at = row
+    session_id, title, cents = row
     usual = connection.execute(
         "select cost_cents from (select session_id, cost_cents from sessions"
         " order by ended_at desc limit ?) where session_id <> ? and cost_cents > 0",
@@ -110,6 +109,4 @@ def read_expensive_session(
     times = compare_with_usual(cents, [each for (each,) in usual])
     if times is None:
         return None
-    return ExpensiveSession(
-        session_id=session_id, title=title, cents=cents, times=times, ended_at=ended_at
-    )
+    return ExpensiveSession(session_id=session_id, title=title, cents=cents, times=times)
