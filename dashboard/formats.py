@@ -27,7 +27,7 @@ class Mark:
 
 _MARKS: dict[str, Mark] = {
     "complete": Mark("ok", "complete"),
-    "client_disconnected": Mark("cut", "client disconnected"),
+    "client_disconnected": Mark("cut", "cut by the client"),
     "proxy_restarted": Mark("cut", "proxy restarted"),
     "upstream_interrupted": Mark("bad", "interrupted"),
     "upstream_error": Mark("bad", "error"),

@@ -92,6 +92,8 @@ def format_stamp(stored: str | datetime, with_seconds: bool = True, *, zone: tzi
 def format_span(started: str, ended: str, *, zone: tzinfo) -> str:
     """Return from when to when: ``Mon 23 Nov, 14:02 to 15:19 UTC``, with years where they are another."""
     first, last = (move(parse_instant(each), zone) for each in (started, ended))
+    if f"{first:%F %H:%M %z}" == f"{last:%F %H:%M %z}":
+        return f"{_format_day(first)}, {first:%H:%M} {name_offset(first)}"
     since = "" if first.utcoffset() == last.utcoffset() else f" {name_offset(first)}"
     day = "" if first.date() == last.date() else f"{_format_day(last)}, "
     until = f"{day}{last:%H:%M} {name_offset(last)}"

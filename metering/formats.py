@@ -225,9 +225,13 @@ def format_duration(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
 
 
 def format_lasted(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
-    """Return how long something lasted in its two largest units: ``8 s``, ``41 min``, ``1 h 17 min``."""
+    """Return how long something lasted in its two largest units: ``8 s``, ``41 min``, ``1 h 17 min``.
+
+    What is not 0 is never written as 0."""
     if milliseconds is None:
         return unknown
+    if 0 < milliseconds < 500:
+        return "<1 s"
     seconds = round(milliseconds / 1000)
     if seconds < 60:
         return f"{seconds} s"

@@ -99,7 +99,7 @@ def test_a_long_outcome_runs_into_nothing_on_a_phone(rosa, example):
     rosa.open(example.pages()["calls"])
     rosa.run(
         "document.querySelectorAll('.outcome .mark').forEach((mark) => {"
-        " mark.className = 'mark cut'; mark.textContent = 'client disconnected'; })"
+        " mark.className = 'mark cut'; mark.textContent = 'cut by the client'; })"
     )
     for width in (360, 390):
         rosa.resize(width, 844)

@@ -15,7 +15,7 @@ from tests import ROOT
         ("upstream_error", 429, "bad", "error 429"),
         ("upstream_error", 200, "bad", "error"),
         ("upstream_interrupted", 200, "bad", "interrupted"),
-        ("client_disconnected", 200, "cut", "client disconnected"),
+        ("client_disconnected", 200, "cut", "cut by the client"),
         ("upstream_timeout", None, "bad", "timed out"),
         ("something_new", 200, "cut", "something_new"),
         (None, None, "cut", "unknown"),

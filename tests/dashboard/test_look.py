@@ -280,7 +280,7 @@ async def test_errors_show_their_status(ann, ask):
         {"outcome": "client_disconnected"},
     )
     page = await ask("/traces/usage")
-    assert [row["outcome"].text for row in rows(page)] == ["client disconnected", "error 529"]
+    assert [row["outcome"].text for row in rows(page)] == ["cut by the client", "error 529"]
     assert [each.attributes["class"] for each in page.find("span", "mark")] == [
         "mark cut",
         "mark bad",

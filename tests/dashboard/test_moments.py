@@ -93,6 +93,8 @@ def test_a_span_names_both_ends_where_they_differ():
     assert span == "Mon 23 Nov, 23:30 to Tue 24 Nov, 00:30 CET"
     span = format_span("2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", zone=BERLIN)
     assert span == "Sun 25 Oct, 02:30 CEST to 02:30 CET"
+    span = format_span("2026-11-23T22:30:00Z", "2026-11-23T22:30:59Z", zone=BERLIN)
+    assert span == "Mon 23 Nov, 23:30 CET"
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "", "../etc/passwd", "Europe", "a\0b"])

@@ -180,7 +180,7 @@ def test_rows_of_a_query_lead_to_their_calls(ann):
         ([("outcome", "notin", '["complete"]')], "where outcome is not complete"),
         (
             [("outcome", "notin", "complete,client_disconnected")],
-            "where outcome is not complete or client disconnected",
+            "where outcome is not complete or cut by the client",
         ),
         ([("outcome", "exact", "upstream_timeout")], "where outcome is timed out"),
         ([("created_at", "gte", "2026-01-02")], "where time is from 2026-01-02"),

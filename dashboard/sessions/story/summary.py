@@ -96,7 +96,7 @@ def tell_failures(steps: Sequence[Step]) -> str:
         count_words(calls, "call") if calls else "",
     ]
     parts = [ended, f"{join_words(list(filter(None, failed)))} failed" if others or calls else ""]
-    return join_words(list(filter(None, parts)))
+    return ", and ".join(filter(None, parts))
 
 
 def join_words(words: Sequence[str]) -> str:

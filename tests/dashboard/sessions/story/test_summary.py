@@ -55,7 +55,7 @@ def test_lede_tells_costs_and_failures() -> None:
     session.add(prompt_id="p2")
     assert lede(session) == (
         "$4.89 for 2 prompts in 5 turns. Carrying the context cost $2.23 of it, a cache break $0.41, and"
-        " a compaction $0.20. One subagent took $0.29 of it. One command ended with an error and one call"
+        " a compaction $0.20. One subagent took $0.29 of it. One command ended with an error, and one call"
         " failed."
     )
 
@@ -95,7 +95,7 @@ def test_failures_are_counted_in_words_below_ten() -> None:
     assert tell_failures(session.tell().steps) == "10 tools and one call failed"
     session.add(use("Bash", "pytest", problem="exit 1"))
     assert tell_failures(session.tell().steps) == (
-        "one command ended with an error and 10 other tools and one call failed"
+        "one command ended with an error, and 10 other tools and one call failed"
     )
 
 
