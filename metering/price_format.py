@@ -5,6 +5,7 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 
 from metering.components import TOKEN_COMPONENTS, WEB_SEARCH
+from metering.price_file_error import PriceFileError
 from metering.rates import PriceEntry, Rates, RateTiers
 
 WEB_SEARCH_USD_PER_THOUSAND = Decimal(10)
@@ -14,10 +15,6 @@ MAX_USD, MAX_DECIMALS = Decimal(1_000_000), 12
 # The parser takes a time that grows with the square of a line. A million characters are 10,000 entries.
 MAX_CHARACTERS, MAX_LINE, MAX_MATCH = 1_000_000, 4_000, 200
 _SHOWN = 100
-
-
-class PriceFileError(Exception):
-    """A price file that cannot be used. The message names the file and the field."""
 
 
 def parse_price_file(text: str, file_name: str, *, label: str | None = None) -> list[PriceEntry]:

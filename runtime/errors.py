@@ -126,3 +126,7 @@ def as_sentence(clause: str) -> str:
 
 class StartError(Exception):
     """The service cannot start. The message says why and what to do."""
+
+
+class ChildError(Exception):
+    """The service ends because of a child. The message ends with the child's last lines."""

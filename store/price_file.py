@@ -5,9 +5,9 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from metering.price_file_error import PriceFileError
 from metering.price_format import (
     MAX_CHARACTERS,
-    PriceFileError,
     check_size,
     parse_price_file,
 )

@@ -14,9 +14,8 @@ import click
 from manage.cli.program import name_commands
 from manage.cli.terminal import can_print
 from manage.supervision.announcement import Announcement, is_running
-from manage.supervision.children import ChildError
-from metering.price_format import PriceFileError
-from runtime.errors import ControlError, StartError
+from metering.price_file_error import PriceFileError
+from runtime.errors import ChildError, ControlError, StartError
 from runtime.safe_text import terminal_line, terminal_lines
 from runtime.settings import Settings, SettingsError, list_settings
 from store import migration_status

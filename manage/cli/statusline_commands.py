@@ -6,19 +6,18 @@ second to start.
 
 import shlex
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import click
-import httpx
 
 from manage.cli.claude_settings import find_settings, read_settings_file, write_settings_file
 from manage.cli.console import data_dir_option, explained, json_option, print_json, read_settings
-from manage.cli.remote import is_loopback
 from metering.status_line import PARTS, parse_parts
 from runtime.safe_text import terminal_line
-from runtime.settings import SettingsError
+from runtime.settings import LOOPBACK_HOSTS, SettingsError
 
 KEY = "statusLine"
 PATIENCE_S = 0.3
@@ -84,7 +83,7 @@ def statusline(
 def _find_address(data_dir: str | None, parts: str | None) -> str:
     """Return the address of the status line. Raises SettingsError."""
     base_url = read_settings(data_dir=data_dir).base_url
-    if not is_loopback(base_url):
+    if urlsplit(base_url).hostname not in LOOPBACK_HOSTS:
         raise SettingsError(
             f"the status line is for programs on the machine of the service, whose address is {base_url}:"
             " TAXIMETER_BASE_URL has to be a loopback address"
@@ -96,10 +95,16 @@ def _find_address(data_dir: str | None, parts: str | None) -> str:
 def _ask(address: str) -> str:
     """Return the line for what is on standard input, nothing where the service does not respond."""
     body = sys.stdin.buffer.read(MAX_BYTES + 1)
-    with suppress(httpx.HTTPError, httpx.InvalidURL):
-        response = httpx.post(address, content=body, timeout=PATIENCE_S, trust_env=False)
-        if response.status_code == 200:
-            return terminal_line(response.text.strip())
+    url = urlsplit(address)
+    connect = HTTPSConnection if url.scheme == "https" else HTTPConnection
+    with (
+        suppress(OSError, HTTPException),
+        closing(connect(url.hostname or "", url.port, timeout=PATIENCE_S)) as connection,
+    ):
+        connection.request("POST", urlunsplit(("", "", url.path, url.query, "")), body)
+        response = connection.getresponse()
+        if response.status == 200:
+            return terminal_line(response.read(MAX_BYTES).decode(errors="replace").strip())
     return ""
 
 

@@ -27,7 +27,7 @@ from manage.doctor.transparency import check_transparency
 from manage.doctor.upstream_checks import check_upstreams, make_trust
 from manage.supervision.announcement import TRUST_VARIABLE, Announcement, relevant_variables
 from metering.formats import format_bytes, format_calls, format_number
-from metering.price_format import PriceFileError
+from metering.price_file_error import PriceFileError
 from metering.prices import OWN_LABEL, list_built_in_versions
 from runtime import clock
 from runtime.heartbeat import Heartbeat

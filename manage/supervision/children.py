@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from runtime import readiness
+from runtime.errors import ChildError
 from runtime.safe_text import terminal_line
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
@@ -23,10 +24,6 @@ MAX_LINE_BYTES = 64 * 1024
 LAST_LINES_S = 0.5  # how long the last lines of a process may take to come
 NOT_STARTED_STATUS = 127  # the exit status of a shell for a command that it cannot run
 MAX_DEATHS, DEATHS_WINDOW_S = 3, 10.0
-
-
-class ChildError(Exception):
-    """The service ends because of a child. The message ends with the child's last lines."""
 
 
 @dataclass(slots=True)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from manage.supervision.children import Child, ChildError
+from manage.supervision.children import Child
 from runtime import loading, shared_windows, worker_board
+from runtime.errors import ChildError
 
 type Keep = Callable[[Child, Mapping[str, str]], Coroutine[Any, Any, None]]
 

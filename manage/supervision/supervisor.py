@@ -25,7 +25,6 @@ from manage.supervision.children import (
     DEATHS_WINDOW_S,
     MAX_DEATHS,
     Child,
-    ChildError,
     DeathWindow,
     RestartRule,
 )
@@ -35,7 +34,7 @@ from manage.supervision.services import Service, ServiceMaker
 from manage.third_party.starting import prepare
 from runtime import descriptors, extensions, parent_watch
 from runtime.child_troubles import ChildTrouble, trim_lines, write_troubles
-from runtime.errors import StartError
+from runtime.errors import ChildError, StartError
 from runtime.json_lines import format_json_line, wrap_line
 from runtime.locks import LockHeldError, ProcessLock
 from runtime.settings import (

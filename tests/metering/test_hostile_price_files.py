@@ -8,7 +8,8 @@ import pytest
 
 from metering.billed_passes import Call
 from metering.entry import CostItem
-from metering.price_format import PriceFileError, parse_price_file
+from metering.price_file_error import PriceFileError
+from metering.price_format import parse_price_file
 from metering.prices import PriceTable
 from metering.pricing import price_call
 

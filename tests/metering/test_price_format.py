@@ -4,7 +4,8 @@ from decimal import Decimal
 import pytest
 
 from metering.components import TOKEN_COMPONENTS, TokenComponent
-from metering.price_format import PriceFileError, parse_price_file
+from metering.price_file_error import PriceFileError
+from metering.price_format import parse_price_file
 from metering.prices import PriceTable
 from tests import ROOT
 from tests.metering.amounts import amounts, decimals

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from metering.price_format import PriceFileError
+from metering.price_file_error import PriceFileError
 from metering.prices import PriceTable
 from store.price_file import load_prices
 

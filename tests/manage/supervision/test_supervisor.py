@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from manage.supervision.children import Child, ChildError
+from manage.supervision.children import Child
 from manage.supervision.supervisor import Supervisor
 from runtime.child_troubles import read_troubles
-from runtime.errors import StartError
+from runtime.errors import ChildError, StartError
 from runtime.settings import Settings
 
 
