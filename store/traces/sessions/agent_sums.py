@@ -6,29 +6,23 @@ calls. As hourly sums they stay when retention removes the calls.
 
 import sqlite3
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 
 import orjson
 
 from metering import token_counts
 from store.traces.sums import booking_sql
-from store.traces.sums.rollup import PAID_BY_OTHERS
+from store.traces.sums.rollup import write_adding
+from store.traces.sums.sum_columns import list_days
 
 KEYS = ("day", "session_id", "agent_id")
 _OF_KEY = ("substr(created_at, 1, 10)", "coalesce(session_id, '')", "coalesce(agent_id, '')")
 SUMS = {
     **booking_sql.OF_CALL,
     **{name: f"coalesce({name}, 0)" for name in token_counts.NAMES},
-    "cost_cents": "coalesce(cost_cents, 0)",
-    "estimated_cents": "coalesce(estimated_cents, 0)",
-    "value_cents": f"case when {booking_sql.BILLING} in {PAID_BY_OTHERS} then coalesce(cost_cents, 0) else 0 end",
+    **booking_sql.MONEY_OF_CALL,
 }
-_ADD = (
-    "on conflict ("
-    + ", ".join(KEYS)
-    + ") do update set "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
-)
+_ADD = write_adding(KEYS, SUMS)
 _BOOK = (
     f"insert into agents_daily ({', '.join((*KEYS, *SUMS))})"  # noqa: S608 - our own text
     f" select {', '.join((*_OF_KEY, *(f'sum(:sign * ({sql}))' for sql in SUMS.values())))}"
@@ -55,8 +49,7 @@ def forget_session(
 ) -> None:
     """Add the sums of a session on these days, both included, to those of calls that name none. The caller
     holds the write lock."""
-    first, last = date.fromisoformat(first_day), date.fromisoformat(last_day)
-    days = [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
+    days = list_days(date.fromisoformat(first_day), date.fromisoformat(last_day))
     values = {"days": orjson.dumps(days).decode(), "session_id": session_id}
     connection.execute(_FORGET, values)
     connection.execute(f"delete from agents_daily where {_OF_SESSION}", values)  # noqa: S608 - our own text

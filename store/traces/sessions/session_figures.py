@@ -2,13 +2,13 @@
 
 import sqlite3
 from dataclasses import dataclass
-from datetime import timedelta
 
 import orjson
 
 from runtime import clock
 from store.database import read_records
 from store.traces.sessions import unnamed_sessions
+from store.traces.sums.sum_columns import list_days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +68,8 @@ def list_tool_costs(
     """Return what each tool cost, the most expensive first; nothing until somebody has looked.
 
     The session is named by its id, its first instant and its last. Raises sqlite3.Error."""
+    first, last = (clock.parse_instant(each).date() for each in (started_at, ended_at))
+    days = list_days(first, last)
     costs = read_records(
         db,
         ToolCost,
@@ -75,11 +77,6 @@ def list_tool_costs(
         " total(written_cents) as written_cents, total(carried_cents) as carried_cents"
         " from session_tools where session_id = ? and day in (select value from json_each(?))"
         " group by 1, 2",
-        (session_id, orjson.dumps(_list_days(started_at, ended_at)).decode()),
+        (session_id, orjson.dumps(days).decode()),
     )
     return sorted(costs, key=lambda each: (-each.cents, each.server, each.tool))
-
-
-def _list_days(started_at: str, ended_at: str) -> list[str]:
-    first, last = (clock.parse_instant(each).date() for each in (started_at, ended_at))
-    return [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]

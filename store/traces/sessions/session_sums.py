@@ -15,7 +15,6 @@ from store.traces import annotations
 from store.traces.savings import savings
 from store.traces.sessions import unnamed_sessions
 from store.traces.sums import booking_sql
-from store.traces.sums.rollup import PAID_BY_OTHERS
 from wire.request import CONTINUATION
 
 _PROMPT = " + ".join(f"coalesce({each.name}, 0)" for each in PROMPT_CLASSES)
@@ -44,12 +43,10 @@ _SUMS = {
     "errors": booking_sql.OF_CALL["errors"],
     "unpriced": booking_sql.OF_CALL["unpriced"],
     **{name: f"coalesce({name}, 0)" for name in token_counts.NAMES},
-    "cost_cents": "coalesce(cost_cents, 0)",
-    "estimated_cents": "coalesce(estimated_cents, 0)",
+    **booking_sql.MONEY_OF_CALL,
     "cache_breaks": "(select count(*) from cache_breaks where usage_id = u.id)",
     "prompts": _BEGINS_PROMPT,
     "failed_tools": "(select count(*) from tool_uses where usage_id = u.id and problem is not null)",
-    "value_cents": f"case when {booking_sql.BILLING} in {PAID_BY_OTHERS} then coalesce(cost_cents, 0) else 0 end",
 }
 # The title is that of the earliest call with tools: the first message of an agent's session comes with
 # them, while requests without ask for a title, or whether there is quota, and may come before it.

@@ -7,7 +7,7 @@ from metering import token_counts
 from metering.billed_passes import FIRST_FAILURE_STATUS, UNBILLED_OUTCOMES
 from metering.components import CACHE_WRITE_1H, TOKEN_COMPONENTS, WEB_SEARCH
 from metering.refusals import STOP_REASON
-from store.traces.sums.rollup import NO_ERROR, OVERAGE, SUBSCRIPTION
+from store.traces.sums.rollup import NO_ERROR, OVERAGE, PAID_BY_OTHERS, SUBSCRIPTION
 
 # As ``metering.billed_passes.may_be_billed`` decides.
 MAY_BE_BILLED = (
@@ -27,6 +27,13 @@ OF_CALL = {
 BILLING = (
     f"case when u.billing = '{SUBSCRIPTION}' and u.overage then '{OVERAGE}' else u.billing end"
 )
+
+# The money of a call, as sums of calls have it that are not kept by billing.
+MONEY_OF_CALL = {
+    "cost_cents": "coalesce(u.cost_cents, 0)",
+    "estimated_cents": "coalesce(u.estimated_cents, 0)",
+    "value_cents": f"case when {BILLING} in {PAID_BY_OTHERS} then coalesce(u.cost_cents, 0) else 0 end",
+}
 
 
 def _is_one_of(components: list[str]) -> str:

@@ -21,11 +21,10 @@ def count_calls(db: sqlite3.Connection, query: Query) -> dict[str, CallCounts]:
     group = "''" if query.by is None else COLUMNS[query.by]
     where, values = write_filters(query.filters, COLUMNS)
     found: dict[str, CallCounts] = {}
-    for is_daily, start, end in divide(query):
-        table, time = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
+    for table, at, start, end in divide(query):
         rows = db.execute(
             f"select {group}, sum(entries), sum(errors), total(cost_cents) from {table}"  # noqa: S608 - our own text
-            f" where {time} >= ? and {time} < ?{where} group by 1",
+            f" where {at} >= ? and {at} < ?{where} group by 1",
             (start, end, *values),
         )
         for name, calls, failed, cents in rows:

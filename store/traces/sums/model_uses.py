@@ -36,8 +36,7 @@ def read_model_uses(db: sqlite3.Connection, query: Query) -> list[ModelUse]:
     ``query`` has no filter by session or agent, which the sums are not kept by. Raises sqlite3.Error."""
     found = defaultdict[str, list[float]](lambda: [0] * len(_SUMS))
     where, values = write_filters(query.filters, COLUMNS)
-    for is_daily, start, end in divide(query):
-        table, at = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
+    for table, at, start, end in divide(query):
         rows = db.execute(
             f"select model, {', '.join(f'sum({name})' for name in _SUMS)} from {table}"  # noqa: S608 - our own names
             f" where {at} >= ? and {at} < ?{where} group by model",

@@ -16,7 +16,7 @@ from store.traces.sessions.unnamed_sums import read_unnamed
 from store.traces.sums import tag_sums
 from store.traces.sums.requested_sums import take_out
 from store.traces.sums.rollup import OTHER, UNKNOWN
-from store.traces.sums.sum_columns import Names, Sums, list_sums
+from store.traces.sums.sum_columns import Names, Sums, add_sums, find_bounds, list_sums
 
 type NamedGrouping = Literal["user", "project", "tag", "session", "agent"]
 
@@ -58,9 +58,7 @@ def read_named(
     """Return the sums of a period by the name of the group, "" for none. ``whole`` are those of all its
     calls; days are UTC, both included. Raises sqlite3.Error."""
     source = _SOURCES[by]
-    # Text sorts before what continues it, and a ``~`` behind all of a day.
-    first = "" if from_day is None else from_day.isoformat()
-    end = "~" if to_day is None else f"{to_day.isoformat()}~"
+    first, end = find_bounds(from_day, to_day)
     listed = _read_largest(db, source, first, end)
     if by == "session":
         _list_unnamed(db, listed, first, end)
@@ -69,9 +67,7 @@ def read_named(
         listed = _keep_largest(listed)
     rest = None if by == "tag" else _find_rest(db, source, whole, listed, first, end)
     if rest is not None and (is_cut or source.table == "tags_hourly"):
-        name = OTHER if is_cut else UNKNOWN
-        known = listed.get((name,))
-        listed[name,] = rest if known is None else tuple(map(sum, zip(known, rest, strict=True)))
+        add_sums(listed, [((OTHER if is_cut else UNKNOWN,), rest)])
     return listed
 
 
@@ -99,9 +95,8 @@ def _read_largest(
 def _list_unnamed(db: sqlite3.Connection, listed: dict[Names, Sums], first: str, end: str) -> None:
     """Have the sessions that their client does not name listed too."""
     unnamed: dict[Names, Sums] = {}
-    for (_, name), sums in read_unnamed(db, first, end).items():
-        known = unnamed.get((name,))
-        unnamed[name,] = sums if known is None else tuple(map(sum, zip(known, sums, strict=True)))
+    found = read_unnamed(db, first, end)
+    add_sums(unnamed, (((name,), sums) for (_, name), sums in found.items()))
     none = listed.pop((UNKNOWN,), None)
     if none is None:
         return

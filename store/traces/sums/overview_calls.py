@@ -21,13 +21,12 @@ from store.traces.sums.overview_query import (
     Cell,
     Found,
     Query,
-    add_cells,
     format_hour,
     is_value,
 )
 from store.traces.sums.requested_models import IS_UNNAMED, NAME
 from store.traces.sums.rollup import find_product
-from store.traces.sums.sum_columns import Sums, list_sums
+from store.traces.sums.sum_columns import Sums, add_sums, list_sums
 from store.traces.sums.timings import NOTHING, Timing
 
 _PROGRESS_STEPS = 20_000
@@ -68,7 +67,7 @@ def read_calls(db: sqlite3.Connection, query: Query, seconds: float) -> Found:
                     raise
                 found.back_to = end
                 break
-            add_cells(found.cells, cells)
+            add_sums(found.cells, cells.items())
             for name, timing in times.items():
                 found.timings[name] = found.timings.get(name, NOTHING) + timing
     return found

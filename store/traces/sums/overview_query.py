@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from store.traces.sums.sum_columns import Sums
 from store.traces.sums.timings import Timing
@@ -53,13 +54,6 @@ class Found:
     back_to: datetime | None = None
 
 
-def add_cells(cells: dict[Cell, Sums], more: Mapping[Cell, Sums]) -> None:
-    """Add sums to those of the same step and group."""
-    for cell, sums in more.items():
-        known = cells.get(cell)
-        cells[cell] = sums if known is None else tuple(map(sum, zip(known, sums, strict=True)))
-
-
 def format_hour(instant: datetime) -> str:
     """Return an instant as hours are stored: ``2026-01-31T09``."""
     return instant.isoformat()[:13]
@@ -86,19 +80,32 @@ def write_filters(filters: Mapping[str, str], columns: Mapping[str, str]) -> tup
     return conditions, list(filters.values())
 
 
-def divide(query: Query) -> Iterator[tuple[bool, str, str]]:
-    """Yield the parts of a period: whether the sums of days have it, from where, and to where."""
+class Stretch(NamedTuple):
+    """A part of a period: the table that has its sums, the column of their time, and its bounds."""
+
+    table: str
+    at: str
+    start: str
+    end: str
+
+
+def divide(query: Query) -> Iterator[Stretch]:
+    """Yield the parts of a period. Whole days are read from the sums of days, unless steps are hours."""
     start, end = query.start, query.end
     if query.hourly:
-        yield False, format_hour(start), format_hour(end)
+        yield _of_hours(start, end)
         return
     first = start if start.hour == 0 else start.replace(hour=0) + DAY  # the first whole day
     last = end.replace(hour=0)
     if first >= last:
-        yield False, format_hour(start), format_hour(end)
+        yield _of_hours(start, end)
         return
     if start < first:
-        yield False, format_hour(start), format_hour(first)
-    yield True, format_hour(first)[:10], format_hour(last)[:10]
+        yield _of_hours(start, first)
+    yield Stretch("usage_daily", "day", format_hour(first)[:10], format_hour(last)[:10])
     if last < end:
-        yield False, format_hour(last), format_hour(end)
+        yield _of_hours(last, end)
+
+
+def _of_hours(start: datetime, end: datetime) -> Stretch:
+    return Stretch("usage_hourly", "hour", format_hour(start), format_hour(end))

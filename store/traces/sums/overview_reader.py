@@ -7,9 +7,9 @@ under a limit of time: ``Found.back_to`` says how far that came.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 import orjson
@@ -32,7 +32,7 @@ from store.traces.sums.overview_query import (
     Cell,
     Found,
     Query,
-    add_cells,
+    Stretch,
     divide,
     format_hour,
     is_value,
@@ -45,7 +45,9 @@ from store.traces.sums.rollup import find_product
 from store.traces.sums.sum_columns import (
     VALUE_OF_BILLING,
     Sums,
+    add_sums,
     count_entries,
+    list_days,
     list_sums,
     order_sums,
 )
@@ -104,8 +106,7 @@ class OverviewReader:
         """Return the cost of a period, and its value that a subscription covers."""
         where, parameters = write_filters(query.filters, COLUMNS)
         cost, value = 0.0, 0.0
-        for is_daily, start, end in divide(query):
-            table, at = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
+        for table, at, start, end in divide(query):
             cost_cents, value_cents = self._db.execute(
                 f"select total(cost_cents), {VALUE_OF_BILLING} from {table}"  # noqa: S608 - our own names
                 f" where {at} >= ? and {at} < ?{where}",
@@ -164,10 +165,8 @@ class OverviewReader:
 
     def _read_sums(self, query: Query) -> dict[Cell, Sums]:
         cells: dict[Cell, Sums] = {}
-        for is_daily, start, end in divide(query):
-            table, at = ("usage_daily", "day") if is_daily else ("usage_hourly", "hour")
-            step = at if is_daily or query.hourly else "substr(hour, 1, 10)"
-            add_cells(cells, self._select_sums(query, table, step, at, (start, end), COLUMNS))
+        for stretch in divide(query):
+            add_sums(cells, self._select_sums(query, stretch))
         if query.by == "model" and any(name == "" for _, name in cells):
             self._list_requested(query, cells)
         return cells
@@ -250,32 +249,25 @@ class OverviewReader:
                 cells[at, ""] = rest
         return cells
 
-    def _select_sums(
-        self,
-        query: Query,
-        table: str,
-        step: str,
-        at: str,
-        between: tuple[str, str],
-        columns: Mapping[str, str],
-    ) -> dict[Cell, Sums]:
-        """Return the sums of the rows of a table between two values of the column ``at``."""
-        group = "''" if query.by is None else columns[query.by]
-        where, parameters = write_filters(query.filters, columns)
+    def _select_sums(self, query: Query, part: Stretch) -> Iterator[tuple[Cell, Sums]]:
+        """Yield the sums of a part of a period."""
+        step = "substr(hour, 1, 10)" if part.at == "hour" and not query.hourly else part.at
+        group = "''" if query.by is None else COLUMNS[query.by]
+        where, parameters = write_filters(query.filters, COLUMNS)
         # The rows are in the order of the first column; for a second one SQLite would sort them.
         grouped = "1" if query.by is None else "1, 2"
         rows = self._db.execute(
-            f"select {step}, {group}, {_SUMS} from {table}"  # noqa: S608 - our own names
-            f" where {at} >= ? and {at} < ?{where} group by {grouped}",
-            [*between, *parameters],
+            f"select {step}, {group}, {_SUMS} from {part.table}"  # noqa: S608 - our own names
+            f" where {part.at} >= ? and {part.at} < ?{where} group by {grouped}",
+            [part.start, part.end, *parameters],
         )
-        return {row[:2]: row[2:] for row in rows}
+        return ((row[:2], row[2:]) for row in rows)
 
     def read_timings(self, query: Query) -> tuple[dict[str, Timing], dict[str, Timing]]:
         """Return the timings of whole days by group, and those by day.
 
         By one name or none, most days are read from the table that has them added up."""
-        days = _list_days(query)
+        days = list_days(query.start.date(), (query.end - HOUR).date())
         names = {*query.filters, *filter(None, [query.by])}
         cells = defaultdict[Cell, list[int]](lambda: [0] * len(MEASURES))
         if len(names) <= 1 and days:
@@ -338,17 +330,13 @@ def _dump(names: Iterable[str]) -> str:
     return orjson.dumps([*names]).decode()
 
 
-def _list_days(query: Query) -> list[str]:
-    """Return the days of a period, also those that it has a part of."""
-    first, end = query.start.date(), (query.end + DAY - HOUR).date()
-    return [f"{first + timedelta(days=place)}" for place in range((end - first).days)]
-
-
 def _merge_accounts(found: Found, accounts: Mapping[str, str]) -> None:
     """Put the credentials of one account into one group, named by the account."""
-    cells = {cell: found.cells.pop(cell) for cell in list(found.cells)}
-    for (step, name), sums in cells.items():
-        add_cells(found.cells, {(step, accounts.get(name, name)): sums})
+    cells, found.cells = found.cells, {}
+    add_sums(
+        found.cells,
+        (((step, accounts.get(name, name)), sums) for (step, name), sums in cells.items()),
+    )
     timings = {name: found.timings.pop(name) for name in list(found.timings)}
     for name, timing in timings.items():
         account = accounts.get(name, name)

@@ -12,6 +12,7 @@ from datetime import date
 from typing import Literal
 
 from store.database import list_columns
+from store.traces.sums.sum_columns import find_bounds
 
 type ProductName = Literal["batch", "chat_completions", "session", "dream"]
 
@@ -75,10 +76,7 @@ def _read(
 ) -> Iterator[ProductTotals]:
     if not list_columns(db, "upstream_objects"):  # no newer recorder has opened it yet
         return
-    period = (
-        "" if from_day is None else from_day.isoformat(),
-        "~" if to_day is None else f"{to_day.isoformat()}~",
-    )
+    period = find_bounds(from_day, to_day)
     for sql in (_OF_CALLS, _OF_OBJECTS):
         for product, count, cents, unpriced, list_cents in db.execute(sql, period):
             yield ProductTotals(

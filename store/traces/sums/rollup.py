@@ -108,10 +108,14 @@ def write_upsert(table: str, keys: tuple[str, ...], sums: tuple[str, ...] = SUMS
     """Return SQL that adds sums to the row with these keys, which is made if need be."""
     return (
         f"insert into {table} ({', '.join((*keys, *sums))})"  # noqa: S608 - our own names
-        f" values ({', '.join('?' * len((*keys, *sums)))})"
-        f" on conflict ({', '.join(keys)}) do update set "
-        + ", ".join(f"{name} = {name} + excluded.{name}" for name in sums)
+        f" values ({', '.join('?' * len((*keys, *sums)))}) {write_adding(keys, sums)}"
     )
+
+
+def write_adding(keys: Iterable[str], sums: Iterable[str]) -> str:
+    """Return the end of SQL that inserts: it adds sums to a row that has these keys already."""
+    added = ", ".join(f"{name} = {name} + excluded.{name}" for name in sums)
+    return f"on conflict ({', '.join(keys)}) do update set {added}"
 
 
 _UPSERT_HOUR = write_upsert("usage_hourly", _KEYS)

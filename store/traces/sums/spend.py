@@ -28,6 +28,7 @@ from runtime import clock
 from runtime.intervals import HOUR, floor_hour
 from store.database import list_columns, open_readonly, snapshot
 from store.traces.sums.booking_sql import BILLING
+from store.traces.sums.overview_query import format_hour
 from store.traces.sums.products import COUNTED_OBJECTS
 from store.traces.sums.rollup import PAID_BY_OTHERS
 from store.traces.sums.usage_report import READ_TIMEOUT_S
@@ -148,7 +149,7 @@ def _divide_part(
     for start, end in ((span.start, first_hour), (last_hour, span.end)):
         if start < end:
             yield calls, (*values, clock.format_ms(start), clock.format_ms(end))
-    yield _FROM_PART_SUMS, (*part.pair, _format_hour(first_hour), _format_hour(last_hour))
+    yield _FROM_PART_SUMS, (*part.pair, format_hour(first_hour), format_hour(last_hour))
 
 
 def read_cost(db: sqlite3.Connection, span: Span) -> float:
@@ -218,19 +219,15 @@ def _divide(span: Span, what: _Sql) -> Iterator[tuple[str, str, str]]:
     last_day = last_hour.replace(hour=0)
     if first_day < last_day:
         days = what.sums.format(table="usage_daily", at="day")
-        yield days, _format_hour(first_day)[:10], _format_hour(last_day)[:10]
+        yield days, format_hour(first_day)[:10], format_hour(last_day)[:10]
     else:
         first_day = last_day = last_hour
     hours = what.sums.format(table="usage_hourly", at="hour")
-    yield hours, _format_hour(first_hour), _format_hour(first_day)
-    yield hours, _format_hour(last_day), _format_hour(last_hour)
+    yield hours, format_hour(first_hour), format_hour(first_day)
+    yield hours, format_hour(last_day), format_hour(last_hour)
     yield what.calls, clock.format_ms(last_hour), clock.format_ms(span.end)
 
 
 def _ceil_hour(instant: datetime) -> datetime:
     floor = floor_hour(instant)
     return floor if floor == instant else floor + HOUR
-
-
-def _format_hour(instant: datetime) -> str:
-    return instant.isoformat()[:13]

@@ -17,7 +17,7 @@ import orjson
 from metering import attribution, token_counts
 from metering.entry import UsageLogEntry
 from store.traces.sums import booking_sql
-from store.traces.sums.rollup import OTHER, PAID_BY_OTHERS, UNKNOWN, admit, write_upsert
+from store.traces.sums.rollup import OTHER, UNKNOWN, admit, write_upsert
 
 MAX_NAMES, MAX_VALUES = 100, 100
 KEYS = ("hour", "name", "value")
@@ -29,10 +29,7 @@ SUMS = {
         f" where c.usage_id = u.id and {booking_sql.OF_LINE[name]})"
         for name in _LINES
     },
-    "cost_cents": "coalesce(u.cost_cents, 0)",
-    "estimated_cents": "coalesce(u.estimated_cents, 0)",
-    "value_cents": f"case when {booking_sql.BILLING} in {PAID_BY_OTHERS}"
-    " then coalesce(u.cost_cents, 0) else 0 end",
+    **booking_sql.MONEY_OF_CALL,
 }
 _TAGGED = (
     "select substr(u.created_at, 1, 13), t.name, t.value,"  # noqa: S608 - our own text

@@ -20,7 +20,7 @@ from store.traces.sums.named_groups import is_named, read_named
 from store.traces.sums.products import ProductTotals, read_products
 from store.traces.sums.requested_models import find_requested
 from store.traces.sums.requested_sums import Part, read_requested, take_out
-from store.traces.sums.sum_columns import Names, Sums, list_sums, order_sums
+from store.traces.sums.sum_columns import Names, Sums, add_sums, find_bounds, list_sums, order_sums
 
 type Grouping = Literal[
     "day",
@@ -130,7 +130,12 @@ def read_usage(
             sums, rejected = _read_period(db, "day" if is_named(by) else by, from_day, to_day)
             groups = sums
             if by == "credential":
-                groups = _merge_accounts(sums, read_accounts(db))
+                groups = {}
+                accounts = read_accounts(db)
+                add_sums(
+                    groups,
+                    (((accounts.get(name, name),), each) for (name,), each in sums.items()),
+                )
             if is_named(by) and sums:
                 groups = read_named(db, by, from_day, to_day, _sum_up(sums.values()))
             products = read_products(db, from_day, to_day)
@@ -142,16 +147,6 @@ def read_usage(
         groups=make_groups(by, groups, rejected),
         products=products,
     )
-
-
-def _merge_accounts(sums: Mapping[Names, Sums], accounts: Mapping[str, str]) -> dict[Names, Sums]:
-    """Return the sums of credentials with those of one account as one group, named by the account."""
-    merged: dict[Names, Sums] = {}
-    for (credential,), values in sums.items():
-        key = (accounts.get(credential, credential),)
-        known = merged.get(key)
-        merged[key] = values if known is None else tuple(map(sum, zip(known, values, strict=True)))
-    return merged
 
 
 def read_groups(db: sqlite3.Connection, by: Grouping, from_day: date, to_day: date) -> list[Group]:
@@ -167,21 +162,15 @@ def _read_period(
     columns = list_columns(db, "usage_hourly")
     if not columns:  # the recorder creates the file a moment before the tables
         return {}, {}
-    where, parameters = _between(from_day, to_day)
-    sums = read_sums(db, by, f"usage_hourly {where}", parameters, columns)
+    bounds = find_bounds(from_day, to_day)
+    sums = read_sums(db, by, "usage_hourly where hour >= ? and hour < ?", bounds, columns)
     if by == "model" and _NO_MODEL in sums:
-        _list_requested(db, sums, from_day, to_day)
-    return sums, _read_rejected(db, by, where, parameters)
+        _list_requested(db, sums, Part(start=bounds[0], end=bounds[1]))
+    return sums, _read_rejected(db, by, bounds)
 
 
-def _list_requested(
-    db: sqlite3.Connection, sums: dict[Names, Sums], from_day: date | None, to_day: date | None
-) -> None:
+def _list_requested(db: sqlite3.Connection, sums: dict[Names, Sums], part: Part) -> None:
     """List the calls without a model under the models that they asked for."""
-    part = Part(
-        start="" if from_day is None else from_day.isoformat(),
-        end="~" if to_day is None else f"{to_day.isoformat()}~",
-    )
     found: dict[Names, Sums] = {
         (name,): order_sums(each) for (_, name), each in read_requested(db, part).items()
     }
@@ -211,29 +200,16 @@ def read_sums(
 
 
 def _read_rejected(
-    db: sqlite3.Connection, by: Grouping, where: str, parameters: Sequence[str]
+    db: sqlite3.Connection, by: Grouping, bounds: tuple[str, str]
 ) -> dict[Names, int]:
     """Return the numbers of rejected requests, by the names of the groups where these are counted by."""
     keys = tuple(_FIELDS[by if by in _REJECTED_BY else "endpoint"].values())
     rows = db.execute(
-        f"select {', '.join(keys)}, sum(count)"  # noqa: S608 - our own names
-        f" from rejections_hourly {where} group by {', '.join(keys)}",
-        parameters,
+        f"select {', '.join(keys)}, sum(count) from rejections_hourly"  # noqa: S608 - our own names
+        f" where hour >= ? and hour < ? group by {', '.join(keys)}",
+        bounds,
     )
     return {row[:-1]: row[-1] for row in rows}
-
-
-def _between(from_day: date | None, to_day: date | None) -> tuple[str, list[str]]:
-    """Return the condition for a period. Hours are ``YYYY-MM-DDTHH``: they sort as text, and before
-    the end of the day written with a ``~``."""
-    conditions, parameters = [], []
-    if from_day is not None:
-        conditions.append("hour >= ?")
-        parameters.append(from_day.isoformat())
-    if to_day is not None:
-        conditions.append("hour <= ?")
-        parameters.append(f"{to_day.isoformat()}~")
-    return (f"where {' and '.join(conditions)}" if conditions else ""), parameters
 
 
 def make_groups(
