@@ -7,7 +7,7 @@ a recorder nor its checkpoints wait for a long check.
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from store.database import snapshot
@@ -40,36 +40,38 @@ def verify(connection: sqlite3.Connection) -> Iterator[Problem]:
 
     A damaged page is such a problem. Raises sqlite3.OperationalError for errors that do not concern
     the data, such as a lock."""
-    for check in (
+    checks: tuple[Callable[[sqlite3.Connection], Iterator[Problem | str]], ...] = (
         _check_pages,
         _check_references,
         _check_segments,
         _check_entries,
         _check_costs,
-        _check_hours,
-        _check_days,
-        _check_index,
-    ):
+        verify_costs.check_hours,
+        verify_costs.check_days,
+        verify_index.check_index,
+    )
+    for check in checks:
         try:
-            yield from check(connection)
+            for found in check(connection):
+                yield Problem(entry_id=None, message=found) if isinstance(found, str) else found
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as error:  # SQLite gave up on this check; try the others
             yield Problem(entry_id=None, message=str(error))
 
 
-def _check_pages(connection: sqlite3.Connection) -> Iterator[Problem]:
+def _check_pages(connection: sqlite3.Connection) -> Iterator[str]:
     for (message,) in connection.execute("PRAGMA integrity_check").fetchall():
         if message != "ok":
-            yield Problem(entry_id=None, message=message)
+            yield message
 
 
-def _check_references(connection: sqlite3.Connection) -> Iterator[Problem]:
+def _check_references(connection: sqlite3.Connection) -> Iterator[str]:
     for table, key, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchall():
-        yield Problem(entry_id=None, message=f"{table} {key} belongs to no row of {parent}")
+        yield f"{table} {key} belongs to no row of {parent}"
 
 
-def _check_segments(connection: sqlite3.Connection) -> Iterator[Problem]:
+def _check_segments(connection: sqlite3.Connection) -> Iterator[str]:
     last_id = 0
     while rows := connection.execute(
         "select g.id, (select group_concat(k.value) from json_each(g.piece_ids) as k"
@@ -79,9 +81,7 @@ def _check_segments(connection: sqlite3.Connection) -> Iterator[Problem]:
     ).fetchall():
         for segment_id, missing in rows:
             if missing is not None:
-                yield Problem(
-                    entry_id=None, message=f"segment {segment_id}: pieces {missing} are missing"
-                )
+                yield f"segment {segment_id}: pieces {missing} are missing"
         last_id = rows[-1][0]
 
 
@@ -98,21 +98,6 @@ def _check_entries(connection: sqlite3.Connection) -> Iterator[Problem]:
 def _check_costs(connection: sqlite3.Connection) -> Iterator[Problem]:
     for entry_id, message in verify_costs.check_costs(connection):
         yield Problem(entry_id=entry_id, message=message)
-
-
-def _check_hours(connection: sqlite3.Connection) -> Iterator[Problem]:
-    for message in verify_costs.check_hours(connection):
-        yield Problem(entry_id=None, message=message)
-
-
-def _check_days(connection: sqlite3.Connection) -> Iterator[Problem]:
-    for message in verify_costs.check_days(connection):
-        yield Problem(entry_id=None, message=message)
-
-
-def _check_index(connection: sqlite3.Connection) -> Iterator[Problem]:
-    for message in verify_index.check_index(connection):
-        yield Problem(entry_id=None, message=message)
 
 
 def _check_whole_entry(connection: sqlite3.Connection, usage_id: int) -> list[Problem]:

@@ -7,21 +7,25 @@ from datetime import date
 
 import orjson
 
-from store.database import list_columns
+from store.database import list_columns, read_records
 from store.traces.savings.savings import Looked
 
-_SUMS = "sum(calls), sum(tokens), sum(cents), sum(unpriced_tokens)"
+_SUMS = (
+    "sum(calls) as calls, sum(tokens) as tokens, sum(cents) as cents,"
+    " sum(unpriced_tokens) as unpriced_tokens"
+)
 # With max(), SQLite takes the other columns from the row that has it.
 _PERIOD = (
-    f"select finding, subject, {_SUMS}, largest_session, day, max(largest_cents)"  # noqa: S608 - our own text
-    " from savings_daily where day between ? and ? group by finding, subject"
+    f"select finding, subject, {_SUMS}, largest_session, day as largest_day"  # noqa: S608 - our own text
+    " from savings_daily where day between ? and ? group by finding, subject order by max(largest_cents) desc"
 )
 _SESSION = (
-    f"select finding, subject, {_SUMS}, session_id, day, max(cents)"  # noqa: S608 - our own text
-    " from savings where session_id = ? group by finding, subject"
+    f"select finding, subject, {_SUMS}, session_id as largest_session, day as largest_day"  # noqa: S608 - our own text
+    " from savings where session_id = ? group by finding, subject order by max(cents) desc"
 )
 _SESSIONS = (
-    "select session_id, cents, tokens from session_savings"
+    "select session_id, (select title from sessions as s where s.session_id = f.session_id) as title,"
+    " cents, tokens from session_savings as f"
     " where last_day between ? and ? and tokens > 0 order by cents desc, session_id limit ?"
 )
 
@@ -69,11 +73,11 @@ class SavingsReader:
 
     def list_groups(self, first: date, last: date) -> list[Group]:
         """Return the findings of these days, both included."""
-        return self._list(_PERIOD, first.isoformat(), last.isoformat())
+        return read_records(self._db, Group, _PERIOD, (first.isoformat(), last.isoformat()))
 
     def list_session_groups(self, session_id: str) -> list[Group]:
         """Return the findings of one session."""
-        return self._list(_SESSION, session_id)
+        return read_records(self._db, Group, _SESSION, (session_id,))
 
     def sum_cents(self, first: date, last: date, findings: Sequence[str]) -> float:
         """Return the cents of these kinds of findings on these days, both included."""
@@ -88,13 +92,8 @@ class SavingsReader:
         """Return the sessions with the largest sums of all their savings, largest first.
 
         They are of those with the last savings on these days."""
-        rows = self._db.execute(_SESSIONS, (first.isoformat(), last.isoformat(), limit))
-        return [
-            SessionSum(
-                session_id=row[0], title=self._find_title(row[0]), cents=row[1], tokens=row[2]
-            )
-            for row in rows.fetchall()
-        ]
+        days = first.isoformat(), last.isoformat()
+        return read_records(self._db, SessionSum, _SESSIONS, (*days, limit))
 
     def list_calls(self, group: Group) -> list[BlamedCall]:
         """Return the most expensive calls of the largest finding of a group."""
@@ -123,43 +122,15 @@ class SavingsReader:
 
     def find_looked(self, session_id: str) -> Looked | None:
         """Return when a session was looked at, None where it never was."""
-        row = self._db.execute(
+        found = read_records(
+            self._db,
+            Looked,
             "select method, computed_at, calls, conversations, opened from session_savings"
             " where session_id = ?",
             (session_id,),
-        ).fetchone()
-        if row is None:
-            return None
-        method, computed_at, calls, conversations, opened = row
-        return Looked(
-            method=method,
-            computed_at=computed_at,
-            calls=calls,
-            conversations=conversations,
-            opened=opened,
         )
+        return found[0] if found else None
 
     def count_due(self) -> int:
         """Return how many sessions are still to be looked at."""
         return int(self._db.execute("select count(*) from savings_due").fetchone()[0])
-
-    def _find_title(self, session_id: str) -> str | None:
-        row = self._db.execute(
-            "select title from sessions where session_id = ?", (session_id,)
-        ).fetchone()
-        return None if row is None else row[0]
-
-    def _list(self, sql: str, *values: str) -> list[Group]:
-        return [
-            Group(
-                finding=row[0],
-                subject=row[1],
-                calls=row[2],
-                tokens=row[3],
-                cents=row[4],
-                unpriced_tokens=row[5],
-                largest_session=row[6],
-                largest_day=row[7],
-            )
-            for row in self._db.execute(sql, values).fetchall()
-        ]

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -137,14 +138,7 @@ class ToolSums:
     @property
     def columns(self) -> tuple[float, ...]:
         """Return the sums in the order of the columns of tables."""
-        return (
-            self.uses,
-            self.failed,
-            self.result_tokens,
-            self.definition_cents,
-            self.written_cents,
-            self.carried_cents,
-        )
+        return _read_sums(self)[:-1]
 
     @property
     def brought_cents(self) -> float:
@@ -164,15 +158,11 @@ class ToolSums:
 
     def add(self, other: "ToolSums") -> None:
         """Add other sums to these."""
-        self.uses += other.uses
-        self.failed += other.failed
-        self.result_tokens += other.result_tokens
-        self.definition_cents += other.definition_cents
-        self.written_cents += other.written_cents
-        self.carried_cents += other.carried_cents
-        self.sizes += other.sizes
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
+_read_sums = attrgetter(*ToolSums.__slots__)
 NO_SUMS = ToolSums()
 
 type SumsOfTargets = Mapping[tuple[Payer, Target], ToolSums]
@@ -210,14 +200,8 @@ class TargetSums(NamedTuple):
 
     def plus(self, other: "TargetSums", sign: int = 1) -> "TargetSums":
         """Return the sum of both, or with a sign of -1 the difference, where nothing is below 0."""
-        return TargetSums(
-            max(self.sessions + sign * other.sessions, 0),
-            max(self.uses + sign * other.uses, 0),
-            max(self.failed + sign * other.failed, 0),
-            max(self.result_tokens + sign * other.result_tokens, 0),
-            max(self.written_cents + sign * other.written_cents, 0.0),
-            max(self.carried_cents + sign * other.carried_cents, 0.0),
-        )
+        pairs = zip(self, other, strict=True)
+        return TargetSums._make(max(own + sign * added, 0) for own, added in pairs)
 
 
 type ToolKey = tuple[str, str, str, str, str]  # day, endpoint, credential, server and tool

@@ -4,7 +4,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import NamedTuple
 
 import orjson
@@ -12,6 +12,7 @@ import orjson
 from store.database import list_columns
 from store.traces.savings.tool_sums import ALL, OTHER, ToolSums
 from store.traces.sums import histograms
+from store.traces.sums.sum_columns import list_days
 
 _RESULTS = "sum(uses), sum(failed), sum(result_tokens)"
 _CENTS = "total(written_cents), total(carried_cents)"
@@ -104,10 +105,7 @@ class ToolsReader:
         if not self._has_sizes:
             return {}  # the recorder has not made the table yet
         found = defaultdict[tuple[str, str], list[int]](lambda: [0])
-        days = [
-            f"{given.first + timedelta(place)}"
-            for place in range((given.last - given.first).days + 1)
-        ]
+        days = list_days(given.first, given.last)
         chosen = given.slug or ALL, given.credential or ALL
         for server, tool, sizes in self._cursor.execute(
             _SIZES, (orjson.dumps(days).decode(), *chosen)
