@@ -3,15 +3,15 @@
 //
 //   <div id="live" data-session="…" data-flights="list" data-noun="call">   what to follow; all but the id may lack.
 //                                            data-flights: calls in flight, as a list here or (="page") by the page itself
-//   [data-live-list="newest"] or ="oldest"   a list: its rows are told apart by data-key, or their id
+//   [data-live-list]                         a list, newest first: its rows are told apart by data-key, or their id
 //   [data-live-part]                         what is replaced as a whole, such as figures
 //   [data-flying]                            what the page itself shows of calls in flight
 //   [data-live-tree]                         a list whose rows may hold lists (in <details> or not): each row has a data-key,
 //                                            new ones go where they belong, and what is open stays open
 //   data-reload with the id                  the page is another one as soon as there is a call
 //
-// Nothing moves under the reader: rows go in by themselves only where the list begins (or, oldest first,
-// ends) in view; else a bar says how many there are. While the page is hidden nothing is followed.
+// Nothing moves under the reader: rows go in by themselves only where the list begins in view; else a bar says
+// how many there are. While the page is hidden nothing is followed.
 (() => {
   const place = document.getElementById("live");
   const list = document.querySelector("[data-live-list]");
@@ -22,7 +22,6 @@
   const SLOWER = 10; // fetching takes at most a tenth of the time
   const AGAIN_MS = 2000; // after a service that was too busy, or away
   const noun = place.dataset.noun || "call";
-  const isNewestFirst = list?.dataset.liveList !== "oldest";
   let source = null;
   let after = Math.max(Number(place.dataset.after || 0), ...[...(list?.children ?? [])].map((row) => Number(/^(\d+)$/.exec(row.dataset.key || row.id)?.[1] ?? 0)));
   let fetched = null, isFetching = false, isStale = false, nextFetch = 0;
@@ -68,8 +67,7 @@
 
   const isAtEdge = () => {
     if (list.contains(document.activeElement) && document.activeElement !== list) return false;
-    const { top, bottom } = list.getBoundingClientRect();
-    return isNewestFirst ? top >= 0 : bottom <= window.innerHeight + 40;
+    return list.getBoundingClientRect().top >= 0;
   };
 
   // -- what is new -----------------------------------------------------------------------------
@@ -77,10 +75,7 @@
     const theirs = page.querySelector("[data-live-list]");
     if (!list || !theirs) return [];
     const known = keysOf(list.children);
-    const rows = [...theirs.children];
-    if (isNewestFirst) return rows.filter((row) => keyOf(row) && !known.has(keyOf(row)));
-    const last = rows.findLastIndex((row) => known.has(keyOf(row)));
-    return rows.slice(last + 1);
+    return [...theirs.children].filter((row) => keyOf(row) && !known.has(keyOf(row)));
   };
 
   const startAnew = (page, theirs) => {
@@ -96,12 +91,11 @@
       row.classList.add("is-new");
       if (row.dataset.of) list.querySelector(`[data-of="${CSS.escape(row.dataset.of)}"]`)?.remove();
     }
-    if (!isNewestFirst) list.append(...rows);
-    else if (rows.length < keysOf(theirs.children).size && list.children.length < Number(list.dataset.most || MOST)) list.prepend(...rows);
+    if (rows.length < keysOf(theirs.children).size && list.children.length < MOST) list.prepend(...rows);
     else startAnew(page, theirs); // there would be a gap, or a page that grows for days
     for (const row of rows) row.querySelectorAll?.("time").forEach((time) => (time.title ||= time.dateTime));
     document.dispatchEvent(new CustomEvent("live:inserted"));
-    return rows.filter(keyOf).length;
+    return rows.length;
   };
 
   // What the server wrote: the titles of times are added here (time.js).
@@ -180,20 +174,16 @@
       mergeTrees(page);
     });
     document.dispatchEvent(new CustomEvent("live:changed"));
-    const count = list ? findNew(page).filter(keyOf).length : 0;
+    const count = findNew(page).length;
     fetched = count ? page : null;
     bar.hidden = true;
     if (!count) return;
     if (isAtEdge()) {
-      const atEnd = !isNewestFirst && window.scrollY > 0;
-      const added = insert(page);
-      if (atEnd) list.lastElementChild.scrollIntoView({ block: "end" });
+      said.textContent = `${plural(insert(page))} shown`;
       fetched = null;
-      said.textContent = `${plural(added)} shown`;
     } else {
       said.textContent = "";
       bar.textContent = plural(count);
-      bar.classList.toggle("below", !isNewestFirst);
       bar.hidden = false;
     }
   };
