@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from dashboard.addresses import session_address
 from dashboard.home.choice import Measure
 from dashboard.home.columns import REST, find_mean, make_keys, read_measure
-from dashboard.home.comparison import Comparison, Line, compare
+from dashboard.home.comparison import Line, compare
 from dashboard.home.names import GROUP_TITLES, name_group, name_rest
 from dashboard.home.reading import SHOWN_GROUPS, Costs
 from dashboard.overview.filters import calls_address
@@ -105,7 +105,7 @@ def _make_groups(costs: Costs) -> Table:
         f"{period} against the time before, by {GROUP_TITLES[by].lower()}",
         [Head(GROUP_TITLES[by], ""), *_make_heads(costs, period)],
         rows,
-        _make_foot(costs, compared) if len(rows) > 1 else None,
+        Row("", "All", None, _make_cells(costs, compared.total)) if len(rows) > 1 else None,
         (NAMED_BY_CLIENTS,) if by in (USER, PROJECT) else (),
     )
 
@@ -118,10 +118,6 @@ def _make_heads(costs: Costs, period: str) -> Sequence[Head]:
         Head(last, "num hide-s"),
         Head("Cached", "num hide-s"),
     ]
-
-
-def _make_foot(costs: Costs, compared: Comparison) -> Row:
-    return Row("", "All", None, _make_cells(costs, compared.total))
 
 
 def _name_line(costs: Costs, line: Line, period: Period) -> tuple[str, str, str | None]:
@@ -276,35 +272,29 @@ def _write_speed(speed: float | None) -> str:
 
 def _make_means(costs: Costs) -> Table:
     now, before = costs.days_compared, costs.days_before
-    kinds: Sequence[tuple[Measure, str]] = (("session", "A session"), ("prompt", "A prompt"))
-    means = [
-        _write_mean(words, find_mean(now, measure), find_mean(before, measure))
-        for measure, words in kinds
-    ]
-    counts = (
-        ("Sessions", sum(day.sessions for day in now), sum(day.sessions for day in before)),
-        ("Prompts", sum(day.prompts or 0 for day in now), sum(day.prompts or 0 for day in before)),
-    )
     rows = [
-        *means,
-        *(
-            Row(
-                "",
-                words,
-                None,
-                [
-                    Cell(format_count(count), "num strong"),
-                    Cell(format_count(earlier), "num soft"),
-                    Cell(format_count_change(count - earlier)),
-                    Cell(format_change(count, earlier)),
-                ],
-            )
-            for words, count, earlier in counts
-        ),
+        _write_mean("A session", find_mean(now, "session"), find_mean(before, "session")),
+        _write_mean("A prompt", find_mean(now, "prompt"), find_mean(before, "prompt")),
+        _write_count("Sessions", *(sum(day.sessions for day in days) for days in (now, before))),
+        _write_count("Prompts", *(sum(day.prompts or 0 for day in days) for days in (now, before))),
     ]
     period = costs.compared.title
     heads = [Head("Mean cost of", ""), Head(period), Head("Before"), Head("Change", span=2)]
     return Table(f"Means, {period} against the time before", heads, rows)
+
+
+def _write_count(words: str, now: int, before: int) -> Row:
+    return Row(
+        "",
+        words,
+        None,
+        [
+            Cell(format_count(now), "num strong"),
+            Cell(format_count(before), "num soft"),
+            Cell(format_count_change(now - before)),
+            Cell(format_change(now, before)),
+        ],
+    )
 
 
 def _write_mean(words: str, now: float | None, before: float | None) -> Row:

@@ -18,10 +18,7 @@ from tests.store.traffic import make_item
 
 EVIL = "evil\u202etxt.exe\u2066\u200b\x1b[31m\x9b\u2028end"
 NAMED = reveal(EVIL)
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 
 class Owner(Person):

@@ -20,10 +20,7 @@ STATIC = ROOT / "dashboard" / "static"
 METADATA = json.loads(METADATA_PATH.read_text())["databases"]["traces"]
 MARKUP = "<img src=x onerror=alert(1)>"
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 
 @pytest.fixture

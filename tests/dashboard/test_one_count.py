@@ -15,10 +15,7 @@ from runtime import clock
 from tests.dashboard.pages import Page, words_of
 from tests.store.traffic import make_item
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 SONNET, HAIKU = "claude-sonnet-4-5", "claude-haiku-4-5"
 NONE = "(none)"

@@ -39,10 +39,7 @@ DIALECT = (
 SESSION = "7d1c2a40-5a0e-4c77-9d0f-2f6b54d1e0aa"
 _NOT_TEXT = {"script", "style", "pre", "textarea", "title"}
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 
 class Visible(HTMLParser):

@@ -15,8 +15,6 @@ from tests.dashboard.call.kinds import call, result, text
 from tests.dashboard.pages import Page, find_address
 from wire.block import Block
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
-
 
 def read(item, **fields):
     room = Room(allowance=Allowance(1_000_000), address="/traces/usage/1/request", **fields)

@@ -11,7 +11,6 @@ from dashboard.call.conversation import MAX_MESSAGES
 from tests.dashboard.pages import Page, find_address
 from tests.store.traffic import png
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 ANSWER = b'{"content": [{"type": "text", "text": "Done, all of it."}], "stop_reason": "end_turn"}'
 
 

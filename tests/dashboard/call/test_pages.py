@@ -52,7 +52,6 @@ ANSWER = json.dumps(
     {"content": [{"type": "text", "text": "It is 42."}], "stop_reason": "end_turn"}
 ).encode()
 EVIL = "</pre><script>alert(1)</script>\u202e\x1b[31m\x00\"'<img src=x onerror=alert(1)>"
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 
 
 @pytest.fixture

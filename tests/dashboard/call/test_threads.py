@@ -10,7 +10,6 @@ from store.traces.calls.predecessors import write_previous
 from store.traces.database import TraceDatabase
 from tests.dashboard.call.test_new_first import ask as ask, text_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 TOOL = {"name": "read_it", "description": "Reads it. " * 50, "input_schema": {"type": "object"}}
 USE = {"type": "tool_use", "id": "toolu_1", "name": "read_it", "input": {"path": "a"}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Words of the file. " * 50}

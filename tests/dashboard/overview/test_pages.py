@@ -32,10 +32,7 @@ TOKENS = (
 FAILED = "outcome not in ('complete', 'client_disconnected')"
 COVERED = "(billing = 'customer' or billing = 'subscription' and coalesce(overage, 0) = 0)"
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 
 @pytest.fixture(autouse=True)

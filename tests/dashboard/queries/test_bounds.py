@@ -22,10 +22,7 @@ from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, ask_for, record, set
 from tests.dashboard.people import Someone
 from tests.store.traffic import make_entry
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 
 @pytest.fixture

@@ -43,7 +43,6 @@ JSON = {"accept": "application/json"}
 # Plain Datasette leaves its connections in memory to the collector, which warns in some later test.
 # That ours are closed is seen by counting descriptors.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
     # When one of several questions for a page fails, Datasette forgets the others.
     pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
 ]

@@ -10,10 +10,7 @@ from dashboard.tables.trace_file import TraceFile
 from store.traces.database import TraceDatabase
 from tests.dashboard.pages import Page
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 CALLS = 23
 
 

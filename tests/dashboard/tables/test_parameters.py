@@ -20,10 +20,7 @@ DECLARED = {
 NUMBERS = [each for each, about in DECLARED.items() if about["type"] == "integer"]
 BAD_NUMBERS = ("abc", "7 days", "1e3", "-1", "1.5", "\u0667", "0x10", "9" * 5000, "''")
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 
 def test_whatever_the_sql_takes_for_a_number_is_declared_as_one():

@@ -12,10 +12,7 @@ from dashboard.tables import sums
 from metering.formats import format_cents
 from tests.dashboard.pages import words_of
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 
 @pytest.fixture

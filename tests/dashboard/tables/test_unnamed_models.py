@@ -16,10 +16,7 @@ FAILED = {
     "cost_cents": None,
     "cost_items": (),
 }
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 
 @pytest.fixture
