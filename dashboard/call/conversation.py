@@ -7,8 +7,7 @@ backwards, because the last ones are what the call is about.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dashboard.call.blocks.joining import join_results
-from dashboard.call.blocks.reading import read_content
+from dashboard.call.blocks.reading import join_results, read_content
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, Text, cache_note, short
 from dashboard.call.excerpts import Allowance, Excerpt

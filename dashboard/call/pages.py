@@ -17,9 +17,8 @@ from dashboard.call.bodies import describe_body
 from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.head import Head, open_head
 from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, describe_missing, refuse
-from dashboard.call.next_call import find_answer
 from dashboard.call.timing import draw_timing
-from dashboard.call.views import open_file, open_view
+from dashboard.call.views import find_answer, open_file, open_view
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import FILE_HEADERS, PRIVATE
 from dashboard.replay.snippets import list_languages

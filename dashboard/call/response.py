@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from dashboard.call.blocks.joining import join_results
-from dashboard.call.blocks.reading import read_content
+from dashboard.call.blocks.reading import join_results, read_content
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.view import Block, short
 from dashboard.call.conversation import MAX_CHARS

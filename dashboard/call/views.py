@@ -6,6 +6,7 @@ response, a block. What a body does not have is None, and the page shows the bod
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dashboard.call.addresses import Address, body_address
 from dashboard.call.blocks.reading import read_block, read_content
@@ -26,6 +27,7 @@ from dashboard.call.files import EmbeddedFile, find_block, find_file
 from dashboard.call.latest import Latest, find_latest
 from dashboard.call.lookup import GAPS, size_of
 from dashboard.call.response import MessageResponse, parse_response
+from store.traces.calls import predecessors
 from store.traces.calls.call_reader import Call, CallReader, Side
 from store.traces.calls.threads import read_whole_request
 from wire import request as wire
@@ -137,6 +139,34 @@ def open_response(call: Call, reader: CallReader, *, is_plain: bool = False) -> 
 
     Raises sqlite3.Error, MissingPieceError."""
     return _open_response(call, reader, MAX_PAGE_BYTES, MAX_PAGE_CHARS, is_plain=is_plain)
+
+
+class Answer(NamedTuple):
+    """An answer, the address of the body that it stands in, and the row id of that call."""
+
+    message: Message
+    address: str
+    next_id: int
+
+    @property
+    def results(self) -> list[Block]:
+        """Return the results of its tools, those of tools that failed first."""
+        found = [block.result for block in self.message.blocks if block.result is not None]
+        return sorted(found, key=lambda block: not block.is_error)
+
+
+def find_answer(usage_id: int, reader: CallReader, *, is_plain: bool) -> Answer | None:
+    """Return the answer of a call, None where no call continues it. ``is_plain`` is that of ``Room``.
+
+    Raises sqlite3.Error, MissingPieceError."""
+    for next_id in predecessors.list_next(reader.connection, usage_id):
+        call = reader.find_call(next_id)
+        new = None if call is None else open_new(call, reader, is_plain=is_plain)
+        messages = () if new is None else new.messages or ()
+        answer = next((message for message in messages if message.role == "assistant"), None)
+        if new is not None and answer is not None:
+            return Answer(answer, new.address, next_id)
+    return None
 
 
 def open_view(

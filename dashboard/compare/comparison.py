@@ -12,7 +12,6 @@ from dashboard.compare.differences import MAX_SHOWN, Difference, compare_lists
 from dashboard.compare.figures import BillRow, Row, list_bill, list_figures, list_headers
 from dashboard.compare.parts import RequestParts, take_apart
 from metering.formats import UNKNOWN, format_count
-from runtime.safe_text import reveal
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
 from store.traces.calls.threads import read_whole_request
@@ -41,27 +40,15 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breakpoints:
-    """The places of the cache breakpoints of both requests."""
-
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-    @property
-    def differs(self) -> bool:
-        return self.before != self.after
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Two calls compared. ``missing`` has a sentence for each body that cannot be compared;
     ``sections`` are empty where a request is among them. ``first`` says where the prompts begin to
-    differ."""
+    differ, ``markers`` where the cache breakpoints of both are."""
 
     settings: tuple[Row, ...]
     equal_settings: int
     sections: tuple[Section, ...]
-    breakpoints: Breakpoints | None
+    markers: tuple[tuple[str, ...], tuple[str, ...]]
     first: str
     figures: tuple[Row, ...]
     bill: tuple[BillRow, ...]
@@ -80,18 +67,18 @@ def compare_calls(
     responses = [_read_response(call, reader, missing, is_plain) for call in (old, new)]
     before, after = requests
     sections: tuple[Section, ...] = ()
-    breakpoints = None
+    markers: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
     rows = [_compare_value(*each) for each in list_headers(old.entry, new.entry)]
     if before is not None and after is not None:
         sections = tuple(_compare_levels(before, after, Effort()))
-        breakpoints = Breakpoints(before=_reveal(before.markers), after=_reveal(after.markers))
+        markers = before.markers, after.markers
         names = dict.fromkeys([*before.settings, *after.settings])
         rows += [_compare_value(n, before.settings.get(n), after.settings.get(n)) for n in names]
     return Comparison(
         settings=tuple(row for row in rows if row.differs),
         equal_settings=sum(not row.differs for row in rows),
         sections=sections,
-        breakpoints=breakpoints,
+        markers=markers,
         first=_find_first(sections),
         figures=tuple(list_figures(old.entry, new.entry)),
         bill=list_bill(old.entry, new.entry),
@@ -130,7 +117,7 @@ def _find_first(sections: Sequence[Section]) -> str:
     for section in sections:
         for each in section.differences:
             if each.kind != "equal":
-                return f"{section.title}: {reveal(each.name)}"
+                return f"{section.title}: {each.name}"
     return ""
 
 
@@ -142,16 +129,11 @@ def _compare_value(name: str, old: str | None, new: str | None) -> Row:
     )
     if old != new and before == after:  # they differ beyond what is shown
         after += " (differs)"
-    return Row(label=reveal(name), before=before, after=after)
+    return Row(label=name, before=before, after=after)
 
 
 def _cut(text: str) -> str:
-    shown = text[:MAX_VALUE_CHARS]
-    return reveal(shown) + ("…" if len(shown) < len(text) else "")
-
-
-def _reveal(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(reveal, texts))
+    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…"
 
 
 def _read_request(call: Call, reader: CallReader, missing: list[str]) -> RequestParts | None:

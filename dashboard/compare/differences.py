@@ -13,7 +13,6 @@ from dashboard.compare.alignment import Effort, Span, align
 from dashboard.compare.parts import Item, Part
 from dashboard.compare.words import Run, compare_texts, excerpt
 from metering.formats import format_count
-from runtime.safe_text import reveal
 
 MAX_EXCERPT_CHARS, MAX_LINE_CHARS, MAX_LINES = 4_000, 120, 400
 MAX_SHOWN = 600  # differences of a section; of the others only the number is told
@@ -246,7 +245,7 @@ def _summarize(item: Item) -> str:
         if text := " ".join(part.text[: 4 * MAX_LINE_CHARS].split()):
             label = f"{part.label}: " if part.label and part.label != "Text" else ""
             more = "…" if len(text) > MAX_LINE_CHARS else ""
-            return reveal(f"{label}{text[:MAX_LINE_CHARS]}{more}")
+            return f"{label}{text[:MAX_LINE_CHARS]}{more}"
     return ""
 
 

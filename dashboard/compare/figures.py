@@ -1,26 +1,20 @@
-"""The figures of two calls side by side: facts, tokens, and the line items of both bills.
+"""The figures of two calls side by side: facts, tokens, and the line items of both bills."""
 
-All text here is fit to be shown (see ``runtime.safe_text``) and still to be escaped, which templates do.
-"""
-
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from metering.components import TITLES
 from metering.entry import CostItem, UsageLogEntry
 from metering.formats import (
     UNKNOWN,
     format_cache_share,
-    format_cents_change,
-    format_cents_for_column,
     format_count,
     format_count_change,
     format_duration,
 )
 from metering.token_counts import TOKEN_CLASSES
-from runtime.safe_text import reveal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +31,14 @@ class Row:
         return self.before != self.after
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BillRow:
-    """A component of both bills. Quantities and costs are sums over all passes and models."""
+class Item(NamedTuple):
+    """A component of a bill: sums over all passes and models. ``cents`` are None where one is not known."""
 
-    component: str
-    quantities: tuple[str, str]
-    cents: tuple[str, str]
-    change: str
+    quantity: int = 0
+    cents: Decimal | None = Decimal(0)
+
+
+type BillRow = tuple[str, Item, Item]  # the title of a component, and it in both bills
 
 
 def list_figures(old: UsageLogEntry, new: UsageLogEntry) -> Iterator[Row]:
@@ -90,52 +84,23 @@ def list_headers(
 
 
 def list_bill(old: UsageLogEntry, new: UsageLogEntry) -> tuple[BillRow, ...]:
-    """Return the components of both bills with the total as the last row; nothing without items."""
-    sums = [_sum_items(entry.cost_items) for entry in (old, new)]
-    rows = [
-        _bill_row(title, *(each.get(name, (0, Decimal(0))) for each in sums))
+    """Return the components that either bill has."""
+    before, after = (_sum_items(entry.cost_items) for entry in (old, new))
+    return tuple(
+        (title, before.get(name, Item()), after.get(name, Item()))
         for name, title in TITLES.items()
-        if any(name in each for each in sums)
-    ]
-    if rows:
-        rows.append(
-            BillRow(
-                component="Total",
-                quantities=("", ""),
-                cents=(
-                    format_cents_for_column(old.cost_cents),
-                    format_cents_for_column(new.cost_cents),
-                ),
-                change=_change(old.cost_cents, new.cost_cents),
-            )
-        )
-    return tuple(rows)
-
-
-def _sum_items(items: tuple[CostItem, ...]) -> Mapping[str, tuple[int, Decimal | None]]:
-    quantities: dict[str, int] = defaultdict(int)
-    cents: dict[str, Decimal | None] = defaultdict(Decimal)
-    for item in items:
-        quantities[item.component] += item.quantity
-        so_far = cents[item.component]
-        unknown = item.cents is None or so_far is None
-        cents[item.component] = None if unknown else so_far + item.cents  # type: ignore[operator]
-    return {name: (quantity, cents[name]) for name, quantity in quantities.items()}
-
-
-def _bill_row(
-    title: str, old: tuple[int, Decimal | None], new: tuple[int, Decimal | None]
-) -> BillRow:
-    return BillRow(
-        component=title,
-        quantities=(format_count(old[0]), format_count(new[0])),
-        cents=(format_cents_for_column(old[1]), format_cents_for_column(new[1])),
-        change=_change(old[1], new[1]),
+        if name in before or name in after
     )
 
 
-def _change(old: Decimal | None, new: Decimal | None) -> str:
-    return UNKNOWN if old is None or new is None else format_cents_change(new - old)
+def _sum_items(items: tuple[CostItem, ...]) -> Mapping[str, Item]:
+    sums: dict[str, Item] = {}
+    for item in items:
+        quantity, cents = sums.get(item.component, Item())
+        is_unknown = cents is None or item.cents is None
+        total = None if is_unknown else cents + item.cents  # type: ignore[operator]
+        sums[item.component] = Item(quantity + item.quantity, total)
+    return sums
 
 
 def _count(label: str, old: int | None, new: int | None) -> Row:
@@ -151,4 +116,4 @@ def _time(label: str, old: float | None, new: float | None) -> Row:
 
 
 def _as_text(value: object) -> str:
-    return UNKNOWN if value is None else reveal(str(value))
+    return UNKNOWN if value is None else str(value)

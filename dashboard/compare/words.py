@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 
 from dashboard.compare.alignment import Effort, align
 from metering.formats import format_count
-from runtime.safe_text import reveal
 
 MAX_CHARS = 200_000  # of a text that is compared; the rest is counted
 CONTEXT_CHARS = 160
@@ -36,7 +35,7 @@ def compare_texts(before: str, after: str, effort: Effort) -> tuple[Run, ...]:
 
 def excerpt(kind: Kind, text: str, max_chars: int) -> tuple[Run, ...]:
     """Return the beginning of one text as runs."""
-    runs = [Run(kind, reveal(text[:max_chars]))]
+    runs = [Run(kind, text[:max_chars])]
     if len(text) > max_chars:
         runs.append(Run("folded", f"… {format_count(len(text) - max_chars)} more characters"))
     return tuple(runs)
@@ -101,10 +100,10 @@ def _fold(runs: Sequence[Run]) -> Iterator[Run]:
         tail = CONTEXT_CHARS if n < len(runs) - 1 else 0
         left_out = len(text) - head - tail
         if left_out < CONTEXT_CHARS:
-            yield Run("equal", reveal(text))
+            yield Run("equal", text)
             continue
         if head:
-            yield Run("equal", reveal(text[:head]))
+            yield Run("equal", text[:head])
         yield Run("folded", f"… {format_count(left_out)} equal characters …")
         if tail:
-            yield Run("equal", reveal(text[-tail:]))
+            yield Run("equal", text[-tail:])

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from conversations.timeline import Turn
 from conversations.xray import Category
 from dashboard.addresses import row_address
-from dashboard.context.bar import COLOURS, find_colour
-from dashboard.context.words import TITLES
+from dashboard.context.words import COLOURS, TITLES, find_colour
 from dashboard.drawing import Chart, make_chart
 from metering.formats import format_count, format_short_tokens
 

@@ -1,19 +1,21 @@
 """The page of the contents of one call's prompt, as a query process makes it."""
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
+from typing import Any
 
 from starlette.responses import Response
 
 from conversations.cache_rules import read_own_rules
-from conversations.context import Context, read_context
+from conversations.context import Context, Row, read_context
 from conversations.prompt_bill import read_prompt_bill
 from conversations.token_rules import read_token_rules
 from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.call.lookup import get_call
 from dashboard.context import words
-from dashboard.context.bar import WIDTH, find_colour, make_bar
-from dashboard.context.sorting import sort_rows
+from dashboard.drawing import Stretch, lay_out
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from store.traces.calls.call_reader import Call, CallReader
@@ -22,6 +24,15 @@ from store.traces.calls.threads import read_whole_request
 MAX_BODY_BYTES = 8 * 1024 * 1024  # parsed in some 0.5 s
 LARGEST = 20
 MAX_NAMES = 200
+# What the address names as the order of the rows: ``?sort=bytes``.
+_KEYS: Mapping[str, Callable[[Row], Any]] = {
+    "tokens": lambda row: -row.tokens,
+    "bytes": lambda row: -row.size,
+    "read": lambda row: -row.cached,
+    "written": lambda row: -row.written,
+    "uncached": lambda row: -row.parts["uncached"],
+    "cost": lambda row: -(row.cents or Decimal(0)),
+}
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:
@@ -38,14 +49,13 @@ def render(page: PageRequest, reader: CallReader) -> Response:
         headers=PRIVATE,
         call=call,
         context=context,
-        rows=sort_rows(rows, sort, words.TITLES),
-        names=sort_rows(names, sort, words.TITLES)[:MAX_NAMES],
+        rows=_sort(rows, sort),
+        names=_sort(names, sort)[:MAX_NAMES],
         name_count=len(names),
         servers=servers if any(row.name for row in servers) else [],
         largest=[] if context is None else context.largest(LARGEST),
-        bar=make_bar(rows),
-        bar_width=WIDTH,
-        colour=find_colour,
+        bar=_make_bar(rows),
+        colour=words.find_colour,
         place=words.describe_place,
         address=words.make_address,
         titles=words.TITLES,
@@ -72,3 +82,19 @@ def _read(call: Call, reader: CallReader) -> Context | None:
         entry.model,
         read_own_rules().find(entry.model, day),
     )
+
+
+def _sort(rows: Sequence[Row], sort: str) -> list[Row]:
+    """Return the rows by this column, the largest first, or by name. They stay as they are where there is
+    no such column."""
+    if sort == "name":
+        return sorted(rows, key=lambda row: (words.TITLES[row.category], row.name or ""))
+    key = _KEYS.get(sort)
+    return list(rows) if key is None else sorted(rows, key=key)
+
+
+def _make_bar(rows: Sequence[Row]) -> list[tuple[Row, Stretch]]:
+    """Return the rows with their places in a bar, by tokens, or by bytes where there are none."""
+    shown = [row for row in rows if row.tokens] or [row for row in rows if row.size]
+    sizes = [row.tokens or row.size for row in shown]
+    return list(zip(shown, lay_out(sizes, sum(sizes)), strict=True))

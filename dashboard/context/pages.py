@@ -7,7 +7,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from dashboard.call_route import CallRoute
-from dashboard.context.sorting import SORTS
 from dashboard.list_arguments import parse_number
 from dashboard.site import Site
 
@@ -32,7 +31,7 @@ class ContextPages:
     async def call_page(self, request: Request) -> Response:
         caller = await self._visitors.require_caller(request)
         usage_id = min(request.path_params["usage_id"], MAX_ID)
-        sort = request.query_params.get("sort", SORTS[0])
+        sort = request.query_params.get("sort", "tokens")
         arguments = {"usage_id": usage_id, "sort": sort}
         return self._forwarding.respond(request, caller, "context", arguments)
 

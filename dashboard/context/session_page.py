@@ -14,22 +14,24 @@ from conversations.growth import Growth, read_growth
 from conversations.prompt_bill import PromptBill
 from conversations.savings.calls import Chain, SavingsCall, list_chains
 from conversations.savings.stored_calls import make_call
+from conversations.timeline import Item
 from conversations.xray import Category
 from dashboard import rendering
 from dashboard.context import words
-from dashboard.context.bar import find_colour
 from dashboard.context.growth_chart import draw, sample
-from dashboard.context.item_names import name_items
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION
 from dashboard.sessions.view import describe_tabs
+from dashboard.what_was_done import find_root, name_object
+from metering.tool_names import split_name
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.threads import read_whole_request
+from store.traces.calls.tool_uses import StoredUse, read_uses_of
 from store.traces.savings import savings_calls
 from store.traces.sessions.deeds import read_deeds
 from store.traces.sessions.opened import find_reader
-from store.traces.sessions.session_places import list_places, number_turns
+from store.traces.sessions.session_places import list_places, list_targets, number_turns
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MOST_READ = 3  # requests taken apart for one page, each in some 50 ms for 500 KB
@@ -80,11 +82,11 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
         sums=[] if growth is None else _sum(growth),
         drawing=draw(turns, numbers) if turns else None,
         numbers=numbers,
-        names=name_items(connection, session_id, growth.items) if growth else [],
+        names=_name_items(connection, session_id, growth.items) if growth else [],
         agent_types=read_deeds(connection, [each[0].id for each in chains]).agent_types,
         listed=listed,
         listed_every=every,
-        colour=find_colour,
+        colour=words.find_colour,
         place=words.describe_place,
         item_address=words.make_address,
         titles=words.TITLES,
@@ -127,3 +129,29 @@ def _sum(growth: Growth) -> Sequence[CategorySum]:
         for name in names
     ]
     return sorted(sums, key=lambda each: (-(each.cents or 0.0), -each.most))
+
+
+def _name_items(db: sqlite3.Connection, session_id: str, items: Sequence[Item]) -> list[str]:
+    """Return for each item upon what its tool was used, empty where that is not known.
+
+    Raises sqlite3.Error."""
+    answers = {item.first.previous_id for item in items if item.first.previous_id is not None}
+    uses = read_uses_of(db, sorted(answers))
+    root = find_root(list_targets(db, session_id))
+    return [name_item(item, uses.get(item.first.previous_id or 0, []), root) for item in items]
+
+
+def name_item(item: Item, uses: Sequence[StoredUse], root: str) -> str:
+    """Return the object of an item, given the uses in the answer that its first call was the next one to.
+
+    The item is of that answer, or of the results behind it, if its message is one of the last two."""
+    span, count = item.share.span, item.first.message_count or 0
+    if span.category not in ("tool_call", "tool_result") or (span.message or 0) < count - 2:
+        return ""
+    server, tool = split_name(span.name or "")
+    alike = [use for use in uses if (use.server or "", use.tool or "") == (server, tool)]
+    place = span.block or 0
+    if span.category == "tool_result" and place < len(uses) and uses[place] in alike:
+        alike = [uses[place]]
+    names = {name_object(use, root) for use in alike}
+    return names.pop() if len(names) == 1 else ""

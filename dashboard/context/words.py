@@ -1,4 +1,4 @@
-"""Words for categories of a prompt and for parts of a bill."""
+"""Words and colours for categories of a prompt, words for parts of a bill."""
 
 from collections.abc import Mapping
 
@@ -49,6 +49,26 @@ PARTS: Mapping[Part, str] = {
     "written_5m": "Cache write, 5 minutes",
     "uncached": "Uncached input",
 }
+
+# Categories of a colour of their own, by name of the class. All others share one.
+COLOURS: Mapping[Category, str] = {
+    "tool": "tools",
+    "system": "system",
+    "memory": "memory",
+    "reminder": "memory",
+    "user_text": "user",
+    "assistant_text": "assistant",
+    "tool_call": "calls",
+    "tool_result": "results",
+    "thinking": "thinking",
+    "image": "media",
+    "document": "media",
+}
+
+
+def find_colour(category: Category) -> str:
+    """Return the class of a category's colour."""
+    return COLOURS.get(category, "rest")
 
 
 def make_address(usage_id: int, share: Share) -> str:

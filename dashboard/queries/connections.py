@@ -7,6 +7,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import cast
 from urllib.parse import unquote
 
@@ -34,39 +35,33 @@ async def listen(
     """Serve an application. ``abandoned`` is set when nobody waits for the response any more, and
     ``on_broken`` is called when the connection ends while the response is being made."""
     server = Server(app, abandoned, on_broken)
-    await server.begin(listener)
+    server.listening = await asyncio.get_running_loop().create_unix_server(
+        lambda: _Connection(server), sock=listener
+    )
     return server
 
 
+@dataclass(slots=True)
 class Server:
     """An application on a socket, until ``close``."""
 
-    _listening: asyncio.Server
-
-    def __init__(
-        self, app: ASGIApp, abandoned: threading.Event, on_broken: Callable[[], None]
-    ) -> None:
-        self.app = app
-        self.abandoned = abandoned
-        self.on_broken = on_broken
-        self.is_closing = False
-        self.connections: set[_Connection] = set()
-
-    async def begin(self, listener: socket.socket) -> None:
-        self._listening = await asyncio.get_running_loop().create_unix_server(
-            lambda: _Connection(self), sock=listener
-        )
+    app: ASGIApp
+    abandoned: threading.Event
+    on_broken: Callable[[], None]
+    is_closing: bool = False
+    connections: "set[_Connection]" = field(default_factory=set)
+    listening: asyncio.Server = field(init=False)
 
     def close(self) -> None:
         """End with the responses that are being made."""
         self.is_closing = True
-        self._listening.close()
+        self.listening.close()
         for connection in self.connections:
             connection.end_if_idle()
 
     async def wait_closed(self) -> None:
         """Wait until the last response is sent."""
-        await self._listening.wait_closed()
+        await self.listening.wait_closed()
 
 
 class _Connection(asyncio.Protocol):

@@ -6,8 +6,7 @@ from starlette.responses import HTMLResponse, Response
 
 from dashboard import rendering
 from dashboard.call.lookup import get_call
-from dashboard.call.next_call import find_answer
-from dashboard.call.views import open_asked, open_response
+from dashboard.call.views import find_answer, open_asked, open_response
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from store.traces.calls.call_reader import CallReader

@@ -1,4 +1,7 @@
-"""Datasette, imported without what takes long and nobody needs here. Import it from here only."""
+"""Datasette, imported without what takes long and nobody needs here. Import it from here only.
+
+Its names are for other modules, so pyproject.toml lets them stand here unused, and below code.
+"""
 
 import sqlite3
 from pathlib import Path
@@ -47,15 +50,15 @@ BEFORE_IMPORT: tuple[Patch[None], ...] = (
 
 patches.apply(BEFORE_IMPORT, None)
 
-import datasette.blob_renderer  # noqa: E402
-import datasette.handle_exception  # noqa: E402
-import datasette.views.base  # noqa: E402
-import datasette.views.row  # noqa: E402
-import datasette.views.table  # noqa: E402
-from datasette.app import Datasette  # noqa: E402
-from datasette.database import Database, QueryInterrupted, Results  # noqa: E402
-from datasette.plugins import pm  # noqa: E402
-from datasette.utils import (  # noqa: E402
+import datasette.blob_renderer
+import datasette.handle_exception
+import datasette.views.base
+import datasette.views.row
+import datasette.views.table
+from datasette.app import Datasette
+from datasette.database import Database, QueryInterrupted, Results
+from datasette.plugins import pm
+from datasette.utils import (
     escape_sqlite,
     format_bytes,
     is_url,
@@ -66,47 +69,17 @@ from datasette.utils import (  # noqa: E402
     to_css_class,
     truncate_url,
 )
-from datasette.utils.asgi import (  # noqa: E402
+from datasette.utils.asgi import (
     AsgiStream,
     BadRequest,
     Base400,
     Request,
     Response,
 )
-from datasette.views.base import DatasetteError, DataView  # noqa: E402
-from datasette.views.database import DatabaseView, QueryView  # noqa: E402
-from datasette.views.row import RowView  # noqa: E402
-from datasette.views.table import TableView, display_columns_and_rows  # noqa: E402
+from datasette.views.base import DatasetteError, DataView
+from datasette.views.database import DatabaseView, QueryView
+from datasette.views.row import RowView
+from datasette.views.table import TableView, display_columns_and_rows
 
 hookimpl: HookimplMarker = datasette.hookimpl
 VERSION: str = datasette.__version__
-
-__all__ = [
-    "AsgiStream",
-    "BadRequest",
-    "Base400",
-    "DataView",
-    "Database",
-    "DatabaseView",
-    "Datasette",
-    "DatasetteError",
-    "QueryInterrupted",
-    "QueryView",
-    "Request",
-    "Response",
-    "Results",
-    "RowView",
-    "TableView",
-    "datasette",
-    "display_columns_and_rows",
-    "escape_sqlite",
-    "format_bytes",
-    "is_url",
-    "path_from_row_pks",
-    "path_with_replaced_args",
-    "pm",
-    "tilde_decode",
-    "tilde_encode",
-    "to_css_class",
-    "truncate_url",
-]

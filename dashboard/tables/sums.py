@@ -42,38 +42,19 @@ _COLUMNS = (
 type Extra = Callable[[], Awaitable[dict[str, Any]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallTotals:
-    """Totals of calls. ``is_all`` is False where there may be more, older ones."""
-
-    calls: int
-    cost_cents: float
-    estimated_cents: float
-    value_cents: float
-    unpriced: int
-    tokens: TokenCounts
-    is_all: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummedValue:
-    """A value of the column with the totals of its calls. ``href`` adds it to the conditions, or takes it
-    away where it is ``selected``. By model, calls whose response named none have the model that they
-    ``requested``."""
-
-    value: Any
-    requested: str | None
-    totals: CallTotals
-    href: str
-    selected: bool
+type Totals = dict[str, Any]  # those of _SUMS, and ``tokens`` with all classes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSums:
-    """The values of a column, the most expensive first. ``values`` is None where it took too long."""
+    """The values of a column (``grouped_by``) with the totals of their calls, the most expensive first.
+
+    ``values`` is None where it took too long. ``href`` of a value adds it to the conditions, or takes it
+    away where it is ``selected``. By model, calls whose response named none have the model that they
+    ``requested``."""
 
     column: str
-    values: Sequence[SummedValue] | None
+    values: Sequence[Totals] | None
     truncated: bool
     remove_url: str
 
@@ -100,8 +81,10 @@ def extend(extra: Extra, datasette: Datasette, request: Request, file: PagedFile
     return find
 
 
-async def _read_totals(file: PagedFile) -> CallTotals | None:
-    """Return the totals of the newest calls that fit, None where it takes too long."""
+async def _read_totals(file: PagedFile) -> Totals | None:
+    """Return the totals of the newest calls that fit, None where it takes too long.
+
+    ``is_all`` is False where there may be more, older ones."""
     newest = (
         f"select {', '.join(_COLUMNS)} from {escape_sqlite(file.table)} where {file.conditions}"  # noqa: S608
         f" order by created_at desc limit {MAX_ROWS}"
@@ -114,7 +97,7 @@ async def _read_totals(file: PagedFile) -> CallTotals | None:
         )
     except QueryInterrupted:
         return None
-    return _make_totals(found.rows[0], is_all=found.rows[0]["calls"] < MAX_ROWS)
+    return _make_totals(found.rows[0]) | {"is_all": found.rows[0]["calls"] < MAX_ROWS}
 
 
 async def _read_groups(
@@ -149,17 +132,12 @@ def _list_sums() -> str:
     return ", ".join(f"{sql} as {name}" for name, sql in _SUMS.items())
 
 
-def _make_value(datasette: Datasette, request: Request, column: str, row: Any) -> SummedValue:
+def _make_value(datasette: Datasette, request: Request, column: str, row: Any) -> Totals:
     conditions = _find_conditions(column, row["grouped_by"], row["requested"])
     selected = all(request.args.get(name) == wanted for name, wanted in conditions)
     changed = [(name, None if selected else wanted) for name, wanted in conditions]
-    return SummedValue(
-        value=row["grouped_by"],
-        requested=row["requested"],
-        totals=_make_totals(row),
-        href=_replace(datasette, request, changed),
-        selected=selected,
-    )
+    href = _replace(datasette, request, changed)
+    return _make_totals(row) | {"href": href, "selected": selected}
 
 
 def _find_conditions(column: str, value: Any, requested: str | None) -> list[tuple[str, str]]:
@@ -178,13 +156,6 @@ def _replace(
     return str(datasette.urls.path(path))
 
 
-def _make_totals(row: Any, *, is_all: bool = True) -> CallTotals:
-    return CallTotals(
-        calls=row["calls"],
-        cost_cents=row["cost_cents"],
-        estimated_cents=row["estimated_cents"],
-        value_cents=row["value_cents"],
-        unpriced=row["unpriced"] or 0,
-        tokens=TokenCounts.from_row({name: row[name] for name in NAMES}),
-        is_all=is_all,
-    )
+def _make_totals(row: Any) -> Totals:
+    found = dict(row)
+    return found | {"tokens": TokenCounts.from_row(found)}

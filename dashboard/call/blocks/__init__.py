@@ -1,2 +1,2 @@
 """Content blocks of messages as a page shows them: ``reading.py`` begins, a module for each family of
-kinds does the rest, ``joining.py`` puts results beside their calls."""
+kinds does the rest."""

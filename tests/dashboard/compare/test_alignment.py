@@ -95,9 +95,3 @@ def test_runs_hold_every_word_of_both_texts(before, after):
     old = "".join(run.text for run in runs if run.kind in ("equal", "removed"))
     new = "".join(run.text for run in runs if run.kind in ("equal", "added"))
     assert (old, new) == (before, after)
-
-
-def test_hidden_characters_are_shown_by_name():
-    runs = compare_texts("a\u202eb", "a\u200bb", Effort())
-    shown = "".join(run.text for run in runs)
-    assert shown == "a⟨U+202E⟩⟨U+200B⟩b"

@@ -332,6 +332,7 @@ def test_markup_of_bodies_stays_text(ann):
     assert "<script>alert" not in page.html
     assert "<img" not in page.html
     assert "\u202e" not in page.html
+    assert page.html.count("⟨U+202E⟩") > 10
     parsed = Page(page.html)
     assert not parsed.doubled_ids()
     assert not parsed.unnamed_controls()

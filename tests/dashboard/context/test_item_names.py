@@ -5,7 +5,7 @@ import pytest
 from conversations.timeline import Item
 from conversations.token_shares import Share
 from conversations.xray import Span
-from dashboard.context.item_names import name_item
+from dashboard.context.session_page import name_item
 from store.traces.calls.tool_uses import StoredUse
 from tests.conversations.savings.calls import make_call
 
