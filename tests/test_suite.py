@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests import ROOT
 from tests.sources import find_tests, parse
@@ -17,6 +18,8 @@ from tests.sources import find_tests, parse
 # Their reason is made by ``chromium.why_missing``, which ``tests/browser`` tests.
 COMPUTED = {"tests/browser/conftest.py", "tests/browser/test_chromium.py"}
 MAX_CASES = 100
+FEW = 40
+"""Examples: fewer than each property has (conftest.py), for those that take long."""
 SKIP = re.compile(r"pytest\.(mark\.)?(skipif|skip|importorskip)")
 _HOW = re.compile(r"\b(?:run|runs|brings|installs|set|uses)\b")
 
@@ -55,6 +58,17 @@ def test_every_skip_says_why_and_how_to_run_the_test():
         why, _, how = (reason or "it is computed; run it").partition("; ")
         assert why, path
         assert _HOW.search(how), f"{path}: {reason!r} does not say how to run the test"
+
+
+def test_no_test_asks_for_as_many_examples_as_there_are_anyway():
+    """A quick run would draw all of them, too."""
+    asked = re.compile(r"settings\(.*max_examples=(\d+)")
+    assert settings.get_profile("quick").max_examples < FEW
+    assert {
+        str(path.relative_to(ROOT)): numbers
+        for path in find_tests()
+        if (numbers := [n for n in asked.findall(path.read_text()) if int(n) >= FEW])
+    } == {}
 
 
 def test_no_test_replaces_the_clock_of_the_whole_process():

@@ -547,7 +547,7 @@ def _step(kind, turns, opening):
     return mark_last(request(*conversation(turns, opening)), HOUR)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(
         st.tuples(
@@ -571,7 +571,7 @@ def test_no_more_tokens_are_missed_than_were_written_or_uncached(steps):
         assert all(call.found is None for call in session.calls)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.integers(1, 3), st.floats(1, 200)), min_size=2, max_size=10))
 def test_a_session_in_which_only_the_tail_grows_never_breaks(growth):
     session, turns = Session(), 0
@@ -580,7 +580,7 @@ def test_a_session_in_which_only_the_tail_grows_never_breaks(growth):
         assert session.send(request(*conversation(turns)), gap) is None
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(st.permutations(["a", "a", "a", "b", "b", "b", "c", "c"]), st.randoms())
 def test_unrelated_sessions_do_not_change_what_is_found_in_one(order, random):
     alone = {name: Session() for name in "abc"}

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from conversations.diagnosis import CacheReport
 from conversations.wording import MAX_DETAIL_CHARS
@@ -532,7 +532,6 @@ FIELDS = [
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON), st.lists(JSON, max_size=3), JSON)
 def test_odd_requests_never_raise(fields, messages, block):
     session = Session()

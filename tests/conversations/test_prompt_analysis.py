@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from conversations import prompt_analysis
 from conversations.prompt_analysis import PromptAnalysis
@@ -167,7 +167,6 @@ BLOCKS = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 9), BLOCKS, st.sampled_from(["user", "assistant"])),

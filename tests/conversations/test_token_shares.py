@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from conversations.cache_rules import ModelRules
 from conversations.prompt_bill import read_prompt_bill
@@ -164,7 +164,6 @@ def test_an_estimate_far_from_the_count_is_rough(tokens, is_rough):
     assert found.rough_tokens == (tokens if is_rough else 0)
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.lists(ODD, max_size=4),
     st.lists(ODD, max_size=2),

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from conversations.xray import list_spans
 from tests.conversations.sessions import MARKER, assistant, conversation, text, tool, user
@@ -192,7 +192,6 @@ ODD: Any = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=50, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(["messages", "system", "tools", "model"]), ODD), st.booleans()
 )
@@ -201,14 +200,12 @@ def test_spans_of_any_request_add_up_to_its_length(body, is_spaced):
     check_whole(written)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(ODD, max_size=4), st.lists(ODD, max_size=3))
 def test_spans_of_odd_messages_add_up_to_their_length(blocks, tools):
     messages = [*conversation(1), {"role": "user", "content": blocks}, *blocks]
     check_whole(orjson.dumps({"tools": tools, "messages": messages, "system": blocks}))
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_spans_of_any_bytes_add_up_to_their_length(body):
     check_whole(body)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from metering.billed_passes import make_call, may_be_billed
 from metering.prices import PriceTable
@@ -563,7 +563,6 @@ blocks = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(
     st.sampled_from(KINDS),
     st.lists(blocks, max_size=MAX_FALLBACKS + 2),

@@ -3,7 +3,7 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from metering import output
 from metering.billed_passes import make_call
@@ -489,14 +489,12 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=60)
 @given(st.binary(max_size=200), st.sampled_from([None, SSE, JSON]), st.sampled_from([200, 500]))
 def test_no_bytes_make_it_raise(body, content_type, status):
     read(body, content_type, status)
     read(b"data: {" + body + b"}message_\n\n", content_type, status)
 
 
-@settings(max_examples=60)
 @given(
     json_values,
     st.sampled_from(["message_start", "message_delta", "content_block_start", "error"]),

@@ -448,7 +448,7 @@ def simulate(management, ann, traces, watch, clock, tmp_path):
     run.close()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     limit_cents=st.integers(1, 40),
     calls=st.lists(

@@ -372,7 +372,7 @@ def make_recording(tmp_path_factory):
         recording.close()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     steps=st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(1, 400)), max_size=10),
     session=st.sampled_from(["s1", None]),
@@ -401,7 +401,7 @@ def test_no_more_is_missed_than_was_written_or_uncached(make_recording, steps, s
         assert row["tokens"] <= row["billed"]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(order=st.permutations([0, 0, 0, 1, 1, 1]), waits=st.integers(1, 40))
 def test_what_other_sessions_do_meanwhile_changes_nothing(make_recording, order, waits):
     """The second session breaks its cache, whatever comes between its calls."""

@@ -5,7 +5,7 @@ from dataclasses import asdict, astuple, replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from metering import token_counts
 from metering.entry import UsageLogEntry
@@ -846,7 +846,6 @@ def test_hostile_values_are_bounded_and_fit_into_sqlite():
     rows.close()
 
 
-@settings(max_examples=50)
 @given(
     st.binary(max_size=120),
     st.binary(max_size=120),

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from runtime.errors import InvalidCursorError
 from store.list_cursors import format_cursor, parse_cursor
@@ -13,7 +13,6 @@ MOST = 2**63 - 1  # of an integer in SQLite
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 
 
-@settings(max_examples=50)
 @given(
     st.one_of(
         st.tuples(st.integers(-MOST - 1, MOST), st.integers(-MOST - 1, MOST)),
@@ -24,7 +23,6 @@ def test_a_place_comes_back_from_its_cursor(place):
     assert parse_cursor(format_cursor(place), type(place[0])) == place
 
 
-@settings(max_examples=100)
 @given(st.one_of(st.text(max_size=60), st.text(max_size=40).map(encode_cursor)))
 def test_any_other_text_is_refused(text):
     with suppress(InvalidCursorError):

@@ -6,7 +6,7 @@ import zlib
 import brotli  # type: ignore[import-untyped]  # ships no types
 import pytest
 import zstandard
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from wire import decode
 from wire.decode import (
@@ -81,7 +81,6 @@ def bodies(draw) -> bytes:
     return b"".join(part * times for part, times in parts)[:3_000_000]
 
 
-@settings(max_examples=50, deadline=None)
 @given(bodies(), st.sampled_from([*ONE_SHOT]))
 def test_any_body_comes_out_as_the_one_shot_function_gives_it(data, encoding):
     wire = ENCODERS[encoding](data)
@@ -89,7 +88,6 @@ def test_any_body_comes_out_as_the_one_shot_function_gives_it(data, encoding):
     assert (decoded.problem, decoded.body == data) == (None, True)
 
 
-@settings(max_examples=50, deadline=None)
 @given(bodies(), st.sampled_from([*ONE_SHOT]), st.data())
 def test_a_body_cut_anywhere_gives_a_beginning_and_never_claims_to_be_whole(data, encoding, draw):
     wire = ENCODERS[encoding](data)
@@ -99,7 +97,6 @@ def test_a_body_cut_anywhere_gives_a_beginning_and_never_claims_to_be_whole(data
     assert data.startswith(decoded.text) or decoded.text == cut
 
 
-@settings(max_examples=50, deadline=None)
 @given(bodies(), st.sampled_from([*ONE_SHOT]), st.data())
 def test_a_damaged_body_is_whole_only_where_the_one_shot_function_takes_it(data, encoding, draw):
     wire = bytearray(ENCODERS[encoding](data))
@@ -109,7 +106,6 @@ def test_a_damaged_body_is_whole_only_where_the_one_shot_function_takes_it(data,
         assert decoded.body == ONE_SHOT[encoding](bytes(wire))
 
 
-@settings(max_examples=40, deadline=None)
 @given(bodies(), st.sampled_from([*ONE_SHOT]))
 def test_the_size_of_the_slices_makes_no_difference(data, encoding):
     wire = ENCODERS[encoding](data)[:3000]
@@ -336,7 +332,6 @@ def test_a_short_body_of_many_spaces_is_decoded_whatever_its_ratio():
     assert decode_body(wire, "gzip").body == body
 
 
-@settings(max_examples=60)
 @given(
     st.binary(max_size=300),
     st.sampled_from([*ENCODERS, "gzip, br", "nonsense", ""]),

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from tests.recorded import RECORDED, needs_recorded
 from tests.wire.streams import BEGUN, ENDED, FALLBACK, STREAMS, TEXT, event, start
@@ -61,7 +61,6 @@ def test_a_nested_object_keeps_what_a_later_event_leaves_out():
     ) == (3, None)
 
 
-@settings(max_examples=60)
 @given(st.binary(max_size=200))
 def test_no_bytes_make_it_raise(noise):
     for body in (noise, BEGUN + noise, b"{" + noise, b"data: {" + noise + b"}message_\n\n"):

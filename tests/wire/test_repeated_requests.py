@@ -5,7 +5,7 @@ from unittest import mock
 
 import orjson
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from conversations.prompt_analysis import PromptAnalysis
 from tests.store.traffic import agent_requests
@@ -104,7 +104,6 @@ def wanted(text):
 @pytest.mark.slow
 @all_compared
 @given(st.lists(documents, min_size=1, max_size=4), spaces, st.data())
-@settings(max_examples=50)
 def test_any_json_is_read_as_by_parsing_the_whole(turns, space, data):
     reader = Reader()
     head, _, _ = turns[0]
@@ -123,7 +122,6 @@ def test_any_json_is_read_as_by_parsing_the_whole(turns, space, data):
     documents.map(lambda each: write(Pairs((*each[0], ("messages", each[1]), *each[2])))),
     st.data(),
 )
-@settings(max_examples=50)
 def test_what_is_no_json_is_read_as_by_parsing_the_whole(text, data):
     """After a good request, one that is damaged somewhere."""
     start = data.draw(st.integers(0, len(text)))

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import add
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from extensions.reconcile.causes import (
     CAUSES,
@@ -109,7 +109,6 @@ def values(figures):
     return (*counts, figures.web_search_requests, figures.cost_cents)
 
 
-@settings(max_examples=40)
 @given(all_reported, all_recorded, st.randoms(use_true_random=False))
 def test_the_differences_of_the_rows_are_the_difference_of_the_sums(theirs, ours, rng):
     found = compare(theirs, ours, open_day=DAY)
@@ -127,7 +126,6 @@ def test_the_differences_of_the_rows_are_the_difference_of_the_sums(theirs, ours
     ]
 
 
-@settings(max_examples=40)
 @given(all_reported, all_recorded)
 def test_a_row_is_one_day_kind_and_model_and_has_causes_only_when_it_differs(theirs, ours):
     rows = compare(theirs, ours, open_day=DAY).rows
@@ -139,7 +137,6 @@ def test_a_row_is_one_day_kind_and_model_and_has_causes_only_when_it_differs(the
         assert {cause.name for cause in row.causes} <= CAUSES.keys()
 
 
-@settings(max_examples=40)
 @given(all_reported)
 def test_what_is_compared_with_itself_agrees(theirs):
     ours = [
@@ -149,7 +146,6 @@ def test_what_is_compared_with_itself_agrees(theirs):
     assert all(row.difference.is_negligible for row in compare(theirs, ours, open_day=DAY).rows)
 
 
-@settings(max_examples=40)
 @given(all_reported)
 def test_all_counts_are_in_the_list_of_keys(theirs):
     listed = total(each.reported for each in compare(theirs, [], open_day=DAY).keys)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from conversations.savings.calls import Break, list_chains
 from conversations.savings.findings import find_savings
@@ -179,7 +179,6 @@ def sessions(draw):
     return calls
 
 
-@settings(max_examples=50, deadline=None)
 @given(sessions())
 def test_tokens_of_a_call_are_blamed_once(calls):
     findings = find_savings(calls)

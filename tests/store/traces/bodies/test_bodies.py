@@ -2,7 +2,7 @@ import hashlib
 from types import SimpleNamespace
 from unittest import mock
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from store.traces.bodies import bodies, pieces
 from store.traces.bodies.bodies import RequestPreparer, prepare_request
@@ -32,7 +32,6 @@ all_compared = mock.patch.multiple(bodies, MIN_BODY_BYTES=1, Findings=OneConvers
 @small_bounds
 @all_compared
 @given(conversations)
-@settings(max_examples=50)
 def test_what_is_remembered_makes_no_difference(turns):
     preparer = RequestPreparer()
     kept: list[bytes] = []

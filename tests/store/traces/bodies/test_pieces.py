@@ -54,7 +54,6 @@ def cut_by_definition(body):
 
 
 @given(bodies)
-@settings(max_examples=60)
 def test_bodies_are_cut_at_the_patterns_and_nowhere_else(body):
     assert cut(body) == cut_by_definition(body)
     with small_bounds:
@@ -83,7 +82,6 @@ def test_segments_follow_one_another_and_name_their_pieces(body):
 
 @small_bounds
 @given(parts, parts, parts, st.integers(0, 20))
-@settings(max_examples=60)
 def test_what_two_bodies_begin_with_need_not_be_cut_twice(shared, first, second, cut_off):
     before, body = b"".join(shared + first), b"".join(shared + second)
     length = max(len(b"".join(shared)) - cut_off, 0)

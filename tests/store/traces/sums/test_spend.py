@@ -113,7 +113,7 @@ def tagged(tmp_path_factory):
         yield traces.connection, calls
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(start=st.integers(-100, 400), length=st.integers(1, 400), of_one=st.booleans())
 def test_the_spend_of_a_part_is_that_of_its_calls(tagged, start, length, of_one):
     connection, calls = tagged
