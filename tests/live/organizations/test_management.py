@@ -21,8 +21,6 @@ from tests.live.organizations.world import Person, World
 from tests.live.service import REQUEST_HEADERS
 from tests.rawclient import request
 
-SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-MILLISECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 CALLS_PER_SLUG = 280  # of the 300 that one may take in any minute
 # In docs/api.md.
 SESSION_OF_EXAMPLES, CALL_OF_EXAMPLES = "1b8ed7e8-8b48-42c8-99fc-439b7b12e67f", 4711
@@ -32,9 +30,6 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
     error = answer.json()["error"]
     assert {"code", "message"} <= error.keys() <= {"code", "message", "field"}
     return answer.status_code, error["code"]
-
-
-# --- the specification's tables -----------------------------------------------------------------
 
 
 def test_a_change_of_streaming_and_bodies_holds_for_the_next_call(world: World) -> None:

@@ -17,9 +17,6 @@ def test_owners_name_credentials_by_their_fingerprints(ann, ask):
         "fingerprints": [],
     }
     assert ask("bob", "GET", "/credential-names").json() == {"items": [named.json()]}
-    assert ask("cid", "GET", "/credential-names").json() == {"items": []}
-    assert ask("bob", "PUT", PATH, json={"name": "mine"}).status_code == 403
-    assert ask("cid", "DELETE", PATH).status_code == 404
     assert ann("DELETE", PATH).json() == {"ok": True}
     assert ann("GET", "/credential-names").json() == {"items": []}
 
@@ -57,6 +54,4 @@ def test_owners_name_agents_by_their_ids(ann, ask):
     }
     assert ask("bob", "GET", "/agent-names").json() == {"items": [named.json()]}
     assert ask("bob", "GET", "/credential-names").json() == {"items": []}
-    assert ask("bob", "PUT", "/agent-names/a0f3", json={"name": "x"}).status_code == 403
-    assert ask("cid", "DELETE", "/agent-names/a0f3").status_code == 404
     assert ann("DELETE", "/agent-names/a0f3").json() == {"ok": True}

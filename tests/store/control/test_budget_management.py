@@ -7,7 +7,6 @@ import pytest
 from metering.attribution import Part
 from runtime import clock
 from runtime.errors import (
-    ForbiddenError,
     InvalidInputError,
     LimitReachedError,
     NotFoundError,
@@ -76,37 +75,6 @@ def test_a_budget_is_replaced_and_deleted(manage, people, endpoint):
         manage.budgets.get(people.ann, "ci")
     with pytest.raises(NotFoundError, match="the organisation has no budget"):
         manage.budgets.delete(people.ann, None)
-
-
-def test_members_read_budgets_and_owners_change_them(manage, people, endpoint):
-    put(manage, people.ann)
-    assert manage.budgets.get(people.bob, "ci").budget.limit_usd == 50
-    for change in (
-        lambda: put(manage, people.bob),
-        lambda: manage.budgets.delete(people.bob, "ci"),
-        lambda: manage.budgets.set_time_zone(people.bob, "UTC"),
-        lambda: manage.budgets.put_webhook(people.bob, "https://a.example"),
-        lambda: manage.budgets.delete_webhook(people.bob),
-        lambda: manage.budgets.find_webhook(people.bob),
-        lambda: manage.budgets.list_deliveries(people.bob),
-    ):
-        with pytest.raises(ForbiddenError, match="only an owner"):
-            change()
-
-
-def test_budgets_stay_within_an_organisation(manage, people, endpoint):
-    put(manage, people.ann)
-    put(manage, people.ann, None)
-    assert manage.budgets.list(people.cid).items == []
-    assert manage.budgets.list_all(people.cid) == []
-    for call in (manage.budgets.get, manage.budgets.delete, manage.budgets.find):
-        with pytest.raises(NotFoundError):
-            call(people.cid, endpoint.id)
-    with pytest.raises(NotFoundError):
-        put(manage, people.cid, endpoint.id)
-    with pytest.raises(NotFoundError):
-        manage.budgets.get(people.cid, None)
-    assert manage.budgets.find_webhook(people.cid) is None
 
 
 SHOP = Part("project", "shop")

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from runtime import clock
-from runtime.errors import ForbiddenError, InvalidInputError, NotFoundError
+from runtime.errors import InvalidInputError
 from store.control import activity_log, retention
 from store.control.retention import MIN_BYTES, Rule
 from store.traces.database import TraceDatabase
@@ -50,35 +50,6 @@ def test_a_rule_that_makes_no_sense_is_refused(removal, people, rule, field):
     with pytest.raises(InvalidInputError) as refused:
         removal.write_rule(people.ann, rule)
     assert refused.value.field == field
-
-
-def test_only_owners_change_rules_and_erase(removal, people):
-    for refused in (
-        lambda: removal.write_rule(people.bob, Rule(text_days=1)),
-        lambda: removal.count_calls(people.bob, Criteria(session="s")),
-        lambda: removal.order_erasure(people.bob, Criteria(session="s")),
-        lambda: removal.get_erasure(people.bob, "x"),
-    ):
-        with pytest.raises(ForbiddenError):
-            refused()
-    assert removal.read_state(people.bob).rule == Rule()
-
-
-def test_rules_and_orders_stay_within_an_organisation(removal, management, people, control):
-    management.create_endpoint(people.ann, "Clinic")
-    removal.write_rule(people.ann, Rule(text_days=1))
-    removal.write_rule(people.ann, Rule(text_days=2), "clinic")
-    erasure = removal.order_erasure(people.ann, Criteria(session="s"))
-    assert removal.read_rule(people.cid) == Rule()
-    assert removal.read_state(people.cid).run is None
-    for refused in (
-        lambda: removal.read_rule(people.cid, "clinic"),
-        lambda: removal.write_rule(people.cid, Rule(), "clinic"),
-        lambda: removal.get_erasure(people.cid, erasure.id),
-    ):
-        with pytest.raises(NotFoundError):
-            refused()
-    assert read_log(control, people.cid) == []
 
 
 def test_an_endpoint_follows_its_organisation_where_its_rule_has_no_value(
