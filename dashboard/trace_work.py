@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from dashboard.call.lookup import NO_CALL
 from dashboard.site import Site
@@ -67,3 +69,12 @@ class TracePages:
         self._site = site
         self._visitors = site.visitors
         self._work = TraceWork(site)
+
+    async def _answer(
+        self, request: Request, make: Callable[[Caller, sqlite3.Connection | None], Response]
+    ) -> Response:
+        """Return what ``make`` makes for the caller, of the traces of their organisation.
+
+        Raises NotSignedInError, and what ``TraceWork.run`` raises."""
+        caller = await self._visitors.require_caller(request)
+        return await self._work.run(caller, lambda db: make(caller, db))

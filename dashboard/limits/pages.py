@@ -10,6 +10,7 @@ from dashboard import json_pages
 from dashboard.call_route import CallRoute
 from dashboard.trace_work import TracePages
 from runtime import clock
+from store.control.people import Caller
 from store.traces.calls.limit_model import Limits
 from store.traces.calls.limit_readings import read_states
 
@@ -21,10 +22,8 @@ class LimitPages(TracePages):
         return [CallRoute("/limits.json", self.limits_json)]
 
     async def limits_json(self, request: Request) -> Response:
-        caller = await self._visitors.require_caller(request)
-
-        def respond(connection: sqlite3.Connection | None) -> Response:
-            states = [] if connection is None else read_states(connection, clock.now())
+        def respond(_: Caller, db: sqlite3.Connection | None) -> Response:
+            states = [] if db is None else read_states(db, clock.now())
             return json_pages.respond(Limits.make(states))
 
-        return await self._work.run(caller, respond)
+        return await self._answer(request, respond)

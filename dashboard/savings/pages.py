@@ -42,9 +42,10 @@ class _OfPeriod:
     ``due`` sessions are still to be looked at; ``paid_cents`` is what all calls cost, and ``tabs`` are the
     figures of the pages beside this one."""
 
-    findings: Findings
-    sessions: Sequence[SessionSum]
-    due: int
+    period: Period
+    findings: Findings = field(default_factory=Findings)
+    sessions: Sequence[SessionSum] = ()
+    due: int = 0
     paid_cents: float = 0.0
     tabs: TabFigures = field(default_factory=dict)
 
@@ -55,6 +56,7 @@ class _OfSession:
 
     ``uncounted`` are breaks after pauses that no finding has, ``tabs`` what the template of a tab needs."""
 
+    session_id: str
     tabs: Mapping[str, Any]
     findings: Findings
     looked: Looked | None
@@ -74,82 +76,28 @@ class SavingsPages(TracePages):
         ]
 
     async def period_page(self, request: Request) -> Response:
-        caller = await self._visitors.require_caller(request)
-        period = _parse_period(request)
-
-        def respond(connection: sqlite3.Connection | None) -> Response:
-            found = _read_period(connection, period)
-            return _render_period(caller, period, found, request.query_params)
-
-        return await self._work.run(caller, respond)
+        return await self._answer(
+            request, lambda caller, db: _render_period(caller, _read_period(db, request), request)
+        )
 
     async def period_json(self, request: Request) -> Response:
-        caller = await self._visitors.require_caller(request)
-        period = _parse_period(request)
-
-        def respond(connection: sqlite3.Connection | None) -> Response:
-            found = _read_period(connection, period)
-            return json_pages.respond(
-                Savings.make(
-                    found.findings,
-                    span=period.span,
-                    first_day=period.first.isoformat(),
-                    last_day=period.last.isoformat(),
-                    sessions_due=found.due,
-                    sessions=[
-                        SavingsSession(session_id=each.session_id, cost_cents=each.cents)
-                        for each in found.sessions
-                    ],
-                )
-            )
-
-        return await self._work.run(caller, respond)
+        return await self._answer(
+            request, lambda _, db: json_pages.respond(_describe_period(_read_period(db, request)))
+        )
 
     async def session_page(self, request: Request) -> Response:
-        caller = await self._visitors.require_caller(request)
-        session_id = request.path_params["session_id"]
-
-        def respond(connection: sqlite3.Connection | None) -> Response:
-            found = _read_session(connection, session_id)
-            return rendering.render(
-                "session_savings.html",
-                visitor=caller,
-                headers=PRIVATE,
-                **found.tabs,
-                found=found,
-            )
-
-        return await self._work.run(caller, respond)
+        return await self._answer(
+            request, lambda caller, db: _render_session(caller, _read_session(db, request))
+        )
 
     async def session_json(self, request: Request) -> Response:
-        caller = await self._visitors.require_caller(request)
-        session_id = request.path_params["session_id"]
-
-        def respond(connection: sqlite3.Connection | None) -> Response:
-            found = _read_session(connection, session_id)
-            looked = found.looked
-            return json_pages.respond(
-                SessionSavings.make(
-                    found.findings,
-                    session_id=session_id,
-                    method=None if looked is None else looked.method,
-                    computed_at=None if looked is None else looked.computed_at,
-                    calls=0 if looked is None else looked.calls,
-                )
-            )
-
-        return await self._work.run(caller, respond)
+        return await self._answer(
+            request, lambda _, db: json_pages.respond(_describe_session(_read_session(db, request)))
+        )
 
 
-def _parse_period(request: Request) -> Period:
-    """Return the period that the address names. Raises InvalidInputError."""
-    arguments = request.query_params
-    return parse_span(arguments.get("period") or arguments.get("span", DEFAULT_SPAN), clock.now())
-
-
-def _render_period(
-    caller: Caller, period: Period, found: _OfPeriod, arguments: Mapping[str, str]
-) -> Response:
+def _render_period(caller: Caller, found: _OfPeriod, request: Request) -> Response:
+    arguments, period = request.query_params, found.period
     opened, is_whole = arguments.get("open"), arguments.get("all") == "1"
 
     def address(**others: str) -> str:
@@ -168,12 +116,48 @@ def _render_period(
     )
 
 
-def _read_period(connection: sqlite3.Connection | None, period: Period) -> _OfPeriod:
+def _describe_period(found: _OfPeriod) -> Savings:
+    return Savings.make(
+        found.findings,
+        span=found.period.span,
+        first_day=found.period.first.isoformat(),
+        last_day=found.period.last.isoformat(),
+        sessions_due=found.due,
+        sessions=[
+            SavingsSession(session_id=each.session_id, cost_cents=each.cents)
+            for each in found.sessions
+        ],
+    )
+
+
+def _render_session(caller: Caller, found: _OfSession) -> Response:
+    return rendering.render(
+        "session_savings.html", visitor=caller, headers=PRIVATE, **found.tabs, found=found
+    )
+
+
+def _describe_session(found: _OfSession) -> SessionSavings:
+    looked = found.looked
+    return SessionSavings.make(
+        found.findings,
+        session_id=found.session_id,
+        method=None if looked is None else looked.method,
+        computed_at=None if looked is None else looked.computed_at,
+        calls=0 if looked is None else looked.calls,
+    )
+
+
+def _read_period(connection: sqlite3.Connection | None, request: Request) -> _OfPeriod:
+    """Return the findings of the period that the address names. Raises InvalidInputError, sqlite3.Error."""
+    arguments = request.query_params
+    span = arguments.get("period") or arguments.get("span", DEFAULT_SPAN)
+    period = parse_span(span, clock.now())
     reader = None if connection is None else SavingsReader(connection)
     if connection is None or reader is None or not reader.is_ready:
-        return _OfPeriod(findings=Findings(), sessions=(), due=0)
+        return _OfPeriod(period=period)
     first, last = period.first, period.last
     return _OfPeriod(
+        period=period,
         findings=make_findings(reader.list_groups(first, last), reader),
         sessions=reader.list_sessions(first, last, TOP_SESSIONS),
         due=reader.count_due(),
@@ -182,7 +166,9 @@ def _read_period(connection: sqlite3.Connection | None, period: Period) -> _OfPe
     )
 
 
-def _read_session(connection: sqlite3.Connection | None, session_id: str) -> _OfSession:
+def _read_session(connection: sqlite3.Connection | None, request: Request) -> _OfSession:
+    """Return the findings of the session that the address names. Raises HTTPException, sqlite3.Error."""
+    session_id = request.path_params["session_id"]
     reader = None if connection is None else SavingsReader(connection)
     sessions = find_reader(connection)
     session = None if sessions is None else sessions.find(session_id)
@@ -190,6 +176,7 @@ def _read_session(connection: sqlite3.Connection | None, session_id: str) -> _Of
         raise HTTPException(404, NO_SESSION)
     groups = reader.list_session_groups(session_id)
     return _OfSession(
+        session_id=session_id,
         tabs=describe_tabs(
             session, sessions.read_figures(session_id), sessions.read_annotations(session_id)
         ),

@@ -157,14 +157,14 @@ def measure(steps: Sequence[Step]) -> float:
 
 
 def make_chapters(
-    prompts: Sequence[Prompt], scale: Scale, notices: Notices = NO_NOTICES, first_number: int = 1
+    prompts: Sequence[Prompt], scale: Scale, notices: Notices = NO_NOTICES
 ) -> list[Chapter]:
     """Return a chapter for each prompt. A pause before a prompt stands at the end of the chapter before.
 
     ``notices`` are warnings about calls, by row id."""
     around = _Around(prompts)
     chapters: list[Chapter] = []
-    for number, prompt in enumerate(prompts, first_number):
+    for number, prompt in enumerate(prompts, 1):
         items = _Teller(prompt.steps, scale, around, notices).tell()
         first = items[0] if items else None
         if chapters and isinstance(first, Event) and first.kind == "pause":
