@@ -14,14 +14,13 @@ from dashboard.addresses import row_address
 from dashboard.call import facts
 from dashboard.call.addresses import Address, find_address
 from dashboard.call.bodies import describe_body
-from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
 from dashboard.call.head import Head, open_head
 from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, describe_missing, refuse
 from dashboard.call.timing import draw_timing
 from dashboard.call.views import find_answer, open_file, open_view
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import FILE_HEADERS, PRIVATE
-from dashboard.replay.snippets import list_languages
+from dashboard.replay.snippets import MAX_PASTED_BYTES, list_programs, read_parts
 from store.control.sessions import Visitor
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls import predecessors
@@ -100,8 +99,8 @@ def _open_raw(page: PageRequest, call: Call, head: Head, reader: CallReader) -> 
         data = reader.read_body(call.id, "request", MAX_PASTED_BYTES)
     programs: list[tuple[str, str]] = []
     if call.request is not None and entry.product == "messages":
-        given = page.endpoint_url(entry.slug), page.vendor, entry, data, request.file_name
-        programs = [("curl", make_curl(*given)), *list_languages(*given)]
+        url = page.endpoint_url(entry.slug)
+        programs = list_programs(read_parts(url, page.vendor, entry, data, request.file_name))
     asked = page.arguments["language"].lower()
     chosen = next((each for each in programs if each[0].lower() == asked), None)
     return {

@@ -5,13 +5,13 @@ from starlette.responses import JSONResponse, Response
 from dashboard import rendering
 from dashboard.call.addresses import body_address
 from dashboard.call.bodies import read_text
-from dashboard.call.curl import USUAL_VERSION
 from dashboard.call.lookup import get_call
 from dashboard.call.response import MessageResponse, parse_response
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
 from dashboard.replay.checks import check_request
 from dashboard.replay.editing import MAX_EDITED_BYTES, lay_out
+from dashboard.replay.snippets import USUAL_VERSION
 from metering.formats import format_bytes
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import Call, CallReader

@@ -21,11 +21,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dashboard.addresses import CALL_ID, raw_path
-from dashboard.call.curl import USUAL_PATH
 from dashboard.formats import outcome_mark
 from dashboard.forms import FOREIGN, is_same_origin, read_body
 from dashboard.rendering import PRIVATE
 from dashboard.replay.editing import MAX_EDITED_BYTES
+from dashboard.replay.snippets import USUAL_PATH
 from dashboard.site import Site
 from dashboard.trace_work import TraceWork
 from metering.formats import (

@@ -1,20 +1,22 @@
-"""Lines of Python and TypeScript that build a recorded call with the SDKs.
+"""Programs that make a recorded call again: a curl command, and Python and TypeScript with the SDKs.
 
-A short body is written as arguments; a longer one comes from the file as which it is downloaded. Fields
+A short body is written into the program; a longer one comes from the file as which it is downloaded. Fields
 that are no arguments of the SDK go into ``extra_body``, which the SDK sends as they are.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pprint import pformat
 from urllib.parse import parse_qsl, urlsplit
 
-from dashboard.call.curl import MAX_PASTED_BYTES, find_target
 from metering.entry import UsageLogEntry
 from runtime.safe_text import reveal
 from wire.json_reading import parse_object
 
+MAX_PASTED_BYTES = 4_000
+USUAL_PATH, USUAL_VERSION = "/v1/messages", "2023-06-01"  # of an entry from before paths were kept
 MAX_NESTED = 200  # objects and arrays, since writing takes a stack frame or more for each level
 # Arguments of ``messages.create`` in every version of the SDK; newer ones lack temperature, for example.
 _ARGUMENTS = frozenset(
@@ -37,9 +39,11 @@ _TIMEOUT_S = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Parts of a program in either language. ``request`` is None where it comes from the file."""
+    """Parts of a program in any language. ``body`` and ``request`` are None where they come from the file."""
 
     url: str
+    path: str
+    body: bytes | None
     request: Mapping[str, object] | None
     file_name: str
     headers: Mapping[str, str]
@@ -48,6 +52,32 @@ class Parts:
     @property
     def streams(self) -> bool:
         return self.request is not None and self.request.get("stream") is True
+
+
+def make_curl(parts: Parts) -> str:
+    """Return a command that sends the request again to the same path, with the same version and betas.
+
+    A body that is long, or that a shell or a terminal might take for something else, comes from the file."""
+    lines = [
+        f"curl {shlex.quote(reveal(parts.url + parts.path))}",
+        '-H "x-api-key: $ANTHROPIC_API_KEY"',
+        *(f"-H {shlex.quote(reveal(f'{name}: {value}'))}" for name, value in parts.headers.items()),
+        "-H 'content-type: application/json'",
+    ]
+    pasted = None if parts.body is None else _as_argument(parts.body)
+    lines.append(f"--data-binary @{parts.file_name}" if pasted is None else f"--data-raw {pasted}")
+    return " \\\n  ".join(lines)
+
+
+def _as_argument(body: bytes) -> str | None:
+    """Return the body quoted for a shell, or None if it has to come from a file."""
+    if len(body) > MAX_PASTED_BYTES:
+        return None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return None
+    return shlex.quote(text) if reveal(text) == text and "\t" not in text else None
 
 
 def make_python(parts: Parts) -> str:
@@ -110,8 +140,9 @@ def read_parts(
     endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
 ) -> Parts:
     """Return the parts of the program for a call. ``body`` is the request, or None for one that is long."""
-    path, version = find_target(entry)
-    query = dict(parse_qsl(urlsplit(path).query, keep_blank_values=True))
+    path, version = entry.path_query, entry.api_version
+    if path is None:
+        path, version = USUAL_PATH, USUAL_VERSION
     headers = {}
     if version is not None:  # that of the SDK is another with each of its releases
         headers[f"{vendor}-version"] = version
@@ -119,10 +150,12 @@ def read_parts(
         headers[f"{vendor}-beta"] = entry.betas
     return Parts(
         url=endpoint_url,
+        path=path,
+        body=body,
         request=_read_short(body),
         file_name=file_name,
         headers=headers,
-        query=query,
+        query=dict(parse_qsl(urlsplit(path).query, keep_blank_values=True)),
     )
 
 
@@ -144,10 +177,7 @@ def _argument(name: str, value: object) -> str:
     return "\n".join(lines) + ","
 
 
-def list_languages(
-    endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
-) -> Iterator[tuple[str, str]]:
-    """Yield the programs with the names of their languages."""
-    parts = read_parts(endpoint_url, vendor, entry, body, file_name)
-    yield "Python", make_python(parts)
-    yield "TypeScript", make_typescript(parts)
+def list_programs(parts: Parts) -> list[tuple[str, str]]:
+    """Return the programs with the names of their languages."""
+    programs = {"curl": make_curl, "Python": make_python, "TypeScript": make_typescript}
+    return [(language, make(parts)) for language, make in programs.items()]

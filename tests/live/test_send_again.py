@@ -2,7 +2,7 @@
 
 import shlex
 
-from dashboard.call.curl import MAX_PASTED_BYTES, make_curl
+from dashboard.replay.snippets import MAX_PASTED_BYTES, make_curl, read_parts
 from store.traces.calls.call_reader import CallReader
 from tests.live.service import API_KEY, Endpoint
 from tests.rawclient import request
@@ -31,7 +31,7 @@ def test_the_upstream_gets_the_same_path_headers_and_body_again(live: Endpoint) 
         assert call is not None
         body = reader.read_body(row["id"], "request", MAX_PASTED_BYTES)
     url = f"http://{live.service.host}/proxy/{live.slug}"
-    command = make_curl(url, "anthropic", call.entry, body, "request.json")
+    command = make_curl(read_parts(url, "anthropic", call.entry, body, "request.json"))
     words = shlex.split(command.replace("\\\n", "").replace("$ANTHROPIC_API_KEY", API_KEY))
     again = [tuple(word.split(": ", 1)) for word in words if ": " in word and word != words[-1]]
     target = words[1].removeprefix(f"http://{live.service.host}")

@@ -16,8 +16,8 @@ import pytest
 
 from dashboard.call.addresses import Address, find_address
 from dashboard.call.bodies import MAX_RAW_BYTES
-from dashboard.call.curl import make_curl
 from dashboard.call.downloads import MAX_DOWNLOADS, Downloads
+from dashboard.replay.snippets import make_curl, read_parts
 from metering.rate_limits import RateLimits
 from runtime import clock
 from runtime.organization_locks import MAX_WAITING
@@ -645,7 +645,8 @@ async def test_hostile_text_is_harmless_everywhere(ask, ann, streamed):
 
 
 def resend(body: bytes | None = None, **fields):
-    return make_curl("http://x/proxy/a", "acme", make_entry(**fields), body, "f.json")
+    parts = read_parts("http://x/proxy/a", "acme", make_entry(**fields), body, "f.json")
+    return make_curl(parts)
 
 
 def test_a_short_body_is_pasted_and_quoted():

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from dashboard.call.curl import MAX_PASTED_BYTES
 from dashboard.replay import snippets
-from dashboard.replay.snippets import make_python, make_typescript, read_parts
+from dashboard.replay.snippets import (
+    MAX_PASTED_BYTES,
+    make_python,
+    make_typescript,
+    read_parts,
+)
 from tests.store.traffic import make_entry
 from tests.upstream import Upstream, message_events, sse
 from wire.json_reading import parse_object
