@@ -5,7 +5,7 @@ calls that name none.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -48,13 +48,19 @@ class Calls(NamedTuple):
 
 def is_column(column: str, calls: Calls, values: Sequence[str]) -> Condition:
     """Return that a column has one of these values, or none where "" is among them."""
+    sql = f"{calls.prefix}{column}"
+    return _any_named(
+        values, lambda named: _is_one_of(sql, named), none=Condition(f"{sql} is null")
+    )
+
+
+def _any_named(
+    values: Sequence[str], holds: Callable[[tuple[str, ...]], Condition], *, none: Condition
+) -> Condition:
+    """Return that something holds for the values that are named, or ``none`` where "" is among them."""
     named = tuple(value for value in values if value)
-    parts = []
-    if named:
-        parts.append(_is_one_of(f"{calls.prefix}{column}", named))
-    if len(named) < len(values):
-        parts.append(Condition(f"{calls.prefix}{column} is null"))
-    return _any_of(parts)
+    parts = [holds(named)] if named else []
+    return _any_of([*parts, none] if len(named) < len(values) else parts)
 
 
 def is_of_credential(calls: Calls, values: Sequence[str]) -> Condition:
@@ -138,11 +144,12 @@ def is_session(calls: Calls, values: Sequence[str]) -> Condition:
 
 
 def is_status(calls: Calls, values: Sequence[str]) -> Condition:
-    named = tuple(int(value) for value in values if value)
-    parts = [_is_one_of(f"{calls.prefix}status_code", named)] if named else []
-    if len(named) < len(values):
-        parts.append(Condition(f"{calls.prefix}status_code is null"))
-    return _any_of(parts)
+    sql = f"{calls.prefix}status_code"
+    return _any_named(
+        values,
+        lambda named: _is_one_of(sql, tuple(map(int, named))),
+        none=Condition(f"{sql} is null"),
+    )
 
 
 def is_failed(calls: Calls, _values: Sequence[str]) -> Condition:
@@ -187,15 +194,12 @@ def uses(column: str, calls: Calls, values: Sequence[str]) -> Condition:
 
 def is_labelled(calls: Calls, values: Sequence[str]) -> Condition:
     """Return that calls, or their sessions, have one of these labels, or neither has any."""
-    parts = []
-    named = tuple(value for value in values if value)
-    if named:
-        one = _is_one_of("label", named)
-        parts.append(_has_label(calls, one))
-    if len(named) < len(values):
-        any_label = _has_label(calls, Condition("true"))
-        parts.append(Condition(f"not {any_label.sql}", any_label.values))
-    return _any_of(parts)
+    any_label = _has_label(calls, Condition("true"))
+    return _any_named(
+        values,
+        lambda named: _has_label(calls, _is_one_of("label", named)),
+        none=Condition(f"not {any_label.sql}", any_label.values),
+    )
 
 
 def _has_label(calls: Calls, label: Condition) -> Condition:
@@ -211,28 +215,23 @@ def _has_label(calls: Calls, label: Condition) -> Condition:
 
 def is_tagged(key: str, calls: Calls, values: Sequence[str]) -> Condition:
     """Return that calls have a tag ``key:value`` with one of these values, or none with this key."""
-    parts = []
-    named = tuple(value for value in values if value)
     of_key = Condition("name = ?", (key,))
-    if named:
-        one = all_of([of_key, _is_one_of("value", named)])
-        parts.append(_has_row(calls, "tags", one))
-    if len(named) < len(values):
-        any_value = all_of([of_key, Condition("value <> ''")])
-        parts.append(_has_row(calls, "tags", any_value, has="not "))
-    return _any_of(parts)
+    any_value = all_of([of_key, Condition("value <> ''")])
+    return _any_named(
+        values,
+        lambda named: _has_row(calls, "tags", all_of([of_key, _is_one_of("value", named)])),
+        none=_has_row(calls, "tags", any_value, has="not "),
+    )
 
 
 def has_tag(calls: Calls, values: Sequence[str]) -> Condition:
     """Return that calls have one of these tags without a key, or no tag at all."""
-    parts = []
-    named = tuple(value for value in values if value)
-    if named:
-        plain = all_of([_is_one_of("name", named), Condition("value = ''")])
-        parts.append(_has_row(calls, "tags", plain))
-    if len(named) < len(values):
-        parts.append(Condition(f"{calls.prefix}tags is null"))
-    return _any_of(parts)
+    is_plain = Condition("value = ''")
+    return _any_named(
+        values,
+        lambda named: _has_row(calls, "tags", all_of([_is_one_of("name", named), is_plain])),
+        none=Condition(f"{calls.prefix}tags is null"),
+    )
 
 
 def is_in(calls: Calls, interval: Interval) -> Condition:
