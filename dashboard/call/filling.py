@@ -32,15 +32,25 @@ def read_filling(call: Call, reader: CallReader, first: int) -> Filling | None:
 
     None where that is not known, or where the request is too large. Raises sqlite3.Error,
     MissingPieceError."""
-    if call.request is None or not call.request.is_text or call.request.length > MAX_BYTES:
+    if call.request is None or not call.request.is_text:
+        return None
+    context = read_context_of(call, reader, MAX_BYTES)
+    return None if context is None or context.found is None else sum_up(context, first)
+
+
+def read_context_of(call: Call, reader: CallReader, max_bytes: int) -> Context | None:
+    """Return what the prompt of a call consists of.
+
+    None where its request or its thread was not kept, or is too large. Raises sqlite3.Error,
+    MissingPieceError."""
+    if call.request is None or call.request.length > max_bytes:
         return None
     whole = read_whole_request(reader.connection, call.id)
-    if whole is None or len(whole.body) > MAX_BYTES or whole.gap is not None:
+    if whole is None or len(whole.body) > max_bytes or whole.gap is not None:
         return None
     entry = call.entry
     rules = read_own_rules().find(entry.model, datetime.fromisoformat(entry.created_at).date())
-    context = read_context(whole.body, read_prompt_bill(entry), entry.model, rules)
-    return None if context.found is None else sum_up(context, first)
+    return read_context(whole.body, read_prompt_bill(entry), entry.model, rules)
 
 
 def sum_up(context: Context, first: int) -> Filling:

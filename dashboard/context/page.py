@@ -1,25 +1,22 @@
 """The page of the contents of one call's prompt, as a query process makes it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from starlette.responses import Response
 
-from conversations.cache_rules import read_own_rules
-from conversations.context import Context, Row, read_context
-from conversations.prompt_bill import read_prompt_bill
+from conversations.context import Row
 from conversations.token_rules import read_token_rules
 from dashboard import rendering
 from dashboard.addresses import session_address
+from dashboard.call.filling import read_context_of
 from dashboard.call.lookup import get_call
 from dashboard.context import words
 from dashboard.drawing import Stretch, lay_out
 from dashboard.queries.page_request import PageRequest
 from dashboard.rendering import PRIVATE
-from store.traces.calls.call_reader import Call, CallReader
-from store.traces.calls.threads import read_whole_request
+from store.traces.calls.call_reader import CallReader
 
 MAX_BODY_BYTES = 8 * 1024 * 1024  # parsed in some 0.5 s
 LARGEST = 20
@@ -38,7 +35,7 @@ _KEYS: Mapping[str, Callable[[Row], Any]] = {
 def render(page: PageRequest, reader: CallReader) -> Response:
     """Return the page. Raises HTTPException, sqlite3.Error, MissingPieceError."""
     call = get_call(reader, page.arguments["usage_id"])
-    context, sort = _read(call, reader), page.arguments["sort"]
+    context, sort = read_context_of(call, reader, MAX_BODY_BYTES), page.arguments["sort"]
     session_id = call.entry.session_id
     rows = [] if context is None else context.by_category()
     names = [] if context is None else context.by_name()
@@ -64,23 +61,6 @@ def render(page: PageRequest, reader: CallReader) -> Response:
         billed_as=words.PARTS,
         ratios=read_token_rules().bytes_per_token,
         session=session_id and session_address(session_id),
-    )
-
-
-def _read(call: Call, reader: CallReader) -> Context | None:
-    """Return the context of a call, None where its request or its thread was not kept, or is too large."""
-    if call.request is None or call.request.length > MAX_BODY_BYTES:
-        return None
-    entry = call.entry
-    day = datetime.fromisoformat(entry.created_at).date()
-    whole = read_whole_request(reader.connection, call.id)
-    if whole is None or len(whole.body) > MAX_BODY_BYTES or whole.gap is not None:
-        return None
-    return read_context(
-        whole.body,
-        read_prompt_bill(entry),
-        entry.model,
-        read_own_rules().find(entry.model, day),
     )
 
 

@@ -210,15 +210,15 @@ class QueryProxy:
     async def _fetch_head(
         self, query: Query, place: Place, pid: int, connection: Connection
     ) -> Head:
-        begun_s, begun_cpu_s = self._clock_s(), cpu_s(pid)
+        watch = _Watch(pid, self._clock_s)
         fetching = asyncio.ensure_future(connection.read_head())
         try:
             patience = 1 if query.is_of_tables else PAGE_PATIENCE
-            if not place.is_slow and not await self._is_quick(fetching, place, pid, patience):
+            if not place.is_slow and not await self._is_quick(fetching, place, watch, patience):
                 if not self._lanes.note_slow(place):
                     raise _SlowError
                 self._processes.note_slow(pid)
-            if not await self._is_in_time(fetching, query, pid, begun_s, begun_cpu_s):
+            if not await _is_in_time(fetching, query, watch):
                 self._note_kill(query)
                 raise StoppedError(f"no response within {query.deadline_s:g} s")
             return fetching.result()
@@ -252,49 +252,53 @@ class QueryProxy:
                 self._readers.remove(body)
                 self._processes.discard(pid)  # the pool has another in its place
 
-    async def _is_in_time(
-        self,
-        fetching: asyncio.Future[Head],
-        query: Query,
-        pid: int,
-        begun_s: float,
-        begun_cpu_s: float | None,
-    ) -> bool:
-        """Return whether the response arrives before the deadline of the query."""
-        while True:
-            left_s = query.deadline_s - (self._clock_s() - begun_s)
-            now_cpu_s = cpu_s(pid)
-            if query.cpu_s is not None:
-                used_s = (
-                    self._clock_s() - begun_s
-                    if now_cpu_s is None or begun_cpu_s is None
-                    else now_cpu_s - begun_cpu_s
-                )
-                # Processor time passes as fast as time at most, unless a process has several threads at work.
-                left_s = min(left_s, query.cpu_s - used_s)
-            if await _is_done(fetching, max(left_s, 0)):
-                return True
-            if query.cpu_s is None or left_s <= 0:
-                return False
-
     async def _is_quick(
-        self, fetching: asyncio.Future[Head], place: Place, pid: int, patience: int
+        self, fetching: asyncio.Future[Head], place: Place, watch: "_Watch", patience: int
     ) -> bool:
         """Return whether the response arrives within the time of the quick lane. That is processor time,
         since on a busy machine every request takes long. While organisations that used less lately wait
         for the place, the time is shorter. All times are multiplied by ``patience``."""
-        begun_cpu_s, begun_s = cpu_s(pid), self._clock_s()
         left_s = patience * QUICK_S
         while not await _is_done(fetching, min(left_s, LOOK_EVERY_S)):
-            now_cpu_s, taken_s = cpu_s(pid), self._clock_s() - begun_s
-            if begun_cpu_s is None or now_cpu_s is None:
-                left_s = patience * QUICK_S - taken_s
-            else:
-                left_s = patience * QUICK_S - (now_cpu_s - begun_cpu_s)
+            left_s = patience * QUICK_S - watch.used_s
             most_s = CROWDED_QUICK_S if self._lanes.is_blocking_others(place) else MAX_QUICK_S
-            if left_s <= 0 or taken_s >= patience * most_s:
+            if left_s <= 0 or watch.taken_s >= patience * most_s:
                 return False
         return True
+
+
+class _Watch:
+    """A watch on a process from the moment on when it begins with a request."""
+
+    def __init__(self, pid: int, clock_s: Callable[[], float]) -> None:
+        self._pid = pid
+        self._clock_s = clock_s
+        self._begun_s, self._begun_cpu_s = clock_s(), cpu_s(pid)
+
+    @property
+    def taken_s(self) -> float:
+        return self._clock_s() - self._begun_s
+
+    @property
+    def used_s(self) -> float:
+        """Return the processor time, or the time that was taken where the kernel does not tell."""
+        now_cpu_s = cpu_s(self._pid)
+        if now_cpu_s is None or self._begun_cpu_s is None:
+            return self.taken_s
+        return now_cpu_s - self._begun_cpu_s
+
+
+async def _is_in_time(fetching: asyncio.Future[Head], query: Query, watch: _Watch) -> bool:
+    """Return whether the response arrives before the deadline of the query."""
+    while True:
+        left_s = query.deadline_s - watch.taken_s
+        if query.cpu_s is not None:
+            # Processor time passes as fast as time at most, unless a process has several threads at work.
+            left_s = min(left_s, query.cpu_s - watch.used_s)
+        if await _is_done(fetching, max(left_s, 0)):
+            return True
+        if query.cpu_s is None or left_s <= 0:
+            return False
 
 
 async def _is_done(task: asyncio.Future[Head], within_s: float) -> bool:
