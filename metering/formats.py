@@ -73,7 +73,7 @@ def format_cents_change(cents: Decimal) -> str:
     text = format_cents_for_column(abs(cents))
     if text == format_cents_for_column(Decimal(0)):
         return text
-    return f"+{text}" if cents > 0 else f"-{text}"
+    return f"{'+' if cents > 0 else _MINUS}{text}"
 
 
 def format_signed_cents(cents: Decimal) -> str:
@@ -81,12 +81,12 @@ def format_signed_cents(cents: Decimal) -> str:
     text = format_cents(float(abs(cents)))
     if cents == 0 or text.startswith("<"):
         return text
-    return f"+{text}" if cents > 0 else f"-{text}"
+    return f"{'+' if cents > 0 else _MINUS}{text}"
 
 
 def format_count_change(count: int) -> str:
     """Return a difference with all digits and a sign."""
-    return f"{count:+,}" if count else "0"
+    return f"{count:+,}".replace("-", _MINUS) if count else "0"
 
 
 def format_dollars(amount: Decimal | None, unknown: str = UNKNOWN, *, digits: int = 2) -> str:

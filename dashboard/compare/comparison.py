@@ -117,7 +117,7 @@ def _find_first(sections: Sequence[Section]) -> str:
     for section in sections:
         for each in section.differences:
             if each.kind != "equal":
-                return f"{section.title}: {each.name}"
+                return each.name
     return ""
 
 

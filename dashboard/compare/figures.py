@@ -111,7 +111,7 @@ def _count(label: str, old: int | None, new: int | None) -> Row:
 def _time(label: str, old: float | None, new: float | None) -> Row:
     change = ""
     if old is not None and new is not None:
-        change = f"{'+' if new >= old else '-'}{format_duration(abs(new - old))}"
+        change = f"{'+' if new >= old else '\N{MINUS SIGN}'}{format_duration(abs(new - old))}"
     return Row(label=label, before=format_duration(old), after=format_duration(new), change=change)
 
 

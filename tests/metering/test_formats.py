@@ -32,7 +32,7 @@ def test_cents_are_shown_as_dollars(cents, text):
         ("0.000001", "<$0.0001"),
         ("-0.000001", "<$0.0001"),
         ("1.234", "+$0.0123"),
-        ("-123456.7", "-$1,234.57"),
+        ("-123456.7", "\N{MINUS SIGN}$1,234.57"),
     ],
 )
 def test_a_difference_that_stands_alone_has_a_sign_and_few_digits(cents, text):
@@ -151,14 +151,14 @@ def test_what_is_unknown_may_have_another_mark():
         ("0.004", "$0.0000"),
         ("-0.004", "$0.0000"),
         ("123.456", "+$1.2346"),
-        ("-123456.7", "-$1,234.5670"),
+        ("-123456.7", "\N{MINUS SIGN}$1,234.5670"),
     ],
 )
 def test_a_difference_in_cents_has_a_sign(cents, text):
     assert formats.format_cents_change(Decimal(cents)) == text
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0"), (1_234, "+1,234"), (-5, "-5")])
+@pytest.mark.parametrize(("count", "text"), [(0, "0"), (1_234, "+1,234"), (-5, "\N{MINUS SIGN}5")])
 def test_a_difference_in_tokens_has_a_sign(count, text):
     assert formats.format_count_change(count) == text
 

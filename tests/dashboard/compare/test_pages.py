@@ -115,7 +115,7 @@ def test_a_word_that_changed_is_named(ann):
     page = Compared(ann, REQUEST, after)
     assert page.changes() == (["British"], ["American"])
     assert page.summary("System prompt") == "1 changed"
-    assert "first difference is: <bdi>System prompt: System block 1</bdi>" in page.html
+    assert "first difference is <bdi>System block 1</bdi>" in page.html
 
 
 def test_a_system_prompt_is_the_same_as_a_text_and_as_a_block(ann):

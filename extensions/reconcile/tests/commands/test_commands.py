@@ -64,7 +64,7 @@ def test_each_day_and_model_has_both_sides_the_difference_and_its_causes(run, tr
     result = run("reconcile", *PERIOD)
     assert cells(result) == [
         ["2026-01-02", "claude-a", "$2.0250", "$1.8000", "+$0.2250", "150", "120", "+30", "batches (30 tokens, $0.2250)"],
-        ["2026-01-02", "claude-new", "$0.0000", "$0.0000", "$0.0000", "0", "7", "-7", "no known price (1 call); not reported (7 tokens)"],
+        ["2026-01-02", "claude-new", "$0.0000", "$0.0000", "$0.0000", "0", "7", "\N{MINUS SIGN}7", "no known price (1 call); not reported (7 tokens)"],
         ["2026-01-01", "claude-a", "$1.5000", "$1.5000", "$0.0000", "100", "100", "0"],
         ["TOTAL", "$3.5250", "$3.3000", "+$0.2250", "250", "227", "+23"],
     ]  # fmt: skip
