@@ -10,9 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from store.database import list_columns, open_readonly
+from store.database import bind_list, list_columns, open_readonly
 from store.traces.calls.exported_call import parse_document, parse_row
 from store.traces.calls.exported_object import is_object, parse_object_row
 from store.traces.calls.line_fields import LineError
@@ -86,4 +84,4 @@ def _select(traces: Path, columns: str, column: str, values: Sequence[str]) -> l
     with closing(open_readonly(traces, busy_timeout_s=BUSY_TIMEOUT_S)) as db:
         if column not in list_columns(db, "usage"):  # the recorder makes and migrates it
             return []
-        return db.execute(sql, (orjson.dumps(values).decode(),)).fetchall()
+        return db.execute(sql, (bind_list(values),)).fetchall()

@@ -3,10 +3,12 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from store import before_release
 from store.migrations import Migrations
@@ -124,6 +126,11 @@ def read_records[Record](
     cursor.execute(query, parameters)
     names = [each[0] for each in cursor.description]
     return [record(**dict(zip(names, row, strict=True))) for row in cursor]
+
+
+def bind_list(values: Iterable[int | str | None]) -> str:
+    """Return values for one placeholder of a query, which reads them with ``json_each``."""
+    return orjson.dumps([*values]).decode()
 
 
 def make_dict(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:

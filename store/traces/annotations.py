@@ -8,10 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import orjson
-
 from store.annotation_rules import MAX_LABELS, Subject
-from store.database import list_columns, read_records
+from store.database import bind_list, list_columns, read_records
 
 _COLUMNS = {"session": "session_id", "call": "usage_id"}
 
@@ -83,7 +81,7 @@ def list_labels_of_sessions(
     rows = connection.execute(
         "select session_id, label from labels"
         " where session_id in (select value from json_each(?)) order by label",
-        (orjson.dumps(session_ids).decode(),),
+        (bind_list(session_ids),),
     )
     for session_id, label in rows:
         found[session_id].append(label)

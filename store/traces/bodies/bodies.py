@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import orjson
 
+from store.database import bind_list
 from store.traces.bodies import pieces
 from store.traces.bodies.pieces import Beginning, Segment
 from wire.conversation_memory import (
@@ -184,7 +185,7 @@ class PieceStore:
         sha256, body, segments = prepared
         if segments is None:
             return sha256, None, body
-        ids = orjson.dumps([self._segment_ids[each.digest] for each in segments]).decode()
+        ids = bind_list([self._segment_ids[each.digest] for each in segments])
         return sha256, ids, None
 
     def _add_segments(self, requests: Sequence[tuple[int, PreparedRequest]]) -> None:
@@ -276,7 +277,7 @@ def read_piece_ids(connection: sqlite3.Connection, segment_ids: str) -> list[int
 
 def read_pieces(connection: sqlite3.Connection, piece_ids: Sequence[int]) -> bytes:
     """Return the text of the pieces, joined. Raises MissingPieceError."""
-    ids = orjson.dumps(piece_ids).decode()
+    ids = bind_list(piece_ids)
     data = _by_id(connection, "select id, cast(text as blob) from pieces", ids)
     return b"".join(_get(data, piece_id, "piece") for piece_id in piece_ids)
 
@@ -285,7 +286,7 @@ def read_starts(
     connection: sqlite3.Connection, piece_ids: Sequence[int], max_bytes: int
 ) -> list[bytes]:
     """Return the first bytes of each piece, ``max_bytes`` at most. Raises MissingPieceError."""
-    ids = orjson.dumps(piece_ids).decode()
+    ids = bind_list(piece_ids)
     data = dict(
         connection.execute(
             "select id, substr(cast(text as blob), 1, ?) from pieces"

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from typing import Any, NamedTuple
 
-import orjson
-
+from store.database import bind_list
 from store.traces.sessions import unnamed_sessions
 
 
@@ -69,7 +68,7 @@ def read_breaks(connection: sqlite3.Connection, usage_ids: Iterable[int]) -> lis
     return _read(
         connection,
         "b.usage_id in (select value from json_each(:ids))",
-        {"ids": orjson.dumps(list(usage_ids)).decode()},
+        {"ids": bind_list(usage_ids)},
     )
 
 

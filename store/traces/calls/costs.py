@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import orjson
-
 from metering.billed_passes import Call
 from metering.entry import CostItem, sum_estimates
 from runtime import clock
+from store.database import bind_list
 from store.traces.sessions import agent_sums, session_sums
 from store.traces.sums import tag_sums
 from store.traces.sums.rollup import BookedCall, Tally
@@ -180,7 +179,7 @@ def read_all_items(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[i
     cursor = connection.execute(
         "select * from usage_cost"
         " where usage_id in (select value from json_each(?)) order by usage_id, line",
-        (orjson.dumps(list(ids)).decode(),),
+        (bind_list(ids),),
     )
     # A database that no newer recorder has opened yet lacks the newest columns.
     names = [description[0] for description in cursor.description]

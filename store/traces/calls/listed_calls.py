@@ -4,10 +4,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from metering.token_counts import NAMES
-from store.database import list_columns, make_dict
+from store.database import bind_list, list_columns, make_dict
 from store.traces.sessions.unnamed_sessions import SESSION
 
 # Of calls that no index chooses, so many are looked at for a page: some tenths of a second at most.
@@ -96,7 +94,7 @@ def read_sessions(db: sqlite3.Connection, names: Sequence[str]) -> dict[str, Lis
     rows = db.execute(
         "select session_id, title, calls, cost_cents from sessions"
         " where session_id in (select value from json_each(?))",
-        (orjson.dumps(names).decode(),),
+        (bind_list(names),),
     )
     return {name: ListedSession(title, calls, cents) for name, title, calls, cents in rows}
 

@@ -10,11 +10,9 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Self
 
-import orjson
-
 from metering.tool_results import ToolResult, UseResult
 from metering.tool_uses import ToolUse
-from store.database import list_columns, read_records
+from store.database import bind_list, list_columns, read_records
 from store.traces.sessions import unnamed_sessions
 
 _COUNT_FAILED = "select count(*) from tool_uses where usage_id = ? and problem is not null"
@@ -114,7 +112,7 @@ def read_uses_of(
     for usage_id, *values in connection.execute(
         f"select usage_id, {_COLUMNS} from tool_uses"  # noqa: S608 - our own text
         " where usage_id in (select value from json_each(?)) order by usage_id, place",
-        (orjson.dumps(usage_ids).decode(),),
+        (bind_list(usage_ids),),
     ):
         found.setdefault(usage_id, []).append(StoredUse(**dict(zip(_NAMES, values, strict=True))))
     return found

@@ -133,7 +133,7 @@ def write_findings(
         connection.execute(
             "delete from savings where session_id = ? and day >= ?"
             " and finding not in (select value from json_each(?))",
-            (due.session_id, first_day, orjson.dumps(list(keeps)).decode()),
+            (due.session_id, first_day, database.bind_list(keeps)),
         )
         connection.executemany(
             _INSERT,
@@ -166,7 +166,7 @@ def _write_looked(
     connection: sqlite3.Connection, session_id: str, looked: Looked, avoidable: Collection[str]
 ) -> None:
     """Note that a session was looked at, with the sum of what it could have saved."""
-    kinds = orjson.dumps(list(avoidable)).decode()
+    kinds = database.bind_list(avoidable)
     connection.execute(
         "insert or replace into session_savings (session_id, method, computed_at, calls,"
         " conversations, opened, cents, tokens, last_day)"

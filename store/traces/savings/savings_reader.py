@@ -7,7 +7,7 @@ from datetime import date
 
 import orjson
 
-from store.database import list_columns, read_records
+from store.database import bind_list, list_columns, read_records
 from store.traces.savings.savings import Looked
 
 _SUMS = (
@@ -84,7 +84,7 @@ class SavingsReader:
         row = self._db.execute(
             "select total(cents) from savings_daily where day between ? and ?"
             " and finding in (select value from json_each(?))",
-            (first.isoformat(), last.isoformat(), orjson.dumps(list(findings)).decode()),
+            (first.isoformat(), last.isoformat(), bind_list(findings)),
         ).fetchone()
         return float(row[0])
 
@@ -105,7 +105,7 @@ class SavingsReader:
         times = dict(
             self._db.execute(
                 "select id, created_at from usage where id in (select value from json_each(?))",
-                (orjson.dumps([id_ for id_, _ in top]).decode(),),
+                (bind_list([id_ for id_, _ in top]),),
             ).fetchall()
         )
         return [

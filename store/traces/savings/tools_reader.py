@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
-import orjson
-
-from store.database import list_columns
+from store.database import bind_list, list_columns
 from store.traces.savings.tool_sums import ALL, OTHER, ToolSums
 from store.traces.sums import histograms
 from store.traces.sums.sum_columns import list_days
@@ -107,9 +105,7 @@ class ToolsReader:
         found = defaultdict[tuple[str, str], list[int]](lambda: [0])
         days = list_days(given.first, given.last)
         chosen = given.slug or ALL, given.credential or ALL
-        for server, tool, sizes in self._cursor.execute(
-            _SIZES, (orjson.dumps(days).decode(), *chosen)
-        ):
+        for server, tool, sizes in self._cursor.execute(_SIZES, (bind_list(days), *chosen)):
             histograms.add_packed(found[server, tool], (sizes,))
         return {name: sizes for name, (sizes,) in found.items()}
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
+from store.database import bind_list
 from store.traces.calls import threads
 from store.traces.search.request_walker import read_lists
 from store.traces.search.walk import Role
@@ -119,7 +120,7 @@ class CallsWithin:
         rows = self._db.execute(
             "select piece_id, coalesce(copy_of, piece_id) from search_pieces"
             " where piece_id in (select value from json_each(?))",
-            (orjson.dumps(list(by_piece)).decode(),),
+            (bind_list(by_piece),),
         )
         for piece_id, source in rows:
             call = by_piece[piece_id]

@@ -18,9 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import get_args
 
-import orjson
-
-from store.database import list_columns
+from store.database import bind_list, list_columns
 from store.traces.search.responses import read_response
 from store.traces.search.text import separate_ideographs
 from store.traces.search.walk import Role, Texts, read_piece
@@ -215,7 +213,7 @@ def have_responses(connection: sqlite3.Connection, calls: Set[int]) -> bool:
 
 def _are_all_there(connection: sqlite3.Connection, table: str, calls: Set[int]) -> bool:
     sql = f"select count(*) from {table} where usage_id in (select value from json_each(?))"  # noqa: S608 - one of two names
-    (count,) = connection.execute(sql, (orjson.dumps(list(calls)).decode(),)).fetchone()
+    (count,) = connection.execute(sql, (bind_list(calls),)).fetchone()
     return bool(count == len(calls))
 
 
@@ -242,7 +240,7 @@ def _list_known(
     connection: sqlite3.Connection, table: str, column: str, ids: Sequence[int]
 ) -> set[int]:
     sql = f"select {column} from {table} where {column} in (select value from json_each(?))"  # noqa: S608 - our own names
-    return {row[0] for row in connection.execute(sql, (orjson.dumps(ids).decode(),))}
+    return {row[0] for row in connection.execute(sql, (bind_list(ids),))}
 
 
 def _write_add(table: str) -> str:

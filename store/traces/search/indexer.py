@@ -183,7 +183,7 @@ class Indexer:
         ids = batch.ids[batch.done : batch.done + CALLS_AT_ONCE]
         size = 0
         for usage_id, session_id, agent_id, request_bytes, listed, response in self._db.execute(
-            _CALLS, (orjson.dumps(ids).decode(),)
+            _CALLS, (database.bind_list(ids),)
         ):
             is_walked = listed is not None and (request_bytes or 0) <= MAX_BODY_BYTES
             segment_ids = orjson.loads(listed) if is_walked else ()
@@ -253,7 +253,7 @@ class Indexer:
                 "select piece_id, copy_of from search_pieces"
                 " where piece_id in (select value from json_each(?))"
             )
-            known |= self._db.execute(sql, (orjson.dumps(others).decode(),))
+            known |= self._db.execute(sql, (database.bind_list(others),))
         return known
 
     def _find_source(self, call: _Call, keys: Iterable[int]) -> int | None:

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
-from store.database import open_readonly
+from store.database import bind_list, open_readonly
 from store.traces.search import index
 from store.traces.search.filtering import CALL, CallsWithin, Filter, FoundCall
 from store.traces.search.later_calls import Wanted, count_later_calls
@@ -178,7 +176,7 @@ class SearchReader:
     def _read_titles(self, session_ids: Collection[str | None]) -> dict[str | None, str | None]:
         rows = self._db.execute(
             "select session_id, title from sessions where session_id in (select value from json_each(?))",
-            (orjson.dumps(list(session_ids)).decode(),),
+            (bind_list(session_ids),),
         )
         return dict(rows.fetchall())
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import orjson
 
+from store.database import bind_list
 from store.traces.search.walk import Step
 from wire.request_strings import MAX_TOKENS, Position
 
@@ -88,10 +89,10 @@ class RequestWalker:
 def read_lists(db: sqlite3.Connection, segment_ids: Sequence[int]) -> dict[int, list[int]]:
     """Return the ids of the pieces of these segments, without segments that are gone."""
     sql = "select id, piece_ids from segments where id in (select value from json_each(?))"
-    rows = db.execute(sql, (orjson.dumps(segment_ids).decode(),))
+    rows = db.execute(sql, (bind_list(segment_ids),))
     return {segment_id: orjson.loads(ids) for segment_id, ids in rows}
 
 
 def _read_pieces(db: sqlite3.Connection, piece_ids: Sequence[int]) -> dict[int, bytes]:
     sql = "select id, cast(text as blob) from pieces where id in (select value from json_each(?))"
-    return dict(db.execute(sql, (orjson.dumps(piece_ids).decode(),)))
+    return dict(db.execute(sql, (bind_list(piece_ids),)))

@@ -8,9 +8,8 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import date
 
-import orjson
-
 from metering import token_counts
+from store.database import bind_list
 from store.traces.sums import booking_sql
 from store.traces.sums.rollup import write_adding
 from store.traces.sums.sum_columns import list_days
@@ -41,7 +40,7 @@ def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -
     """Add stored calls to the sums; with a sign of -1, take out what was added.
 
     The caller holds the write lock."""
-    connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign})
+    connection.execute(_BOOK, {"ids": bind_list(ids), "sign": sign})
 
 
 def forget_session(
@@ -50,6 +49,6 @@ def forget_session(
     """Add the sums of a session on these days, both included, to those of calls that name none. The caller
     holds the write lock."""
     days = list_days(date.fromisoformat(first_day), date.fromisoformat(last_day))
-    values = {"days": orjson.dumps(days).decode(), "session_id": session_id}
+    values = {"days": bind_list(days), "session_id": session_id}
     connection.execute(_FORGET, values)
     connection.execute(f"delete from agents_daily where {_OF_SESSION}", values)  # noqa: S608 - our own text

@@ -4,10 +4,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import orjson
-
 from metering.client_hints import AGENT_TYPE
-from store.database import list_columns
+from store.database import bind_list, list_columns
 from store.traces.calls.tool_uses import StoredUse, read_uses_of
 
 
@@ -29,7 +27,7 @@ def read_deeds(connection: sqlite3.Connection, usage_ids: Sequence[int]) -> Deed
     rows = connection.execute(
         "select id, said_text, client_hints ->> ? from usage"
         " where id in (select value from json_each(?))",
-        (f'$."{AGENT_TYPE}"', orjson.dumps(usage_ids).decode()),
+        (f'$."{AGENT_TYPE}"', bind_list(usage_ids)),
     ).fetchall()
     return Deeds(
         uses=read_uses_of(connection, usage_ids),

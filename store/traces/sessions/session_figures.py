@@ -3,10 +3,8 @@
 import sqlite3
 from dataclasses import dataclass
 
-import orjson
-
 from runtime import clock
-from store.database import read_records
+from store.database import bind_list, read_records
 from store.traces.sessions import unnamed_sessions
 from store.traces.sums.sum_columns import list_days
 
@@ -77,6 +75,6 @@ def list_tool_costs(
         " total(written_cents) as written_cents, total(carried_cents) as carried_cents"
         " from session_tools where session_id = ? and day in (select value from json_each(?))"
         " group by 1, 2",
-        (session_id, orjson.dumps(days).decode()),
+        (session_id, bind_list(days)),
     )
     return sorted(costs, key=lambda each: (-each.cents, each.server, each.tool))

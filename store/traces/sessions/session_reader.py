@@ -5,11 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from metering.token_counts import NAMES, TokenCounts
 from runtime import clock
-from store.database import list_columns
+from store.database import bind_list, list_columns
 from store.traces import annotations
 from store.traces.annotations import Annotations
 from store.traces.calls import cache_breaks
@@ -322,7 +320,7 @@ class SessionReader:
         for usage_id, component, cents in self._db.execute(
             "select usage_id, component, sum(cents) from usage_cost"
             " where usage_id in (select value from json_each(?)) and cents is not null group by 1, 2",
-            (orjson.dumps(ids).decode(),),
+            (bind_list(ids),),
         ):
             found.setdefault(usage_id, {})[component] = cents
         return found

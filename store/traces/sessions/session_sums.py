@@ -7,10 +7,9 @@ retention removes some of its calls, and go with the last one.
 import sqlite3
 from collections.abc import Sequence
 
-import orjson
-
 from metering import token_counts
 from metering.token_counts import PROMPT_CLASSES
+from store.database import bind_list
 from store.traces import annotations
 from store.traces.savings import savings
 from store.traces.sessions import unnamed_sessions
@@ -109,7 +108,7 @@ def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -
 
     Title and times are never taken out: a call that is taken out comes back with another cost. With a sign
     of 0 they alone are renewed. The caller holds the write lock."""
-    rows = connection.execute(_BOOK, {"ids": orjson.dumps(ids).decode(), "sign": sign}).fetchall()
+    rows = connection.execute(_BOOK, {"ids": bind_list(ids), "sign": sign}).fetchall()
     savings.mark_due(connection, {session_id for (session_id,) in rows})
 
 

@@ -7,8 +7,7 @@ their calls, which an index finds.
 
 import sqlite3
 
-import orjson
-
+from store.database import bind_list
 from store.traces.sessions import agent_sums, unnamed_sessions
 from store.traces.sums.sum_columns import Sums, list_sums
 
@@ -39,6 +38,6 @@ def read_unnamed(
         return {}
     rows = db.execute(
         f"select day, session_id, {', '.join(list_sums({*agent_sums.SUMS}))} from ({_CALLS}) group by 1, 2",  # noqa: S608 - our own text
-        (orjson.dumps(ids).decode(), first_day, end_day),
+        (bind_list(ids), first_day, end_day),
     )
     return {row[:2]: row[2:] for row in rows}

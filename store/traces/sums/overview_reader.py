@@ -7,16 +7,14 @@ under a limit of time: ``Found.back_to`` says how far that came.
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-import orjson
-
 from metering import token_counts
 from runtime.intervals import HOUR
-from store.database import list_columns
+from store.database import bind_list, list_columns
 from store.spool.format import BUDGET_BUCKET
 from store.traces.calls.credential_accounts import read_accounts
 from store.traces.sessions import agent_sums
@@ -223,7 +221,7 @@ class OverviewReader:
         where, parameters = "", [first, end]
         if names is not None:
             where = f" and {column} in (select value from json_each(?))"  # noqa: S608 - our own name
-            parameters.append(_dump(names))
+            parameters.append(bind_list(names))
         rows = self._db.execute(
             f"select {group}, {', '.join(list_sums({*agent_sums.SUMS}))} from agents_daily"  # noqa: S608 - our own names
             f" where day >= ? and day < ?{where} group by {group}",
@@ -300,7 +298,7 @@ class OverviewReader:
         rows = self._db.execute(
             f"select day, {group}, {', '.join(MEASURES)} from {source}"  # noqa: S608 - our own names
             f" day in (select value from json_each(?)){where}",
-            [_dump(days), *parameters],
+            [bind_list(days), *parameters],
         )
         for row in rows:
             histograms.add_packed(cells[row[:2]], row[2:])
@@ -324,10 +322,6 @@ def _write_largest(column: str) -> str:
 def _subtract(whole: Sums, part: Sums) -> Sums:
     """Return what a part leaves; sums of floats may leave less than nothing."""
     return tuple(max(0, a - b) for a, b in zip(whole, part, strict=True))
-
-
-def _dump(names: Iterable[str]) -> str:
-    return orjson.dumps([*names]).decode()
 
 
 def _merge_accounts(found: Found, accounts: Mapping[str, str]) -> None:

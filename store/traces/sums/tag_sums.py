@@ -12,10 +12,9 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-import orjson
-
 from metering import attribution, token_counts
 from metering.entry import UsageLogEntry
+from store.database import bind_list
 from store.traces.sums import booking_sql
 from store.traces.sums.rollup import OTHER, UNKNOWN, admit, write_upsert
 
@@ -79,7 +78,7 @@ def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -
     """Add stored calls and their line items to the sums; with a sign of -1, take out what was added.
 
     The caller holds the write lock."""
-    rows = connection.execute(_TAGGED, (orjson.dumps(ids).decode(),)).fetchall() if ids else []
+    rows = connection.execute(_TAGGED, (bind_list(ids),)).fetchall() if ids else []
     hours = defaultdict[str, list[tuple[_Pair, tuple[float, ...]]]](list)
     for hour, name, value, *sums in rows:
         hours[hour].append(((name, value), tuple(sign * each for each in sums)))
