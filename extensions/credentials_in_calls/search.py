@@ -7,6 +7,7 @@ crash some calls are searched again, to the same result.
 """
 
 import hmac
+import math
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -94,7 +95,7 @@ class _Reader:
         """Pass over calls if what they added has nothing that a credential needs, as nearly always.
 
         To look through many together takes half of the time."""
-        new = self._read_new(calls)
+        new = self._read_new(calls, enough_bytes=MAX_TEXT_BYTES)
         if len(new.text) > MAX_TEXT_BYTES:  # of which some is not searched
             return False
         texts = [new.text.decode("utf-8", "replace")]
@@ -110,15 +111,19 @@ class _Reader:
         self._advance(call, new)
         return new.text[:MAX_TEXT_BYTES].decode("utf-8", "replace")
 
-    def _read_new(self, calls: Sequence[_Call]) -> _NewText:
+    def _read_new(self, calls: Sequence[_Call], enough_bytes: float = math.inf) -> _NewText:
+        """Return the text of requests that no call before had, and no more when it has so many bytes."""
         lists = [orjson.loads(call.segment_ids) for call in calls if call.segment_ids is not None]
         new = [each for ids in lists for each in ids if each > self._segment_id]
-        piece_id, texts = self._progress.piece_id, []
+        piece_id, texts, size = self._progress.piece_id, [], 0
         if new:
             values = orjson.dumps(list(dict.fromkeys(new))).decode(), piece_id
             for found_id, text in self.traces.execute(_NEW_PIECES, values):
                 piece_id = max(piece_id, found_id)
                 texts.append(text)
+                size += len(text)
+                if size > enough_bytes:
+                    break
         return _NewText(b"".join(texts), max((self._segment_id, *new)), piece_id)
 
     def _advance(self, last: _Call, new: _NewText) -> None:

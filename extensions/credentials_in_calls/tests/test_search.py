@@ -143,6 +143,15 @@ def test_calls_without_a_finding_are_read_together(searched):
     assert 0 < len(statements) < 6
 
 
+def test_calls_that_are_too_much_together_are_searched_one_by_one(searched, monkeypatch):
+    monkeypatch.setattr(secret_search, "MAX_TEXT_BYTES", 1_000)
+    words = [f"{n} " * 200 for n in range(6)]
+    words[4] += KEY
+    searched.record(*({"request_body": body(said("user", each))} for each in words))
+    searched.run()
+    assert [row[0] for row in searched.found()] == [5]
+
+
 def test_a_search_that_is_killed_finds_the_same_once_more(searched):
     first, second = said("user", f"One {KEY}."), said("user", f"Two {TOKEN}.")
     searched.record({"request_body": body(first)}, {"request_body": body(first, second)})

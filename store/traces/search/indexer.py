@@ -173,6 +173,8 @@ class Indexer:
                 if self._chars >= FLUSH_CHARS or self._clock_s() >= ends_at_s:
                     break
         is_last = batch.done >= len(batch.ids)
+        if is_last:
+            self._memory.requests.forget_read_ahead()
         if is_last or self._chars >= FLUSH_CHARS:
             self._write(batch, is_last=is_last)
 

@@ -31,7 +31,7 @@ class RequestWalker:
         self._db = db
         self._segments: dict[int, _Span] = {}
         self._pieces: dict[int, _Span] = {}
-        # Read and not walked yet.
+        # Read ahead.
         self._lists: dict[int, list[int]] = {}
         self._texts: dict[int, bytes] = {}
 
@@ -45,6 +45,10 @@ class RequestWalker:
         self._lists = read_lists(self._db, list(missing))
         pieces = {each for ids in self._lists.values() for each in ids if each not in self._pieces}
         self._texts = _read_pieces(self._db, list(pieces))
+
+    def forget_read_ahead(self) -> None:
+        """Give back the memory of what was read ahead."""
+        self._lists, self._texts = {}, {}
 
     def walk(self, segment_ids: Sequence[int]) -> dict[int, Step]:
         """Walk a request, and return the steps over pieces that are not remembered."""
@@ -64,7 +68,7 @@ class RequestWalker:
                 if position is None:
                     position = Position.thaw(frozen)
                 before = position.tokens
-                step = Step(position, self._take_text(piece_id))
+                step = Step(position, self._get_text(piece_id))
                 tokens += position.tokens - before
                 if tokens > MAX_TOKENS:
                     return steps
@@ -80,10 +84,12 @@ class RequestWalker:
         found = self._lists.pop(segment_id, None)
         return read_lists(self._db, [segment_id]).get(segment_id, ()) if found is None else found
 
-    def _take_text(self, piece_id: int) -> bytes:
+    def _get_text(self, piece_id: int) -> bytes:
         """Return a piece; nothing for one that is gone."""
-        found = self._texts.pop(piece_id, None)
-        return _read_pieces(self._db, [piece_id]).get(piece_id, b"") if found is None else found
+        # Not taken away: the piece that ends a message is in each of them.
+        if piece_id not in self._texts:
+            self._texts |= _read_pieces(self._db, [piece_id])
+        return self._texts.get(piece_id, b"")
 
 
 def read_lists(db: sqlite3.Connection, segment_ids: Sequence[int]) -> dict[int, list[int]]:

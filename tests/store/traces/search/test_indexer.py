@@ -210,6 +210,18 @@ def test_new_calls_are_read_together(traces, index):
     assert reads[1] == reads[2]
 
 
+def test_what_all_messages_end_with_is_read_once(traces, index):
+    turns = [assistant(f"word{n}") | {"role": ("user", "assistant")[n % 2]} for n in range(40)]
+    for count in (20, 40):
+        record(traces, (request(*turns[:count]), None))
+        statements: list[str] = []
+        traces.connection.set_trace_callback(statements.append)
+        index()
+        traces.connection.set_trace_callback(None)
+        assert sum(" from pieces " in each for each in statements) <= 2
+        assert first_calls(traces, f"word{count - 1}")
+
+
 def index_and_die(path, statements):
     with TraceDatabase(path) as traces:
         die_after(traces.connection, statements)
