@@ -199,10 +199,12 @@ class PieceStore:
         self._segment_ids |= self._find("segments", unknown)
         new = [each for digest, each in unknown.items() if digest not in self._segment_ids]
         self._add_pieces(new)
+        ids = self._give_ids("segments", (segment.digest for segment, _ in new))
         self._connection.executemany(
-            "insert into segments (hash, piece_ids) values (?, ?)",
+            "insert into segments (id, hash, piece_ids) values (?, ?, ?)",
             [
                 (
+                    ids[segment.digest],
                     segment.digest,
                     orjson.dumps(
                         [self._piece_ids[each] for each in segment.piece_digests]
@@ -211,7 +213,7 @@ class PieceStore:
                 for segment, _ in new
             ],
         )
-        self._segment_ids |= self._find("segments", [segment.digest for segment, _ in new])
+        self._segment_ids |= ids
 
     def _add_pieces(self, segments: Iterable[tuple[Segment, bytes]]) -> None:
         """Store the pieces of new segments as far as they are not stored yet, and remember their ids."""
@@ -221,12 +223,23 @@ class PieceStore:
             for digest, (start, end) in zip(segment.piece_digests, segment.spans, strict=True)
             if digest not in self._piece_ids
         }
-        # Of those that are not remembered nearly all are new.
-        self._connection.executemany(
-            "insert into pieces (hash, text) values (?, ?) on conflict (hash) do nothing",
-            ((digest, piece.decode()) for digest, piece in unknown.items()),
+        ids = self._give_ids("pieces", unknown)
+        added = self._connection.executemany(
+            "insert into pieces (id, hash, text) values (?, ?, ?) on conflict (hash) do nothing",
+            ((ids[digest], digest, piece.decode()) for digest, piece in unknown.items()),
         )
-        self._piece_ids |= self._find("pieces", unknown)
+        # Of those that are not remembered nearly always all are new.
+        all_are_new = added.rowcount == len(unknown)
+        self._piece_ids |= ids if all_are_new else self._find("pieces", unknown)
+
+    def _give_ids(self, table: str, digests: Iterable[bytes]) -> dict[bytes, int]:
+        """Return ids for new rows of a table: those that come after all that it ever had."""
+        (last,) = self._connection.execute(
+            f"select max(coalesce((select max(id) from {table}), 0),"  # noqa: S608 - our own names
+            " coalesce((select seq from sqlite_sequence where name = ?), 0))",
+            (table,),
+        ).fetchone()
+        return {digest: number for number, digest in enumerate(digests, last + 1)}
 
     def _find(self, table: str, digests: Iterable[bytes]) -> dict[bytes, int]:
         """Return the ids of those that are stored."""
