@@ -58,41 +58,38 @@ def find_cut(values: Sequence[float]) -> float:
 # -- columns -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of a column. ``kind`` is the place of its value among the values."""
 
     kind: int
-    value: float
     y: float
     height: float
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """The parts of a column from its foot upwards, and whether it is cut off at the top of its room."""
-
-    parts: Sequence[Part]
-    top: float
-    is_cut: bool
-
-
-def stack(values: Sequence[float], most: float, *, foot: float, height: float) -> Stack:
+def stack(
+    values: Iterable[float],
+    most: float,
+    *,
+    foot: float,
+    height: float,
+    least: float = _SMALLEST,
+    seam: float = _SEAM,
+) -> list[Part]:
     """Return the parts of a column that stands at ``foot`` and is ``height`` pixels high for ``most``.
 
-    What is higher than that is cut off: say its value beside it."""
+    Each is at least ``least`` pixels high, and what is higher than the column is cut off at its top.
+    ``seam`` pixels are between large parts."""
     ceiling, bottom = foot - height, foot
     parts = []
     for kind, value in enumerate(values):
         if value <= 0:
             continue
-        rise = max(value / most * height, _SMALLEST)
-        top = max(bottom - rise, ceiling)
+        top = max(bottom - max(value / most * height, least), ceiling)
         if top < bottom:
-            seam = _SEAM if bottom - top > 2 * _SEAM else 0.0
-            parts.append(Part(kind, value, _round(top), _round(bottom - top - seam)))
+            gap = seam if bottom - top > 2 * seam else 0.0
+            parts.append(Part(kind, _round(top), _round(bottom - top - gap)))
         bottom = top
-    return Stack(parts, _round(bottom), sum(values) > most * (1 + 1e-9))
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +148,7 @@ def make_chart(
         _place_column(
             place,
             len(stacks),
-            stack(values, ticks[-1], foot=foot, height=CHART_HEIGHT).parts,
+            stack(values, ticks[-1], foot=foot, height=CHART_HEIGHT),
             names[place],
             _rest(sum(values), expected, ticks[-1]) if place == len(stacks) - 1 else None,
         )
@@ -188,7 +185,7 @@ def _rest(value: float, expected: float | None, most: float) -> Part | None:
         return None
     scale = CHART_HEIGHT / most
     top = CHART_TOP + CHART_HEIGHT - expected * scale
-    return Part(0, expected - value, _round(top), _round((expected - value) * scale))
+    return Part(0, _round(top), _round((expected - value) * scale))
 
 
 def _round(value: float) -> float:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from dashboard.drawing import find_cut
-from dashboard.paid_parts import PaidPart
+from dashboard.drawing import Part, find_cut, stack
 from dashboard.sessions.story.chapters import Thread
 from dashboard.sessions.story.events import Event
 from dashboard.sessions.story.story import Story
@@ -27,23 +26,16 @@ _LAST_PLACES = 97  # per cent of the width from which on there is more room to t
 _GAP = 0.08  # of a bar's place, on each side
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a bar. ``style`` is the CSS class of its colour, ``y`` its upper end."""
-
-    style: str
-    y: float
-    height: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """The bar of some turns. ``value`` is the cost of one that is cut off, empty for others."""
+    """The bar of some turns: its parts, each with the CSS class of its colour.
+
+    ``value`` is the cost of one that is cut off, empty for others."""
 
     steps: tuple[Step, ...]
     x: float
     width: float
-    parts: tuple[Part, ...]
+    parts: Sequence[tuple[str, Part]]
     label: str
     value: str
     has_failure: bool
@@ -70,9 +62,9 @@ class Bar:
         )
         x, width = self.x + self.width * _GAP, self.width * (1 - 2 * _GAP)
         parts = "".join(
-            f'<rect class="{part.style}" x="{x:.2f}%" width="{width:.2f}%" y="{part.y}"'
+            f'<rect class="{style}" x="{x:.2f}%" width="{width:.2f}%" y="{part.y}"'
             f' height="{part.height}"/>'
-            for part in self.parts
+            for style, part in self.parts
         )
         return Markup(f'<rect class="hit" {room}/>{parts}')  # noqa: S704 - numbers, and names of ours
 
@@ -164,31 +156,24 @@ def _make_bar(
     labels: dict[int, str],
     compacted: Collection[int],
 ) -> Bar:
-    cents = sum_cents(group)
+    cents, sums = sum_cents(group), split_cost(group)
+    styles = [part.style for part in sums]
+    room = GROUND - TOP
+    parts = stack(
+        sums.values(), max(most, cents), foot=GROUND, height=room, least=_SMALLEST, seam=0.0
+    )
     is_cut = cents > most
     return Bar(
         steps=group,
         x=x,
         width=width,
-        parts=_stack(split_cost(group), max(most, cents)),
+        parts=[(styles[part.kind], part) for part in parts],
         label=_label(group, labels),
         value=format_some_cost(cents) if is_cut else "",
         has_failure=any(step.failures for step in group),
         has_break=any(step.turn.cache_break is not None for step in group),
         has_compaction=any(step.id in compacted for step in group),
     )
-
-
-def _stack(parts: dict[PaidPart, float], most: float) -> tuple[Part, ...]:
-    """Return the parts of a bar, upwards from the ground."""
-    drawn: list[Part] = []
-    y = GROUND
-    for part, cents in parts.items():
-        if cents > 0 and most > 0:
-            height = max(cents / most * (GROUND - TOP), _SMALLEST)
-            y = max(y - height, TOP)
-            drawn.append(Part(part.style, round(y, 1), round(height, 1)))
-    return tuple(drawn)
 
 
 def _label(group: tuple[Step, ...], labels: dict[int, str]) -> str:

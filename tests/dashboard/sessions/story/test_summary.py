@@ -246,8 +246,8 @@ def test_bar_that_is_cut_shows_its_value() -> None:
         session.add(cost_cents=cents, cents={"output": cents}, minute=number)
     drawn = make_map(session.tell(), {})
     assert [bar.value for bar in drawn.bars if bar.value] == ["$0.50"]
-    assert drawn.bars[9].parts[0].y == TOP
-    assert drawn.bars[8].parts[0].y == pytest.approx(GROUND - (GROUND - TOP) / 1.1, abs=0.1)
+    assert drawn.bars[9].parts[0][1].y == TOP
+    assert drawn.bars[8].parts[0][1].y == pytest.approx(GROUND - (GROUND - TOP) / 1.1, abs=0.1)
 
 
 def test_number_of_a_prompt_makes_room_for_a_value_and_for_a_narrow_screen() -> None:
@@ -276,5 +276,5 @@ def test_bars_lie_side_by_side_within_the_drawing(count: int, cents: float) -> N
     assert all(
         part.y >= TOP and part.y + part.height <= GROUND + 1
         for bar in drawn.bars
-        for part in bar.parts
+        for _, part in bar.parts
     )
