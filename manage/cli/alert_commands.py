@@ -10,9 +10,9 @@ from manage.api.alert_operations import AlertRule
 from manage.cli.backend import given
 from manage.cli.parameters import Amount, Choice
 from manage.cli.service_command import Service, service_command
-from manage.cli.terminal import format_amount, format_table, format_time
+from manage.cli.terminal import format_table, format_time
 from runtime.safe_text import terminal_line
-from store.control.alerts import Kind
+from store.control.alerts import Kind, describe
 from store.control.budgets import Format
 from store.control.delivery_rows import Channel
 
@@ -60,7 +60,7 @@ def list_alerts(service: Service) -> None:
             [
                 (
                     each.id,
-                    _describe(each),
+                    describe(each.kind, each.threshold),
                     terminal_line(_name_target(each)),
                     "never" if each.last_at is None else format_time(each.last_at),
                     "" if each.last_at is None else terminal_line(_describe_result(each)),
@@ -108,8 +108,8 @@ def create_alert(
         threshold=threshold,
         **given(channel=channel, format=format_, url=url),
     )
-    target = terminal_line(_name_target(created))
-    service.print(created, f"Added the alert {created.id}: when {_describe(created)}, to {target}.")
+    words, target = describe(created.kind, created.threshold), terminal_line(_name_target(created))
+    service.print(created, f"Added the alert {created.id}: when {words}, to {target}.")
 
 
 @alerts.command("delete")
@@ -155,18 +155,6 @@ def _wait(service: Service, sent: AlertRule) -> AlertRule:
         sleep(TEST_LOOK_S)
         found = service.call(operations.get_alert, sent.id)
     return found
-
-
-def _describe(rule: AlertRule) -> str:
-    match rule.kind:
-        case "session_cost":
-            return f"a session costs {format_amount(100 * rule.threshold)}"
-        case "day_cost":
-            return f"a day costs {format_amount(100 * rule.threshold)}"
-        case "errors":
-            return f"{rule.threshold:g} calls fail within an hour"
-        case "window":
-            return f"{rule.threshold:.0%} of a window is used"
 
 
 def _name_target(rule: AlertRule) -> str:

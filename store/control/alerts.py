@@ -52,15 +52,20 @@ class AlertRule:
     @property
     def words(self) -> str:
         """Return what the rule is about, in words."""
-        match self.kind:
-            case "session_cost":
-                return f"a session costs {format_sum_cost(100 * self.threshold)} or more"
-            case "day_cost":
-                return f"a day costs {format_sum_cost(100 * self.threshold)} or more"
-            case "errors":
-                return f"{self.threshold:g} or more calls fail within an hour"
-            case "window":
-                return f"{self.threshold:.0%} or more of a subscription's window is used"
+        return describe(self.kind, self.threshold)
+
+
+def describe(kind: Kind, threshold: float) -> str:
+    """Return when a rule of a kind alerts, in words."""
+    match kind:
+        case "session_cost":
+            return f"a session costs {format_sum_cost(100 * threshold)} or more"
+        case "day_cost":
+            return f"a day costs {format_sum_cost(100 * threshold)} or more"
+        case "errors":
+            return f"{threshold:g} or more calls fail within an hour"
+        case "window":
+            return f"{threshold:.0%} or more of a subscription's window is used"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,12 @@ def test_alerts_are_added_listed_and_deleted(run):
     assert run("alerts", "list").stdout.startswith("There are no alerts. ")
     created = run("alerts", "create", "day_cost", "50")
     assert created.exit_code == 0, created.output
-    assert created.stdout.endswith(": when a day costs $50.00, to the owners by mail.\n")
+    assert created.stdout.endswith(": when a day costs $50.00 or more, to the owners by mail.\n")
     created = run("alerts", "create", "window", "0.9", "--url", URL, "--format", "teams", "--json")
     rule = json.loads(created.stdout)
     assert (rule["channel"], rule["format"], rule["url"]) == ("webhook", "teams", URL)
     lines = run("alerts", "list").stdout.splitlines()
-    assert "90% of a window is used" in lines[1]
+    assert "90% or more of a subscription's window is used" in lines[1]
     assert f"{URL} (teams)" in lines[1]
     assert lines[1].rstrip().endswith("never")
     assert run("alerts", "delete", rule["id"]).stdout == f"Deleted the alert {rule['id']}.\n"
