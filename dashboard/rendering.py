@@ -115,16 +115,25 @@ def refuse(
     visitor: Caller | None = None,
 ) -> Response:
     """Return an error as a page for browsers, and in JSON for programs."""
-    if is_for_program(request):
+    by_program = is_for_program(request)
+    return report(status, code, message, headers, by_program=by_program, visitor=visitor)
+
+
+def report(
+    status: int,
+    code: str,
+    message: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    by_program: bool,
+    visitor: Caller | None = None,
+    here: str = "",
+) -> Response:
+    """Return an error as ``refuse`` does. ``here`` is the part of the navigation that it is in."""
+    if by_program:
         return problem_json(status, code, message, headers)
-    return render(
-        "problem.html",
-        visitor=visitor,
-        status=status,
-        headers=headers,
-        code=status,
-        message=message,
-    )
+    shown = {"code": status, "message": message, "here": here}
+    return render("problem.html", visitor=visitor, status=status, headers=headers, **shown)
 
 
 def problem_json(

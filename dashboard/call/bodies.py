@@ -39,9 +39,7 @@ class Body:
     address: str
     file_name: str
     state: State
-    length: int
     size: str
-    is_text: bool
 
 
 def describe_body(call: Call, side: Side) -> Body:
@@ -53,9 +51,7 @@ def describe_body(call: Call, side: Side) -> Body:
         address=body_address(call.id, side),
         file_name=file_name(call, side),
         state="absent" if size is None else "kept" if size.length else "empty",
-        length=size.length if size else 0,
         size=format_bytes(size.length) if size else "not kept",
-        is_text=size is not None and size.is_text,
     )
 
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, file_name, refuse, size_of
+from dashboard import rendering
+from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, file_name, size_of
 from dashboard.current_counts import CurrentCounts
-from dashboard.rendering import FILE_HEADERS
+from dashboard.rendering import FILE_HEADERS, PRIVATE
 from runtime.settings import Settings
 from store.control.people import Caller
 from store.traces.bodies.bodies import MissingPieceError
@@ -52,7 +53,9 @@ class Downloads:
         sqlite3.Error."""
 
         def refuse_download(status: int, code: str, message: str) -> Response:
-            return refuse(caller, status, code, message, by_program=by_program)
+            return rendering.report(
+                status, code, message, PRIVATE, by_program=by_program, visitor=caller, here="calls"
+            )
 
         if self._pool is None:
             raise RuntimeError("used before running() was entered")

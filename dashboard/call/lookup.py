@@ -1,12 +1,8 @@
 """The lookup of calls and of their bodies, and what is said of those that are not there."""
 
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
-from dashboard import rendering
-from dashboard.rendering import PRIVATE
 from metering.formats import format_count
-from store.control.people import Caller
 from store.traces.calls.call_reader import BodySize, Call, CallReader, Side
 from store.traces.calls.threads import Gap
 from store.traces.sessions.session_reader import SessionReader
@@ -60,18 +56,3 @@ def file_name(call: Call, side: Side) -> str:
     else:
         kind = "txt" if call.entry.streamed else "json"
     return f"call-{call.id}-{side}.{kind}"
-
-
-def refuse(caller: Caller, status: int, code: str, message: str, *, by_program: bool) -> Response:
-    """Return an error in place of a call, as a page, or in JSON for a program."""
-    if by_program:
-        return rendering.problem_json(status, code, message, PRIVATE)
-    return rendering.render(
-        "problem.html",
-        visitor=caller,
-        status=status,
-        headers=PRIVATE,
-        code=status,
-        message=message,
-        here="calls",
-    )

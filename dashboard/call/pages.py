@@ -9,13 +9,12 @@ from typing import Any, cast
 
 from starlette.responses import RedirectResponse, Response
 
-from dashboard import rendering
 from dashboard.addresses import row_address
 from dashboard.call import facts
 from dashboard.call.addresses import Address, find_address
 from dashboard.call.bodies import describe_body
 from dashboard.call.head import Head, open_head
-from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, describe_missing, refuse
+from dashboard.call.lookup import NO_BODY, NO_CALL, UNREADABLE, describe_missing
 from dashboard.call.timing import draw_timing
 from dashboard.call.views import find_answer, open_file, open_view
 from dashboard.queries.page_request import PageRequest
@@ -37,15 +36,11 @@ def render(page: PageRequest, reader: CallReader) -> Response:
         address = cast(Address, find_address(page.arguments["path"]))
         call = reader.find_call(address.usage_id)
         if call is None:
-            return _refuse(page, 404, "not_found", NO_CALL)
+            return page.refuse(404, NO_CALL)
         return _render_body(page, address, call, reader)
     except (sqlite3.Error, MissingPieceError):
         logger.exception("a call cannot be read")
-        return _refuse(page, 503, "unavailable", UNREADABLE)
-
-
-def _refuse(page: PageRequest, status: int, code: str, message: str) -> Response:
-    return refuse(page.caller, status, code, message, by_program=page.is_for_program)
+        return page.refuse(503, UNREADABLE)
 
 
 def _render_tab(page: PageRequest, reader: CallReader) -> Response:
@@ -53,16 +48,13 @@ def _render_tab(page: PageRequest, reader: CallReader) -> Response:
     call = reader.find_call(page.arguments["call"])
     if call is None:
         message = describe_missing(reader, page.arguments["call"])
-        return _refuse(page, 404, "not_found", message)
+        return page.refuse(404, message)
     if page.is_for_program:
         return RedirectResponse(f"{row_address(call.id)}.json", 302, PRIVATE)
     tab = page.arguments["tab"]
     head = open_head(call, reader, is_plain=page.is_plain)
-    return rendering.render(
+    return page.render(
         f"call_{tab}.html",
-        visitor=page.caller,
-        headers=PRIVATE,
-        is_plain=page.is_plain,
         call=call,
         tab=tab,
         head=head,
@@ -131,12 +123,9 @@ def _render_body(page: PageRequest, address: Address, call: Call, reader: CallRe
         return _render_file(page, address, call, reader)
     view = open_view(call, address, reader, is_plain=page.is_plain)
     if view is None:
-        return _refuse(page, 404, "not_found", NO_BODY)
-    return rendering.render(
+        return page.refuse(404, NO_BODY)
+    return page.render(
         "trace_part.html" if address.is_part else "trace_body.html",
-        visitor=page.caller,
-        headers=PRIVATE,
-        is_plain=page.is_plain,
         call=call,
         body=describe_body(call, side),
         view=view,
@@ -149,7 +138,7 @@ def _render_file(page: PageRequest, address: Address, call: Call, reader: CallRe
     else, and only within our pages."""
     file = open_file(call, address, reader)
     if file is None:
-        return _refuse(page, 404, "not_found", NO_BODY)
+        return page.refuse(404, NO_BODY)
     headers = dict(FILE_HEADERS)
     if file.picture_type is None:
         place = address.place.replace(".", "-")

@@ -2,11 +2,9 @@
 
 from starlette.responses import Response
 
-from dashboard import rendering
 from dashboard.call.lookup import find_id, get_call
 from dashboard.compare.comparison import compare_calls
 from dashboard.queries.page_request import PageRequest
-from dashboard.rendering import PRIVATE
 from store.traces.calls.call_reader import CallReader
 
 
@@ -15,11 +13,8 @@ def render(page: PageRequest, reader: CallReader) -> Response:
     before, after = (
         get_call(reader, find_id(reader, page.arguments[each])) for each in ("first", "second")
     )
-    return rendering.render(
+    return page.render(
         "compare.html",
-        visitor=page.caller,
-        headers=PRIVATE,
-        is_plain=page.is_plain,
         calls=(before, after),
         comparison=compare_calls(before, after, reader, is_plain=page.is_plain),
     )

@@ -8,14 +8,12 @@ from starlette.responses import Response
 
 from conversations.context import Row
 from conversations.token_rules import read_token_rules
-from dashboard import rendering
 from dashboard.addresses import session_address
 from dashboard.call.filling import read_context_of
 from dashboard.call.lookup import get_call
 from dashboard.context import words
 from dashboard.drawing import Stretch, lay_out
 from dashboard.queries.page_request import PageRequest
-from dashboard.rendering import PRIVATE
 from store.traces.calls.call_reader import CallReader
 
 MAX_BODY_BYTES = 8 * 1024 * 1024  # parsed in some 0.5 s
@@ -40,10 +38,8 @@ def render(page: PageRequest, reader: CallReader) -> Response:
     rows = [] if context is None else context.by_category()
     names = [] if context is None else context.by_name()
     servers = [] if context is None else context.by_server()
-    return rendering.render(
+    return page.render(
         "context.html",
-        visitor=page.caller,
-        headers=PRIVATE,
         call=call,
         context=context,
         rows=_sort(rows, sort),

@@ -16,11 +16,9 @@ from conversations.savings.calls import Chain, SavingsCall, list_chains
 from conversations.savings.stored_calls import make_call
 from conversations.timeline import Item
 from conversations.xray import Category
-from dashboard import rendering
 from dashboard.context import words
 from dashboard.context.growth_chart import draw, sample
 from dashboard.queries.page_request import PageRequest
-from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION
 from dashboard.sessions.view import describe_tabs
 from dashboard.what_was_done import find_root, name_object
@@ -65,10 +63,8 @@ def render_session(page: PageRequest, connection: sqlite3.Connection | None) -> 
     turns = [] if growth is None else growth.turns
     numbers = number_turns(list_places(connection, session_id) or [])
     listed, every = sample(turns, MOST_LISTED) if turns else ([], 1)
-    return rendering.render(
+    return page.render(
         "session_context.html",
-        visitor=page.caller,
-        headers=PRIVATE,
         **describe_tabs(
             session, sessions.read_figures(session_id), sessions.read_annotations(session_id)
         ),

@@ -4,7 +4,7 @@ import logging
 import re
 import sqlite3
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, fields as dataclass_fields
+from dataclasses import fields as dataclass_fields
 from itertools import batched
 
 from starlette.exceptions import HTTPException
@@ -15,7 +15,7 @@ from starlette.types import Send
 
 from dashboard.call_route import CallRoute
 from dashboard.current_counts import CurrentCounts
-from dashboard.export.parts import FileView, Part, find_call
+from dashboard.export.parts import FileView, find_call
 from dashboard.export.session_file import SessionFile
 from dashboard.rendering import PRIVATE
 from dashboard.sessions.opened import NO_SESSION, open_view
@@ -36,16 +36,6 @@ _HEADERS = {
 }
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
-    """A file with its beginning, and the turns that are to follow."""
-
-    file: SessionFile
-    head: str
-    parts: list[Part]
-    with_bodies: bool
 
 
 class _CutResponse(StreamingResponse):
@@ -86,49 +76,50 @@ class SharePages(TracePages):
             message = f"{MAX_EXPORTS} exports of your organisation are still going on."
             raise HTTPException(429, message, {"retry-after": "10"})
 
-        def begin(db: sqlite3.Connection | None) -> _Begun:
+        def begin(db: sqlite3.Connection | None) -> SessionFile:
             return _begin(db, session_id, caller, with_bodies=with_bodies)
 
-        begun = await self._work.run(caller, begin)
+        file = await self._work.run(caller, begin)
         name = _NOT_PLAIN.sub("-", session_id)[:80].strip("-.") or "session"
         disposition = f'attachment; filename="session-{name}.html"'
         return _CutResponse(
-            self._send(request, caller, begun),
+            self._send(request, caller, file),
             media_type="text/html; charset=utf-8",
             headers={**_HEADERS, "content-disposition": disposition},
         )
 
-    async def _send(self, request: Request, caller: Caller, begun: _Begun) -> AsyncGenerator[str]:
+    async def _send(
+        self, request: Request, caller: Caller, file: SessionFile
+    ) -> AsyncGenerator[str]:
         """Yield the file, part by part. Raises what ``PageForwarding.fetch`` raises, and NotSignedInError."""
         with self._exports.count(caller.organization_id):
-            yield begun.head
+            yield file.head
             pictures_bytes = 0
-            for parts in batched(begun.parts, _PARTS_AT_ONCE):
+            for parts in batched(file.parts, _PARTS_AT_ONCE):
                 await self._visitors.check_caller(request, caller)
                 words: dict[int | None, str] = {}
                 calls = [call for part in parts if (call := find_call(part)) is not None]
-                if begun.with_bodies and calls:
+                if file.view.with_bodies and calls:
                     asked = {"usage_ids": calls, "pictures_bytes": pictures_bytes}
                     found = await self._site.forwarding.fetch(request, caller, "export", asked)
                     words = dict(zip(calls, found["words"], strict=True))
                     pictures_bytes = found["pictures_bytes"]
                 yield "".join(
-                    begun.file.render_turn(part, words.get(find_call(part), "")) for part in parts
+                    file.render_turn(part, words.get(find_call(part), "")) for part in parts
                 )
-            yield begun.file.render_foot()
+            yield file.render_foot()
 
 
 def _begin(
     db: sqlite3.Connection | None, session_id: str, caller: Caller, *, with_bodies: bool
-) -> _Begun:
+) -> SessionFile:
     """Return the beginning of a file. Raises HTTPException where there is no such session."""
     shown = open_view(find_reader(db), session_id, 1, {})
     if shown is None:
         raise HTTPException(404, NO_SESSION)
     fields = {each.name: getattr(shown, each.name) for each in dataclass_fields(shown)}
     view = FileView(**fields, with_bodies=with_bodies)
-    file = SessionFile(view, caller, exported_by=_name(caller))
-    return _Begun(file=file, head=file.render_head(), parts=view.parts, with_bodies=with_bodies)
+    return SessionFile(view, caller, exported_by=_name(caller))
 
 
 def _name(caller: Caller) -> str:

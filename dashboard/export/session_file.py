@@ -33,24 +33,20 @@ def read_styles() -> str:
 
 
 class SessionFile:
-    """The parts of a file."""
+    """A file with its HTML before the turns, and the parts that follow."""
 
     def __init__(self, view: FileView, caller: Caller, *, exported_by: str) -> None:
         """Make a file for a caller, whose name is ``exported_by``."""
-        self._view = view
+        self.view = view
+        self.parts = view.parts
         self._caller = caller
-        self._exported_by = exported_by
-
-    def render_head(self) -> str:
-        """Return the HTML before the turns."""
-        view = self._view
-        return rendering.render_part(
+        self.head = rendering.render_part(
             "session_file_head.html",
-            visitor=self._caller,
+            visitor=caller,
             title=view.session.title if view.with_bodies else None,
             styles=read_styles(),
             view=view,
-            exported_by=self._exported_by,
+            exported_by=exported_by,
             exported_at=clock.now(),
         )
 
@@ -60,7 +56,7 @@ class SessionFile:
             "session_file_turn.html",
             visitor=self._caller,
             part=part,
-            view=self._view,
+            view=self.view,
             words=Markup(words),  # noqa: S704 - of a template
         )
 

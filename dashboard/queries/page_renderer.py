@@ -18,7 +18,6 @@ from dashboard.kept_connections import KeptConnections
 from dashboard.queries.page_request import PageName, PageRequest
 from dashboard.replay import page as replay_page
 from dashboard.sessions import turn_part
-from runtime.errors import CODES, OTHER_CODE
 from store.traces.bodies.bodies import MissingPieceError
 from store.traces.calls.call_reader import CallReader
 from store.traces.paths import trace_path_in
@@ -65,11 +64,11 @@ class PageRenderer:
             with self._connections.lend(path) as connection:
                 return _render(page, connection, body)
         except HTTPException as error:
-            return _refuse(page, error.status_code, error.detail)
+            return page.refuse(error.status_code, error.detail)
         except (sqlite3.Error, MissingPieceError):
-            return _refuse(page, 503, _UNREADABLE)
+            return page.refuse(503, _UNREADABLE)
         except MemoryError:
-            return _refuse(page, 503, _TOO_LARGE)
+            return page.refuse(503, _TOO_LARGE)
 
 
 def _render(page: PageRequest, connection: sqlite3.Connection | None, body: bytes) -> Response:
@@ -81,11 +80,3 @@ def _render(page: PageRequest, connection: sqlite3.Connection | None, body: byte
     if page.name == "replay_check":
         return replay_page.check(page, reader, body)
     return _OF_CALLS[page.name](page, reader)
-
-
-def _refuse(page: PageRequest, status: int, message: str) -> Response:
-    if page.is_for_program:
-        return rendering.problem_json(status, CODES.get(status, OTHER_CODE), message)
-    return rendering.render(
-        "problem.html", visitor=page.caller, status=status, code=status, message=message
-    )

@@ -9,9 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from starlette.responses import Response
 from starlette.types import Scope
 
+from dashboard import rendering
 from dashboard.queries.protocol import HEADER
+from dashboard.rendering import PRIVATE
+from runtime.errors import CODES, OTHER_CODE
 from store.control.people import Caller
 from store.control.sessions import Visitor
 
@@ -46,6 +50,24 @@ class PageRequest:
     def is_of_tables(self) -> bool:
         """Return whether Datasette makes it, of what the address says."""
         return self.name == "tables"
+
+    def render(self, template: str, **context: Any) -> Response:
+        """Return the page from a template, as no other site may have it and no cache stores it."""
+        return rendering.render(
+            template, visitor=self.caller, headers=PRIVATE, is_plain=self.is_plain, **context
+        )
+
+    def refuse(self, status: int, message: str) -> Response:
+        """Return why there is no page."""
+        return rendering.report(
+            status,
+            CODES.get(status, OTHER_CODE),
+            message,
+            PRIVATE,
+            by_program=self.is_for_program,
+            visitor=self.caller,
+            here="sessions" if self.name == "session_context" else "calls",
+        )
 
     def endpoint_url(self, slug: str) -> str:
         """Return the base URL that a client of a proxy endpoint is configured with."""

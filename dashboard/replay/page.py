@@ -2,7 +2,6 @@
 
 from starlette.responses import JSONResponse, Response
 
-from dashboard import rendering
 from dashboard.call.addresses import body_address
 from dashboard.call.bodies import read_text
 from dashboard.call.lookup import get_call
@@ -27,11 +26,8 @@ def render(page: PageRequest, reader: CallReader) -> Response:
     """Return the page. Raises HTTPException, sqlite3.Error."""
     call = get_call(reader, page.arguments["usage_id"])
     body = _read_request(call, reader)
-    return rendering.render(
+    return page.render(
         "replay.html",
-        visitor=page.caller,
-        headers=PRIVATE,
-        is_plain=page.is_plain,
         call=call,
         endpoints=page.arguments["endpoints"],
         vendor=page.vendor,
