@@ -25,7 +25,7 @@ _AT_ONCE = 200
 # What a search reads of a call, over ``usage as u``.
 CALL = f"u.id, u.entry_id, u.created_at, u.slug, u.model, {unnamed_sessions.SESSION}"
 _NEWEST = (
-    f"select {CALL}, q.segment_ids from usage as u"  # noqa: S608 - our own text
+    f"select {CALL}, {{}}, q.segment_ids from usage as u"  # noqa: S608 - our own text
     " join request_bodies as q on q.usage_id = u.id and q.segment_ids is not null"
     " where {} order by u.created_at desc, u.id desc limit :limit"
 )
@@ -140,20 +140,22 @@ class CallsWithin:
         if only.session_id is not None:
             where = _OF_SESSION
             values |= unnamed_sessions.bind(only.session_id)
-        has_threads = threads.has_threads(self._db)
-        rows = self._db.execute(_NEWEST.format(where), values)
+        continues = "u.thread = 'continue'" if threads.has_threads(self._db) else "false"
+        rows = self._db.execute(_NEWEST.format(continues, where), values)
         while some := rows.fetchmany(_AT_ONCE):
-            calls = [_Sent(FoundCall._make(row[:-1]), orjson.loads(row[-1])) for row in some]
-            left = (each for each in calls if only.admits(each.call))
-            if has_threads:
-                yield [each for own in left for each in (own, *self._iter_history(own.call))]
-            else:
-                yield list(left)
+            found: list[_Sent] = []
+            for *fields, is_continued, segment_ids in some:
+                call = FoundCall._make(fields)
+                if only.admits(call):
+                    found.append(_Sent(call, orjson.loads(segment_ids)))
+                    found += self._iter_history(call) if is_continued else ()
+            yield found
 
     def _iter_history(self, call: FoundCall) -> Iterator[_Sent]:
         """Yield what a call has of its thread before it, back to a call that the filter leaves too."""
         for usage_id in threads.iter_before(self._db, call.usage_id):
-            *values, segment_ids = self._db.execute(_ONE, (usage_id,)).fetchone()
-            if self._is_over() or self._only.admits(FoundCall._make(values)):
+            row = self._db.execute(_ONE, (usage_id,)).fetchone()
+            is_gone = row is None  # by retention, since it was found
+            if is_gone or self._is_over() or self._only.admits(FoundCall._make(row[:-1])):
                 return
-            yield _Sent(call, orjson.loads(segment_ids or "[]"), usage_id)
+            yield _Sent(call, orjson.loads(row[-1] or "[]"), usage_id)
