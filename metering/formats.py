@@ -33,8 +33,8 @@ def format_cents_for_column(cents: float | Decimal | None, unknown: str = UNKNOW
 
 
 def format_call_cost(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
-    """Return cents as dollars with three decimals, for turns and calls: ``$0.128``."""
-    return _format_decimals(cents, 3, unknown)
+    """Return cents as dollars with three decimals, for turns and calls: ``$0.128``, and ``$0``."""
+    return "$0" if cents == 0 else _format_decimals(cents, 3, unknown)
 
 
 def format_sum_cost(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:

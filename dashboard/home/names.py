@@ -22,7 +22,7 @@ class _Words(NamedTuple):
 
 
 _WORDS: dict[Name, _Words] = {
-    "model": _Words("Model", "models", "No model responded"),
+    "model": _Words("Model", "models", "No model"),
     "endpoint": _Words("Endpoint", "endpoints", NONE),
     "credential": _Words("Credential", "credentials", "No credential"),
     "client": _Words("Client", "clients", "No client named"),
