@@ -1,7 +1,6 @@
 """``/savings/models``: the cost of the same calls with another model, as a page and as JSON."""
 
 import sqlite3
-from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -44,46 +43,33 @@ class ModelPages(TracePages):
         return [CallRoute(PATH, self.page), CallRoute(f"{PATH}.json", self.json)]
 
     async def page(self, request: Request) -> Response:
-        caller = await self._visitors.require_caller(request)
-        return await self._respond(
-            request,
-            caller,
-            lambda found, db: _render(
-                caller, found, read_tab_figures(db, found.period.first, found.period.last)
-            ),
-        )
+        def respond(caller: Caller, db: sqlite3.Connection | None) -> Response:
+            found = self._find(request, db)
+            tabs = read_tab_figures(db, found.period.first, found.period.last)
+            return _render(caller, found, tabs)
+
+        return await self._answer(request, respond)
 
     async def json(self, request: Request) -> Response:
-        caller = await self._visitors.require_caller(request)
-        return await self._respond(
-            request,
-            caller,
-            lambda found, _: json_pages.respond(
-                SavingsModels.make(found.others, found.period, found.filters.values.get("session"))
-            ),
-        )
+        def respond(_: Caller, db: sqlite3.Connection | None) -> Response:
+            found = self._find(request, db)
+            session = found.filters.values.get("session")
+            return json_pages.respond(SavingsModels.make(found.others, found.period, session))
 
-    async def _respond(
-        self,
-        request: Request,
-        caller: Caller,
-        respond: Callable[[_Found, sqlite3.Connection | None], Response],
-    ) -> Response:
-        """Return what is made of the comparison that an address names.
+        return await self._answer(request, respond)
 
-        Raises InvalidInputError, sqlite3.Error, and HTTPException where too many requests wait."""
+    def _find(self, request: Request, db: sqlite3.Connection | None) -> _Found:
+        """Return the comparison that an address names. Raises InvalidInputError, sqlite3.Error."""
         now = clock.now()
         period = parse_span(request.query_params.get("period") or DEFAULT_SPAN, now)
         filters = parse_filters(request.query_params)
-
-        def run(connection: sqlite3.Connection | None) -> Response:
-            uses = () if connection is None else read_uses(connection, period, filters)
-            others = compare_models(uses, self._site.prices(), now)
-            title = _find_title(connection, filters.values.get("session"))
-            found = _Found(others=others, period=period, filters=filters, title=title)
-            return respond(found, connection)
-
-        return await self._work.run(caller, run)
+        uses = () if db is None else read_uses(db, period, filters)
+        return _Found(
+            others=compare_models(uses, self._site.prices(), now),
+            period=period,
+            filters=filters,
+            title=_find_title(db, filters.values.get("session")),
+        )
 
 
 def _render(caller: Caller, given: _Found, tabs: TabFigures) -> Response:
