@@ -6,14 +6,18 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import settings
 
 from tests import ROOT
 from tests.sources import find_tests, parse
+from tests.upstream import wait_until
 
 # Their reason is made by ``chromium.why_missing``, which ``tests/browser`` tests.
 COMPUTED = {"tests/browser/conftest.py", "tests/browser/test_chromium.py"}
@@ -58,6 +62,20 @@ def test_every_skip_says_why_and_how_to_run_the_test():
         why, _, how = (reason or "it is computed; run it").partition("; ")
         assert why, path
         assert _HOW.search(how), f"{path}: {reason!r} does not say how to run the test"
+
+
+def test_what_is_waited_for_has_half_of_the_time():
+    looks: list[tuple[float, float]] = []
+
+    def look() -> bool:
+        began = time.monotonic()
+        threading.Event().wait(0.05)
+        looks.append((began, time.monotonic()))
+        return len(looks) == 3
+
+    wait_until(look, "the third look")
+    for (began, ended), (next_began, _) in pairwise(looks):
+        assert next_began - ended >= 0.9 * (ended - began)
 
 
 def test_no_test_asks_for_as_many_examples_as_there_are_anyway():

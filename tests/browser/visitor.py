@@ -19,20 +19,18 @@ from weakref import WeakKeyDictionary
 from selenium.common.exceptions import (
     JavascriptException,
     StaleElementReferenceException,
-    TimeoutException,
 )
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from tests.browser.chromium import call_browser
-from tests.upstream import PATIENCE_S
+from tests.upstream import wait_until
 
 type Role = Literal["any", "button", "link", "menu"]
 
-_PEEK_S = 0.02
 _PAGE_JS = (Path(__file__).parent / "page.js").read_text()
 _POLICY = re.compile(r"Content Security Policy|Permissions policy")
 _PART_OF_A_PAGE = re.compile(r"\.(?:css|js|mjs|png|svg|woff2?)$")
@@ -175,10 +173,15 @@ class Visitor:
     ) -> None:
         """Look until the condition holds. A page that changes meanwhile is looked at again."""
         self._turn_to()
-        waiting = WebDriverWait(self.driver, PATIENCE_S, _PEEK_S, ignored_exceptions=_MISSING)
+
+        def holds() -> object:
+            with suppress(*_MISSING):
+                return condition()
+            return False
+
         try:
-            waiting.until(lambda _driver: condition())
-        except TimeoutException as error:
+            wait_until(holds, "the condition")
+        except TimeoutError as error:
             words = what if isinstance(what, str) else what()
             raise AssertionError(f"waited in vain at {self.address} for {words}") from error
 
