@@ -23,6 +23,8 @@ GIVING_BACK = {
 }
 # For each arena of the C library 64 MB of address space are reserved, and each thread makes one.
 _FEW_ARENAS = "2"
+# For its plugins, of which there are none here, pydantic reads the metadata of all packages at each start.
+_NO_PLUGINS = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 _PYTHON = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 
 
@@ -44,7 +46,7 @@ def give_back_memory(environ: Mapping[str, str]) -> dict[str, str]:
 
 def make_web_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the web process, whose address space is limited."""
-    return {"MALLOC_ARENA_MAX": _FEW_ARENAS, **environ}
+    return {"MALLOC_ARENA_MAX": _FEW_ARENAS, **_NO_PLUGINS, **environ}
 
 
 def make_query_environ(environ: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from manage.supervision.child_environ import (
     GIVING_BACK,
     give_back_memory,
     make_query_environ,
+    make_web_environ,
 )
 from manage.supervision.run_service import RunService
 from manage.supervision.supervisor import Supervisor
@@ -114,3 +115,9 @@ def test_query_processes_get_no_setting_but_the_format_of_their_log():
         }
     )
     assert environ == {"TAXIMETER_LOG_FORMAT": "json", "TZ": "UTC", "MALLOC_ARENA_MAX": "1"}
+
+
+def test_the_web_process_looks_for_no_plugins_of_pydantic_unless_somebody_asks_for_them():
+    name = "PYDANTIC_DISABLE_PLUGINS"
+    assert make_web_environ({})[name] == "__all__"
+    assert make_web_environ({name: "other"})[name] == "other"
