@@ -78,7 +78,7 @@ class CallPages:
             has_people=has_people,
         )
         self._live = LivePages(site)
-        self._traces = Traces(site, self._queries)
+        self._traces = Traces(site)
         # An address is that of the first page that has it: an id of a session may hold slashes.
         self._routes: list[BaseRoute] = [
             *HomePages(site).routes(),

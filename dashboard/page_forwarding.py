@@ -1,11 +1,12 @@
-"""Pages of recorded text, as the web process sees them: query processes make them.
+"""Pages of tables and of recorded text, as the web process sees them: query processes make them.
 
-A page that takes too long with colours, Markdown and differences is made again without, and so it is from
-then on for a while, so that it is not the whole deadline that each visit takes.
+A page of text that takes too long with colours, Markdown and differences is made again without, and so it is
+from then on for a while, so that it is not the whole deadline that each visit takes.
 """
 
 import asyncio
 import json
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,13 @@ from dashboard import rendering
 from dashboard.queries.page_request import PageName, PageRequest
 from dashboard.queries.processes import NoProcessError
 from dashboard.queries.query import Query
-from dashboard.queries.query_proxy import QueryProxy, StoppedError
+from dashboard.queries.query_proxy import (
+    MAX_DOWNLOADS,
+    DownloadsError,
+    QueryProxy,
+    RefusedError,
+    StoppedError,
+)
 from dashboard.visitors import Visitors
 from runtime.organization_locks import BusyError
 from runtime.settings import Settings
@@ -30,10 +37,24 @@ from store.control.people import Caller
 
 REMEMBERED_S, MAX_REMEMBERED = 600.0, 1_000
 _BUSY = "Earlier requests of your organisation are still running. Try again in a moment."
-_NO_PROCESS = "Pages of calls cannot be made at the moment. Try again in a moment."
+_NO_PROCESS = "Pages of calls and tables cannot be made at the moment. Try again in a moment."
 _STOPPED = (
     "This page takes too long to make, or too much memory. Download the bodies of the call instead."
 )
+_STOPPED_QUERY = (
+    "The query was stopped: it took too long, or too much memory. Where it is quick otherwise, try again in"
+    " a moment. If not, ask for less: a condition on id or created_at, fewer or shorter values, or"
+    " usage_hourly for sums over a long time."
+)
+_REPEATEDLY = (
+    "Queries of your organisation had to be stopped repeatedly. Wait {} s, and ask for less."
+)
+_DOWNLOADS = (
+    f"{MAX_DOWNLOADS} downloads of your organisation are still going on. Start this one when one of them has"
+    " ended."
+)
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -100,19 +121,20 @@ class PageForwarding:
     async def forward(
         self, request: Request, page: PageRequest, body: bytes, receive: Receive, send: Send
     ) -> None:
-        """Have a page made and send it, plain where it took too long. Raises HTTPException."""
-        with _as_http_errors():
+        """Have a page made and send it, one of text plain where it took too long. Raises HTTPException."""
+        with _as_http_errors(_STOPPED_QUERY if page.is_of_tables else _STOPPED):
             if page not in self._slow:
                 try:
-                    query = self.make_query(request, page, body)
+                    query = self._make_query(request, page, body)
                     return await self._queries.forward(query, receive, send)
                 except StoppedError:
+                    if page.is_of_tables:
+                        raise
                     self._slow.add(page)
-            query = self.make_query(request, replace(page, is_plain=True), body)
+            query = self._make_query(request, replace(page, is_plain=True), body)
             await self._queries.forward(query, receive, send)
 
-    def make_query(self, request: Request, page: PageRequest, body: bytes = b"") -> Query:
-        """Return the query for a page, which may be read for as long as its caller may."""
+    def _make_query(self, request: Request, page: PageRequest, body: bytes) -> Query:
         return Query(
             scope=request.scope,
             page=page,
@@ -156,12 +178,19 @@ async def _never_leave() -> Message:
 
 
 @contextmanager
-def _as_http_errors() -> Iterator[None]:
+def _as_http_errors(stopped: str) -> Iterator[None]:
+    """Raise HTTPException for what the query proxy raises. ``stopped`` says that a page took too long."""
     try:
         yield
     except BusyError as error:
         raise HTTPException(503, _BUSY, {"retry-after": "3"}) from error
     except NoProcessError as error:
+        logger.error("There is no query process: %s", error)  # noqa: TRY400 - the message is enough
         raise HTTPException(503, _NO_PROCESS, {"retry-after": "3"}) from error
+    except RefusedError as error:
+        headers = {"retry-after": str(error.wait_s)}
+        raise HTTPException(429, _REPEATEDLY.format(error.wait_s), headers) from error
+    except DownloadsError as error:
+        raise HTTPException(429, _DOWNLOADS, {"retry-after": "10"}) from error
     except StoppedError as error:
-        raise HTTPException(503, _STOPPED) from error
+        raise HTTPException(503, stopped) from error

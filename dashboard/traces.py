@@ -7,11 +7,11 @@ everybody; so its pages about the server (``/-/settings``, ``/-/threads``, …) 
 It gets neither cookies nor credentials: it has no use for them.
 """
 
-import logging
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,29 +30,13 @@ from dashboard.call_route import CallRoute
 from dashboard.compare.pages import ComparePages
 from dashboard.export import conversion
 from dashboard.nothing_recorded import NothingRecorded
-from dashboard.queries.processes import NoProcessError
-from dashboard.queries.query_proxy import (
-    MAX_DOWNLOADS,
-    DownloadsError,
-    QueryProxy,
-    RefusedError,
-    StoppedError,
-)
 from dashboard.rendering import PRIVATE
 from dashboard.replay.pages import ReplayPages, find_address as find_replay
 from dashboard.site import Site
-from runtime.organization_locks import BusyError
 from runtime.settings import CLIENT_MARK_VARIABLE
 from store.control.people import Caller
 
 _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
-_STOPPED = (
-    "The query was stopped: it took too long, or too much memory. Where it is quick otherwise, try again in"
-    " a moment. If not, ask for less: a condition on id or created_at, fewer or shorter values, or"
-    " usage_hourly for sums over a long time."
-)
-
-logger = logging.getLogger(__name__)
 
 
 class _TracesRoute(CallRoute):
@@ -69,14 +53,13 @@ class _TracesRoute(CallRoute):
 class Traces:
     """The ASGI application of ``/traces``. Enter ``running`` before the first request."""
 
-    def __init__(self, site: Site, queries: QueryProxy) -> None:
+    def __init__(self, site: Site) -> None:
         self._visitors = site.visitors
         self._nothing_recorded = NothingRecorded(site)
         self._downloads = Downloads(site.settings)
         self._forwarding = site.forwarding
         self._comparisons = ComparePages(site)
         self._replays = ReplayPages(site, os.environ.get(CLIENT_MARK_VARIABLE, ""))
-        self._queries = queries
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -134,35 +117,13 @@ class Traces:
             await response(request.scope, receive, send)
             return
         page = self._forwarding.describe(request, caller, "tables", {})
-        query = self._forwarding.make_query(request, page)
-        try:
-            if not request.scope["path"].endswith(conversion.SUFFIX):
-                await self._queries.forward(query, receive, send)
-                return
-            is_head = request.method == "HEAD"
-            async with conversion.to_parquet(send, is_head=is_head) as send_parquet:
-                await self._queries.forward(query, receive, send_parquet)
-        except BusyError as error:
-            raise _refuse(503, "Earlier queries are still running.", 3) from error
-        except NoProcessError as error:
-            logger.error("There is no query process: %s", error)  # noqa: TRY400 - the message is enough
-            raise _refuse(
-                503, "Queries cannot be run at the moment. Try again in a moment.", 3
-            ) from error
-        except RefusedError as error:
-            message = (
-                "Queries of your organisation had to be stopped repeatedly. Wait"
-                f" {error.wait_s} s, and ask for less."
-            )
-            raise _refuse(429, message, error.wait_s) from error
-        except DownloadsError as error:
-            message = (
-                f"{MAX_DOWNLOADS} downloads of your organisation are still going on. Start this one"
-                " when one of them has ended."
-            )
-            raise _refuse(429, message, 10) from error
-        except StoppedError as error:
-            raise HTTPException(503, _STOPPED) from error
+        forward = partial(self._forwarding.forward, request, page, b"", receive)
+        if not request.scope["path"].endswith(conversion.SUFFIX):
+            await forward(send)
+            return
+        is_head = request.method == "HEAD"
+        async with conversion.to_parquet(send, is_head=is_head) as send_parquet:
+            await forward(send_parquet)
 
     async def _report_nothing(self, request: Request, caller: Caller) -> Response:
         if rendering.is_for_program(request):
@@ -176,10 +137,6 @@ def _lead_to_call(address: Address) -> Response:
     entry_id = address.entry_id
     page = call_address(address.usage_id) if entry_id is None else entry_address(entry_id)
     return RedirectResponse(page, 302, PRIVATE)
-
-
-def _refuse(status: int, message: str, retry_after_s: int) -> HTTPException:
-    return HTTPException(status, message, {"retry-after": str(retry_after_s)})
 
 
 def _find_static() -> Path:

@@ -149,11 +149,11 @@ def test_while_the_pool_is_away_tables_and_calls_are_missing_and_they_come_back(
         psutil.wait_procs(processes, timeout=60)
         answer = victim.get("/traces/usage", [("Accept", "text/html")])
         assert answer.status == 503
-        assert b"Queries cannot be run at the moment. Try again in a moment." in answer.body
+        assert b"Pages of calls and tables cannot be made at the moment." in answer.body
         assert int(answer.head.header("retry-after") or 0) > 0
         answer = victim.get(f"/calls/{newest}", [("Accept", "text/html")])
         assert answer.status == 503
-        assert b"Pages of calls cannot be made at the moment." in answer.body
+        assert b"Pages of calls and tables cannot be made at the moment." in answer.body
         for path in ("/", "/settings/endpoints", "/sessions", f"/traces/usage/{newest}/request"):
             assert victim.get(path, [("Accept", "text/html")]).status == 200
     finally:
