@@ -34,8 +34,8 @@ from addon.connection_limit import ConnectionLimit
 from addon.core import shortcuts
 from addon.core.reverse_mode import BoundSocket
 from addon.core.stock_addons import UpstreamTls
+from addon.http1.chooser import ChooseHttp1
 from addon.http1.hook_table import HookTable
-from addon.http1.layer import ChooseHttp1
 from addon.mitmproxy_patches import MitmproxyChangedError
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy

@@ -4,7 +4,7 @@ mitmproxy loads this file under a name of its own, so it holds nothing but the l
 ``python -m addon`` is the leaner way in.
 """
 
-from addon.http1.layer import ChooseHttp1
+from addon.http1.chooser import ChooseHttp1
 from addon.process_config import ProcessConfig
 from addon.proxy import UsageProxy
 from runtime.settings import Settings

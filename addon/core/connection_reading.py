@@ -12,7 +12,7 @@ from mitmproxy.proxy.server import ConnectionHandler
 
 from addon.core.direct_reading import DirectReader
 from addon.core.read_policy import ReadPolicy
-from addon.http1 import chunked, client_input
+from addon.http1 import chunked, client_side
 
 READS_WHILE_WAITING = 16
 LOOK_AGAIN_S = 0.01
@@ -31,7 +31,7 @@ def give_way(original: Drain, policy: ReadPolicy) -> Drain:
             await asyncio.sleep(rest_s)
         elif _has_more(self):
             await asyncio.sleep(0)
-        held = client_input.find(self)
+        held = client_side.find_input(self)
         while held is not None and held.waits_for_turn and _reads_client(self):
             await asyncio.sleep(0)
         while held is not None and held.is_postponed and _reads_client(self):
@@ -71,7 +71,7 @@ def _reads_client(handler: ConnectionHandler) -> bool:
 
 
 def _has_to_wait(handler: ConnectionHandler, policy: ReadPolicy) -> bool:
-    held = client_input.find(handler)
+    held = client_side.find_input(handler)
     return policy.is_connecting(handler.client.id) or (held is not None and held.awaits_hook)
 
 

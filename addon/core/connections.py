@@ -10,7 +10,7 @@ from mitmproxy.connection import ConnectionState, Server
 from mitmproxy.proxy.mode_servers import ProxyConnectionHandler
 
 from addon import own_responses
-from addon.http1 import client_input
+from addon.http1 import client_side
 from runtime.http_proxies import HttpProxy
 
 
@@ -59,7 +59,7 @@ def respond_and_half_close(handler: ProxyConnectionHandler, response: http.Respo
     What it still sends is thrown away. Return whether that was possible."""
     if not _write(handler, response):
         return False
-    held = client_input.find(handler)
+    held = client_side.find_input(handler)
     if held is not None:
         held.refuse()
     handler.close_connection(handler.client, half_close=True)

@@ -22,7 +22,7 @@ from mitmproxy.connection import Connection
 from mitmproxy.proxy import events
 from mitmproxy.proxy.server import ConnectionHandler
 
-from addon.http1 import client_input
+from addon.http1 import client_side
 
 MOST_OF_BODY_BYTES = 256 * 1024
 
@@ -113,7 +113,7 @@ class DirectReader:
     def _count_left_of_body(self) -> int:
         if self._connection is not self._handler.client:
             return 0
-        held = client_input.find(self._handler)
+        held = client_side.find_input(self._handler)
         return 0 if held is None else held.left_bytes
 
 

@@ -122,6 +122,20 @@ def find_body_size(request: http.Request, response: http.Response | None = None)
     return 0 if response is None else TO_END
 
 
+def measure_request(request: http.Request) -> int | None:
+    """Return the size of a request's body, as ``find_body_size`` does.
+
+    Raises ValueError with mitmproxy's words for a request that it would not take."""
+    if request.data.method == b"CONNECT":
+        raise ValueError("mitmproxy received an HTTP CONNECT request")
+    if request.data.scheme not in (b"http", b"https", b""):
+        raise ValueError("Invalid request scheme")
+    try:
+        return find_body_size(request)
+    except ValueError as error:
+        raise ValueError(f"Received {error} from client") from error
+
+
 def has_body(request: http.Request, response: http.Response) -> bool:
     """Return whether a body follows the head of a response, whatever its fields say.
 

@@ -1,4 +1,4 @@
-"""Running the hooks of a call where they come up, for ``python -m addon`` alone.
+"""Running the hooks of a call: where they come up, for ``python -m addon`` alone, or by mitmproxy.
 
 mitmproxy makes a task of each hook, and asks every addon for it and for ``update`` after it. With eight hooks
 a call that is half of the time that a small one takes.
@@ -12,8 +12,20 @@ from typing import Any
 
 from mitmproxy import addonmanager, http
 from mitmproxy.proxy import commands
+from mitmproxy.proxy.layers.http import _hooks
+
+from addon.http1.client_side import ClientInput
+from addon.http1.upstream import Commands
 
 logger = logging.getLogger(__name__)
+
+type FlowHook = (
+    _hooks.HttpRequestHeadersHook
+    | _hooks.HttpRequestHook
+    | _hooks.HttpResponseHeadersHook
+    | _hooks.HttpResponseHook
+    | _hooks.HttpErrorHook
+)
 
 
 @dataclass(eq=False)
@@ -52,3 +64,20 @@ class HookTable:
         found = [getattr(addon, name, None) for addon in addons]
         self._table[name] = [handler for handler in found if callable(handler)]
         return self._table[name]
+
+
+class Hooks:
+    """Runs the hooks of a client connection."""
+
+    def __init__(self, held: ClientInput, table: HookTable | None) -> None:
+        """Run hooks by a table, or let mitmproxy run them. What the client sends meanwhile is held."""
+        self._held = held
+        self._table = table
+
+    def run(self, kind: type[FlowHook], flow: http.HTTPFlow) -> Commands:
+        """Run a hook right here, or let mitmproxy run it and go on when it has."""
+        left = kind(flow) if self._table is None else self._table.run(kind.name, flow)
+        if left is not None:
+            self._held.awaits_hook = True
+            yield left
+            self._held.awaits_hook = False

@@ -193,6 +193,11 @@ class Upstreams:
         self._open[destination] = made
         return made
 
+    def drop(self, upstream: Upstream) -> Commands:
+        """Close a connection, and forget it."""
+        self.remove(upstream)
+        yield commands.CloseConnection(upstream.transport)
+
     def remove(self, upstream: Upstream) -> None:
         """Forget a connection: what still comes on it is nobody's."""
         if self._open.get(upstream.destination) is upstream:

@@ -14,7 +14,7 @@ from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
 
 from addon.core import connection_reading
 from addon.http1 import chunked
-from addon.http1.client_input import ClientInput
+from addon.http1.client_side import ClientInput
 
 
 class Handler(ConnectionHandler):

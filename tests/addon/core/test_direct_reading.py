@@ -17,7 +17,7 @@ from mitmproxy.proxy.server import ConnectionHandler, ConnectionIO
 
 from addon import mitmproxy_patches
 from addon.core.direct_reading import MOST_OF_BODY_BYTES
-from addon.http1.client_input import ClientInput
+from addon.http1.client_side import ClientInput
 
 
 class Transport(asyncio.Transport):

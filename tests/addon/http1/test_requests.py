@@ -372,8 +372,8 @@ def send_costly(peers: Peers) -> float:
 
 
 def held_of(peers: Peers) -> int:
-    assert peers.layer._call is not None
-    return peers.layer._call.held_bytes
+    assert peers.layer.client.call is not None
+    return peers.layer.client.call.held_bytes
 
 
 def test_tiny_chunks_on_a_new_connection_wait_for_those_on_another(

@@ -13,7 +13,9 @@ from mitmproxy.proxy import commands, events, layer as mitmproxy_layer
 from mitmproxy.proxy.layers.tls import ServerTLSLayer
 
 from addon.core import response_heads
-from addon.http1.layer import LARGEST_JOINED_BYTES, ChooseHttp1, Http1Layer
+from addon.http1.chooser import ChooseHttp1
+from addon.http1.client_side import LARGEST_JOINED_BYTES
+from addon.http1.layer import Http1Layer
 from addon.http1.upstream import TunnelledUpstream
 from tests.addon.core.conftest import Policy
 from tests.addon.http1.conftest import Peers, run_hook
@@ -359,7 +361,7 @@ def test_what_an_upstream_sends_behind_an_early_response_takes_no_memory(uploadi
     uploading.respond(RESPONSE)
     for _ in range(10):
         uploading.respond(bytes(65536))
-    [upstream] = uploading.layer._upstreams
+    [upstream] = uploading.layer.upstreams
     assert len(upstream.buffer) <= 10
     uploading.send(b"cd" + REQUEST)
     assert not uploading.has_upstream
@@ -392,7 +394,7 @@ def test_an_upstream_by_tls_is_opened_within_mitmproxys_layer(
         flow.request.data, "host", "api.example"
     )
     peers.send(REQUEST)
-    [upstream] = peers.layer._upstreams
+    [upstream] = peers.layer.upstreams
     assert isinstance(upstream, TunnelledUpstream)
     assert isinstance(upstream._outermost, ServerTLSLayer)
     assert upstream.connection.address == ("api.example", 3)
@@ -450,7 +452,7 @@ async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collect
     peers.respond(RESPONSE)
     kept: list[weakref.ref[Any]] = [
         weakref.ref(peers.layer),
-        weakref.ref(next(iter(peers.layer._upstreams))),
+        weakref.ref(next(iter(peers.layer.upstreams))),
     ]
     gc.collect()
     gc.disable()
