@@ -31,9 +31,8 @@ from mitmproxy.addons import core, disable_h2c, errorcheck, proxyserver
 
 from addon import mitmproxy_patches
 from addon.connection_limit import ConnectionLimit
-from addon.core import shortcuts
+from addon.core import lean
 from addon.core.reverse_mode import BoundSocket
-from addon.core.stock_addons import UpstreamTls
 from addon.http1.chooser import ChooseHttp1
 from addon.http1.hook_table import HookTable
 from addon.mitmproxy_patches import MitmproxyChangedError
@@ -62,7 +61,7 @@ class LeanMaster(master.Master):
             disable_h2c.DisableH2C(),
             proxyserver.Proxyserver(),
             ChooseHttp1("nextlayer", HookTable(self.addons)),
-            UpstreamTls(),
+            lean.UpstreamTls(),
             errorcheck.ErrorCheck(),
             *ours,
         )
@@ -72,17 +71,17 @@ async def serve(settings: Settings, config: ProcessConfig) -> None:
     """Serve until told to stop. Raises MitmproxyChangedError."""
     opts = options.Options(confdir=str(settings.data_dir / "mitmproxy"))
     proxy = UsageProxy(settings, config)
-    lean = LeanMaster(opts, proxy)
-    shortcuts.fix_options(opts)
+    master_of_proxy = LeanMaster(opts, proxy)
+    lean.fix_options(opts)
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
         proxy.draining.hurry()
-        lean.shutdown()
+        master_of_proxy.shutdown()
 
     def hand_over() -> None:
         proxy.draining.hand_over()
-        lean.shutdown()
+        master_of_proxy.shutdown()
 
     loop.add_signal_handler(signal.SIGTERM, stop)
     loop.add_signal_handler(signal.SIGUSR1, hand_over)
@@ -90,7 +89,7 @@ async def serve(settings: Settings, config: ProcessConfig) -> None:
     gc.collect()
     gc.freeze()  # what is here now stays; later collections need not walk it
     gc.set_threshold(*COLLECTIONS)
-    await lean.run()
+    await master_of_proxy.run()
 
 
 def open_shared(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -118,9 +117,8 @@ def main() -> None:
         _check_mitmproxy()
         return
     logs.configure(arguments.name)
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a Ctrl-C reaches the supervisor, which orders the stop
+    # A Ctrl-C reaches the supervisor, which orders the stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         settings = Settings.from_env()
     except SettingsError as error:

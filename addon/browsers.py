@@ -15,7 +15,7 @@ import ipaddress
 import re
 from collections.abc import Collection
 
-from addon import errors, headers
+from addon import errors
 from addon.errors import Refusal
 from addon.headers import Fields, Index
 from addon.routing import PROXIED_METHODS
@@ -79,15 +79,15 @@ class BrowserRules:
         return host in self._hosts or _is_address(host)
 
 
-def is_preflight(method: str, fields: Fields) -> bool:
+def is_preflight(method: str, signs: Index) -> bool:
     """Return whether this is a preflight request, which comes before what a page wants to send."""
-    return method == "OPTIONS" and bool(headers.get(fields, b"access-control-request-method"))
+    return method == "OPTIONS" and bool(signs.get(b"access-control-request-method"))
 
 
-def make_preflight_fields(fields: Fields, origin: bytes) -> Fields:
+def make_preflight_fields(signs: Index, origin: bytes) -> Fields:
     """Return the response headers that tell a page of a listed origin what it may send: whatever the
     proxy takes. Headers that are not forwarded do no harm."""
-    names = headers.get(fields, b"access-control-request-headers") or b""
+    names = signs.get(b"access-control-request-headers", b"")
     allowed = [
         *_for_origin(origin),
         (b"access-control-allow-methods", ", ".join(sorted(PROXIED_METHODS)).encode()),
@@ -96,7 +96,7 @@ def make_preflight_fields(fields: Fields, origin: bytes) -> Fields:
     ]
     if names and _NAME_LIST.fullmatch(names):
         allowed.append((b"access-control-allow-headers", names))
-    if headers.get(fields, b"access-control-request-private-network") == b"true":
+    if signs.get(b"access-control-request-private-network") == b"true":
         allowed.append((b"access-control-allow-private-network", b"true"))
     return tuple(allowed)
 

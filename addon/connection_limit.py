@@ -19,7 +19,7 @@ from ipaddress import ip_address
 
 from addon import errors
 from addon.client_address import is_in, unmap
-from addon.own_responses import assemble, to_response
+from addon.own_responses import write_last
 from runtime.attempts import client_network
 from runtime.setting_values import Network
 from runtime.trouble_log import TroubleLog
@@ -29,8 +29,6 @@ logger = logging.getLogger(__name__)
 
 LINGER_S = 2.0
 MOST_LINGERING = 256
-# After so long without a refusal, the next one is logged again.
-NEW_TROUBLE_S = 60.0
 
 
 class ConnectionLimit:
@@ -42,8 +40,7 @@ class ConnectionLimit:
         self._board = board
         self._own: Counter[str] = Counter()
         self._lingering = 0
-        self._response = assemble(to_response(errors.too_many_connections(limit)))
-        self._last_s = 0.0
+        self._response = write_last(errors.too_many_connections(limit))
         self._trouble = TroubleLog(
             logger,
             f"%s has {limit} connections, the most that TAXIMETER_CLIENT_CONNECTIONS allows one client:"
@@ -84,7 +81,7 @@ class ConnectionLimit:
         """Respond with 503 and end a connection, in the running event loop."""
         loop = asyncio.get_running_loop()
         self._board.add(Shared.CONNECTIONS_REFUSED, 1)
-        self._report(client, loop.time())
+        self._trouble.report_at(loop.time(), client)
         with suppress(OSError):  # it has ended
             connection.setblocking(False)
             connection.send(self._response)
@@ -98,9 +95,3 @@ class ConnectionLimit:
     def _close(self, connection: socket.socket) -> None:
         self._lingering -= 1
         connection.close()
-
-    def _report(self, client: str, now_s: float) -> None:
-        if now_s - self._last_s > NEW_TROUBLE_S:
-            self._trouble.clear()
-        self._last_s = now_s
-        self._trouble.report(client)

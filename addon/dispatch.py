@@ -69,8 +69,8 @@ class Dispatcher:
         verdict = self._browsers.judge(method, found)
         if not isinstance(verdict, bytes):
             return verdict
-        if browsers.is_preflight(method, fields):
-            allowed = browsers.make_preflight_fields(fields, verdict)
+        if browsers.is_preflight(method, found):
+            allowed = browsers.make_preflight_fields(found, verdict)
             return http.Response.make(200, b"", http.Headers(allowed))
         flow.metadata[ORIGIN] = verdict
         return None

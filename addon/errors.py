@@ -177,8 +177,7 @@ def budget_reached(reached: ReachedBudget, retry_after_s: int) -> Refusal:
         429,
         "budget_reached",
         f"The budget of {whose} for the {reached.period} is used up. The next {reached.period} begins"
-        f" at {reached.resets_at}; an owner can raise the limit. The request was"
-        " not forwarded.",
+        f" at {reached.resets_at}; an owner can raise the limit. The request was not forwarded.",
         (*_retry_after(retry_after_s), (b"x-should-retry", b"false")),
         "billing_error",
     )

@@ -44,9 +44,7 @@ class Exchange:
     run_id: str | None = None
     record: Record | None = None  # what is made of it; None: nothing
     is_buffered: bool = False
-    is_http_1_0: bool = (
-        False  # its client knows no chunks: the end of the connection ends the response
-    )
+    is_http_1_0: bool = False  # no chunks then: the end of the connection ends the response
     close_after: bool = False
     arrived_at: datetime = field(default_factory=clock.now)
     capture: Capture | None = None
@@ -80,11 +78,6 @@ class Exchange:
     def waits_for_client(self) -> bool:
         """Return whether the client has to send more of its request before anything else can happen."""
         return not self.request_is_whole and self.phase in (Phase.REQUEST, Phase.FIRST_BYTE)
-
-    @property
-    def may_be_sent(self) -> bool:
-        """Return whether the upstream may have been sent anything of the request."""
-        return self.phase in (Phase.FIRST_BYTE, Phase.IDLE)
 
     def elapsed_ms(self, at_s: float) -> float:
         """Return the milliseconds between the end of the request and a time."""

@@ -11,8 +11,8 @@ from mitmproxy import http
 from addon import headers
 from addon.body_memory import BodyMemory
 from addon.exchange import Exchange, Phase
+from addon.holdings import WebSlots
 from addon.http1.framing import says_close
-from addon.web_slots import WebSlots
 from runtime.worker_board import WorkerBoard
 
 
@@ -27,9 +27,6 @@ class Exchanges:
         # Client connections with a request of which is not known yet whether it is forwarded.
         self.undecided: set[str] = set()
 
-    def __contains__(self, client_id: object) -> bool:
-        return client_id in self._exchanges
-
     def find(self, client_id: str) -> Exchange | None:
         """Return the exchange of a client connection, or None when it has none."""
         return self._exchanges.get(client_id)
@@ -38,11 +35,6 @@ class Exchanges:
         """Return whether a client connection has an exchange that is going to end."""
         exchange = self._exchanges.get(client_id) if isinstance(client_id, str) else None
         return exchange is not None and not exchange.is_endless
-
-    def is_for_web(self, client_id: str) -> bool:
-        """Return whether the exchange of a client connection goes to the web process."""
-        exchange = self._exchanges.get(client_id)
-        return exchange is not None and exchange.endpoint is None
 
     def find_all(self) -> list[tuple[str, Exchange]]:
         """Return all exchanges, each with the id of its client connection."""

@@ -1,12 +1,11 @@
 """The stored metadata of requests and responses: named fields of headers, never all of them."""
 
+import re
 from dataclasses import replace
 from datetime import datetime
 
 from addon import headers
-from addon.redaction import redact_query
 from metering import attribution, client_hints
-from metering.attribution import Attribution
 from metering.billing import classify_credential
 from metering.limit_windows import fingerprint_account
 from metering.rate_limits import collect_limits
@@ -23,11 +22,26 @@ from store.control.database import ProxyEndpoint
 from store.spool.format import Record, RequestHead, ResponseHead, pack_results
 
 MAX_ID_CHARS = 200
-# The headers of a request that are stored, besides hints and the vendor's own.
-NAMED = frozenset(
-    b"content-encoding user-agent x-claude-code-session-id x-claude-code-agent-id"
-    b" x-stainless-retry-count".split()
-)
+MAX_TARGET_CHARS = 2_000
+_KNOWN = frozenset({"beta=true", "beta=false"})
+_PARAMETER = re.compile(r"[^&;]+")
+# A value without a name may end with the padding of base64, which looks like an empty value.
+_NAMED = re.compile(r"([A-Za-z][A-Za-z_-]{0,31}=)(?!=*\Z).*", re.DOTALL)
+# The headers of a request that are stored, besides hints, and the fields that they become.
+NAMED = {
+    b"content-encoding": "content_encoding",
+    b"user-agent": "user_agent",
+    b"x-claude-code-session-id": "session_id",
+    b"x-claude-code-agent-id": "agent_id",
+    b"x-stainless-retry-count": "retry_count",
+}
+# The same of the vendor's own, without the name of the vendor.
+OF_VENDOR = {
+    "version": "api_version",
+    "beta": "betas",
+    "workspace-id": "workspace_id",
+    "user-profile-id": "user_profile_id",
+}
 
 
 class RequestMetadata:
@@ -37,19 +51,9 @@ class RequestMetadata:
         """Use this key for fingerprints of credentials (see ``headers.fingerprint``). ``vendor``
         begins the names of the upstream's own headers."""
         self.fingerprint_key = fingerprint_key
-        self._version_header = f"{vendor}-version".encode()
-        self._beta_header = f"{vendor}-beta".encode()
-        self._workspace_header = f"{vendor}-workspace-id".encode()
-        self._profile_header = f"{vendor}-user-profile-id".encode()
-        self._stored = NAMED.union(
-            client_hints.HEADERS,
-            (
-                self._version_header,
-                self._beta_header,
-                self._workspace_header,
-                self._profile_header,
-            ),
-        )
+        of_vendor = {f"{vendor}-{name}".encode(): kept for name, kept in OF_VENDOR.items()}
+        self._fields = NAMED | of_vendor
+        self._stored = self._fields.keys() | client_hints.HEADERS.keys()
 
     def make_head(
         self,
@@ -68,13 +72,6 @@ class RequestMetadata:
 
         ``body`` is None where it was too large to be held. ``target`` is the path below the slug with
         its query, without the run that it names. ``record`` is what is made of the exchange."""
-        named = {
-            name: text
-            for name in self._stored & found.keys()
-            if (text := drop_credential(found[name].decode("latin-1"))) is not None
-        }
-        credential = headers.find_credential(found)
-        attributed = _read_attribution(found, keeps_text=not endpoint.metadata_only)
         head = RequestHead(
             entry_id=clock.new_id(),
             created_at=clock.format_ms(arrived_at),
@@ -84,32 +81,51 @@ class RequestMetadata:
             metadata_only=endpoint.metadata_only,
             request_bytes=None if body is None else len(body),
             request_body="whole" if is_kept else "omitted",
-            credential_hmac=None
-            if credential is None
-            else headers.fingerprint(credential, self.fingerprint_key, endpoint.organization_id),
-            content_encoding=named.get(b"content-encoding"),
-            user_agent=named.get(b"user-agent"),
-            session_id=named.get(b"x-claude-code-session-id"),
-            agent_id=named.get(b"x-claude-code-agent-id"),
-            retry_count=named.get(b"x-stainless-retry-count"),
             path_query=redact_query(target),
-            api_version=named.get(self._version_header),
-            betas=named.get(self._beta_header) or None,
             run_id=drop_credential(run_id),
-            credential_kind=None if credential is None else classify_credential(credential),
-            workspace_id=named.get(self._workspace_header),
-            client_hints=client_hints.collect_hints(named) or None,
-            user_profile_id=named.get(self._profile_header),
             record=record,
-            attributed_user=attributed.user,
-            project=attributed.project,
-            tags=attribution.write_tags(attributed.tags),
-            attributes_left_out=attributed.left_out or None,
             upstream=endpoint.upstream,
         )
+        self._add_named(head, found)
+        _add_attribution(head, found)
         if body is not None and not is_kept and b"content-encoding" not in found:
             _add_facts(head, parse_facts(body))
         return _without_text(head) if endpoint.metadata_only else head
+
+    def _add_named(self, head: RequestHead, found: headers.Index) -> None:
+        """Set what is in headers: those that are stored, and the kind and fingerprint of a credential."""
+        named = {
+            name: text
+            for name in self._stored & found.keys()
+            if (text := drop_credential(found[name].decode("latin-1"))) is not None
+        }
+        for name in self._fields.keys() & named.keys():
+            setattr(head, self._fields[name], named[name])
+        head.betas = head.betas or None
+        head.client_hints = client_hints.collect_hints(named) or None
+        credential = headers.find_credential(found)
+        if credential is not None:
+            head.credential_kind = classify_credential(credential)
+            head.credential_hmac = headers.fingerprint(
+                credential, self.fingerprint_key, head.organization_id
+            )
+
+
+def redact_query(target: str) -> str:
+    """Return a path and its query, cut to MAX_TARGET_CHARS, with unknown parameters' values replaced.
+
+    The upstream API takes no credential there, but a client or a gateway may be told to send one, under any
+    name and in any encoding. So only parameters that are known to hold none are kept as they are; of the
+    others the name is kept where it is a plain word, and never the value."""
+    path, question_mark, query = target[:MAX_TARGET_CHARS].partition("?")
+    return (path + question_mark + _PARAMETER.sub(_redact, query))[:MAX_TARGET_CHARS]
+
+
+def _redact(parameter: re.Match[str]) -> str:
+    if parameter[0] in _KNOWN:
+        return parameter[0]
+    named = _NAMED.fullmatch(parameter[0])
+    return (named[1] if named else "") + "REDACTED"
 
 
 def _add_facts(head: RequestHead, facts: RequestFacts) -> None:
@@ -133,14 +149,17 @@ def _add_facts(head: RequestHead, facts: RequestFacts) -> None:
     head.tool_results = pack_results(facts.tool_results)
 
 
-def _read_attribution(found: headers.Index, *, keeps_text: bool) -> Attribution:
-    """Return for whom and what a call is made. Where no text is kept, only our own headers say it: who
-    sends them knows that we store them."""
+def _add_attribution(head: RequestHead, found: headers.Index) -> None:
+    """Set for whom and what a call is made. Where no text is kept, only our own headers say it: who sends
+    them knows that we store them."""
     if found.keys().isdisjoint(attribution.HEADERS):
-        return attribution.NOTHING
-    names = attribution.HEADERS if keeps_text else attribution.OWN_HEADERS
+        return
+    names = attribution.OWN_HEADERS if head.metadata_only else attribution.HEADERS
     given = {name: [found[name].decode("latin-1")] for name in names & found.keys()}
-    return attribution.read_attribution(given, lambda value: drop_credential(value) is not None)
+    read = attribution.read_attribution(given, lambda value: drop_credential(value) is not None)
+    head.attributed_user, head.project = read.user, read.project
+    head.tags = attribution.write_tags(read.tags)
+    head.attributes_left_out = read.left_out or None
 
 
 def _without_text(head: RequestHead) -> RequestHead:

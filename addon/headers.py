@@ -177,15 +177,6 @@ def _begin(key: bytes) -> hmac.HMAC:
     return hmac.new(key, digestmod="sha256")
 
 
-def get(fields: Fields, name: bytes) -> bytes | None:
-    """Return the first value of a header, or None. ``name`` is lowercase."""
-    length = len(name)
-    for field, value in fields:
-        if len(field) == length and field.lower() == name:
-            return value
-    return None
-
-
 def get_all(fields: Fields, name: bytes) -> list[bytes]:
     """Return all values of a header. ``name`` is lowercase."""
     length = len(name)
@@ -205,21 +196,21 @@ def with_host(fields: Fields, host: bytes) -> Fields:
     return tuple(changed) if is_there else ((b"host", host), *fields)
 
 
-def declared_bytes(fields: Fields) -> int:
+def declared_bytes(found: Index) -> int:
     """Return how long a body the headers announce; 0 where they do not say. ``http1`` has checked that
     it is a number."""
-    return int(get(fields, b"content-length") or 0)
+    return int(found.get(b"content-length") or 0)
 
 
-def is_event_stream(fields: Fields) -> bool:
+def is_event_stream(found: Index) -> bool:
     """Return whether a response is a stream of server-sent events."""
-    content_type = get(fields, b"content-type") or b""
+    content_type = found.get(b"content-type", b"")
     return content_type.partition(b";")[0].strip().lower() == b"text/event-stream"
 
 
-def announces_body(fields: Fields) -> bool:
+def announces_body(found: Index) -> bool:
     """Return whether a body follows these headers."""
-    return get(fields, b"transfer-encoding") is not None or declared_bytes(fields) > 0
+    return b"transfer-encoding" in found or declared_bytes(found) > 0
 
 
 def _nominated(fields: Fields) -> frozenset[bytes]:

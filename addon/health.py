@@ -5,7 +5,6 @@ Whichever worker is asked, ``/healthz`` covers all of them. A node without pages
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -22,7 +21,6 @@ from runtime.extension_states import ExtensionState, ExtensionStates
 from runtime.extension_values import Gauge
 from runtime.heartbeat import Heartbeat
 from runtime.local_requests import parse_host
-from runtime.node import Node
 from runtime.settings import Settings, is_loopback
 from runtime.worker_board import Shared
 
@@ -32,7 +30,9 @@ NO_SLUGS = "this node has not got the endpoints yet"
 
 
 class HealthChecks:
-    """Responds to ``/livez`` and ``/healthz``."""
+    """Responds to ``/livez``, ``/healthz`` and ``/metrics``.
+
+    It looks at the files of other processes, the board of workers, and ``/livez`` of the web process."""
 
     def __init__(
         self,
@@ -42,98 +42,52 @@ class HealthChecks:
         *,
         knows_slugs: Callable[[], bool],
     ) -> None:
+        self._settings = settings
+        self._web_port = config.web_port
+        self._board = config.board
+        self._troubles = troubles
         self._knows_slugs = knows_slugs
-        self._is_local = settings.is_local
-        self._has_pages = settings.has_pages
-        self._report = HealthReport(
-            settings.data_dir,
-            config,
-            troubles,
-            settings.node,
-            has_web=settings.has_pages,
-        )
 
     def respond_live(self) -> http.Response:
         """Return the response to ``/livez``: 503 while a proxy would refuse every call."""
-        if not self._knows_slugs():
-            return make_json_response(
-                503, orjson.dumps({"status": "failing", "reasons": [NO_SLUGS]})
-            )
-        return make_json_response(200, b'{"status":"ok"}')
+        if self._knows_slugs():
+            return make_json_response(200, b'{"status":"ok"}')
+        return make_json_response(503, orjson.dumps({"status": "failing", "reasons": [NO_SLUGS]}))
 
     def respond(self, request: http.Request) -> Refusal | Awaitable[http.Response]:
         """Return the response to ``/healthz`` to be awaited, or a refusal at once."""
-        # A body would wait, unbounded, for the report.
-        if headers.announces_body(request.headers.fields):
-            return errors.UNEXPECTED_BODY
-        return self._respond_with_report(request)
+        return _refuse_body(request) or self._respond_with_report(request)
 
     @property
     def has_metrics(self) -> bool:
         """Return whether ``/metrics`` is responded to here: the pages have more of them."""
-        return not self._has_pages
+        return not self._settings.has_pages
 
     def respond_with_metrics(self, request: http.Request) -> Refusal | Awaitable[http.Response]:
         """Return the response to ``/metrics`` to be awaited, or a refusal at once."""
-        if headers.announces_body(request.headers.fields):
-            return errors.UNEXPECTED_BODY
-        return self._respond_with_metrics()
+        return _refuse_body(request) or self._respond_with_metrics()
 
     async def _respond_with_metrics(self) -> http.Response:
-        document, gauges = await self._report.describe(with_lines=False)
+        document, gauges = await self._describe(with_lines=False)
         fields = ((b"content-type", METRICS_TYPE), (b"cache-control", b"no-store"))
         return http.Response.make(200, render_metrics(document, gauges), http.Headers(fields))
 
     async def _respond_with_report(self, request: http.Request) -> http.Response:
-        with_lines = self._is_local and is_loopback_name(request.host_header)
-        return make_json_response(*await self._report.make(with_lines=with_lines))
+        with_lines = self._settings.is_local and is_loopback_name(request.host_header)
+        document, _ = await self._describe(with_lines=with_lines)
+        return make_json_response(503 if document["reasons"] else 200, orjson.dumps(document))
 
-
-class HealthReport:
-    """Looks at the files of other processes, the board of workers, and ``/livez`` of the web process."""
-
-    def __init__(
-        self,
-        data_dir: Path,
-        config: ProcessConfig,
-        troubles: SpoolTroubles,
-        node: Node,
-        *,
-        has_web: bool,
-    ) -> None:
-        self._node = node
-        self._data_dir = data_dir
-        self._has_web = has_web
-        self._web_port = config.web_port
-        self._board = config.board
-        self._troubles = troubles
-
-    async def make(self, *, with_lines: bool) -> tuple[int, bytes]:
-        """Return status and JSON body: 200 when all is well, 503 with the reasons else."""
-        document, _ = await self.describe(with_lines=with_lines)
-        return (503 if document["reasons"] else 200), orjson.dumps(document)
-
-    async def describe(self, *, with_lines: bool) -> tuple[dict[str, Any], list[Gauge]]:
+    async def _describe(self, *, with_lines: bool) -> tuple[dict[str, Any], list[Gauge]]:
         """Return the document of the node, and the figures of its extensions.
 
         With ``with_lines`` it has also the last lines of processes that are down, which name paths."""
-        heartbeat = Heartbeat.read(self._data_dir)
-        troubles = read_troubles(self._data_dir)
-        reasons = [str(trouble) for trouble in troubles]
-        if heartbeat is None or not heartbeat.is_fresh:
-            reasons.append("the recorder is not running; calls wait in the spool")
-        if self._has_web and not await self._is_web_up():
-            reasons.append("the web process does not respond")
-        if heartbeat is not None and heartbeat.stuck_organizations:
-            reasons.append("a trace database cannot be written; its calls wait in the spool")
-        of_extensions = extensions.call().health(node=self._node, data_dir=self._data_dir)
-        reasons += [reason for each in of_extensions for reason in each.reasons]
-        if self._troubles.current is not None:
-            reasons.append(self._troubles.current)
-        self._troubles.publish(self._board)
-        if missing := self._board.count_missing():
-            reasons.append(f"{missing} of the proxy's workers do not accept calls")
-        reasons += [each for each in self._board.troubles_of_others() if each not in reasons]
+        data_dir = self._settings.data_dir
+        heartbeat, troubles = Heartbeat.read(data_dir), read_troubles(data_dir)
+        of_extensions = extensions.call().health(node=self._settings.node, data_dir=data_dir)
+        elsewhere = await self._find_reasons_elsewhere(heartbeat)
+        of_others = [reason for each in of_extensions for reason in each.reasons]
+        found = (*map(str, troubles), *elsewhere, *of_others, *self._find_reasons_here())
+        reasons = list(dict.fromkeys(found))
         document: dict[str, Any] = {
             "status": "failing" if reasons else "ok",
             "reasons": reasons,
@@ -143,7 +97,7 @@ class HealthReport:
                 "request_bodies": self._board.total(Shared.REQUEST_BODIES_NOT_KEPT),
             },
         }
-        others = ExtensionStates.read(self._data_dir).extensions
+        others = ExtensionStates.read(data_dir).extensions
         if others:
             document["extensions"] = {each.name: _describe(each, with_lines) for each in others}
         if troubles and with_lines:
@@ -157,6 +111,26 @@ class HealthReport:
         for each in of_extensions:
             document |= each.document
         return document, [gauge for each in of_extensions for gauge in each.gauges]
+
+    async def _find_reasons_elsewhere(self, heartbeat: Heartbeat | None) -> list[str]:
+        """Return what is wrong with recorder and web process."""
+        reasons = []
+        if heartbeat is None or not heartbeat.is_fresh:
+            reasons.append("the recorder is not running; calls wait in the spool")
+        if self._settings.has_pages and not await self._is_web_up():
+            reasons.append("the web process does not respond")
+        if heartbeat is not None and heartbeat.stuck_organizations:
+            reasons.append("a trace database cannot be written; its calls wait in the spool")
+        return reasons
+
+    def _find_reasons_here(self) -> Iterator[str]:
+        """Yield what is wrong with the spool and the workers of the proxy."""
+        self._troubles.publish(self._board)
+        if self._troubles.current is not None:
+            yield self._troubles.current
+        if missing := self._board.count_missing():
+            yield f"{missing} of the proxy's workers do not accept calls"
+        yield from self._board.troubles_of_others()
 
     async def _is_web_up(self) -> bool:
         if self._web_port is None:
@@ -172,6 +146,12 @@ class HealthReport:
         except OSError:  # TimeoutError is one
             return False
         return status_line.split(b" ")[1:2] == [b"200"]
+
+
+def _refuse_body(request: http.Request) -> Refusal | None:
+    """Return a refusal of a request with a body, which would wait, unbounded, for the report."""
+    has_body = headers.announces_body(headers.index_of(request.headers))
+    return errors.UNEXPECTED_BODY if has_body else None
 
 
 def _describe(extension: ExtensionState, with_problem: bool) -> str:
@@ -193,20 +173,9 @@ def render_metrics(document: Mapping[str, Any], gauges: Sequence[Gauge]) -> byte
     """Return what ``/healthz`` says, and the metrics of extensions, in the format of Prometheus.
 
     Whoever may ask for one may ask for the other. The pages have more, and their names are the same."""
-    return "".join(_make_metrics(document, gauges)).encode()
-
-
-def _make_metrics(document: Mapping[str, Any], gauges: Sequence[Gauge]) -> Iterator[str]:
-    yield (
-        _declare_metric("taximeter_healthy", "gauge")
-        + f"taximeter_healthy {int(not document['reasons'])}\n"
-    )
-    yield _declare_metric("taximeter_not_kept_total", "counter")
-    for kind, count in document["not_kept"].items():
-        yield f'taximeter_not_kept_total{{kind="{kind}"}} {count}\n'
-    for name, _, value in gauges:
-        yield _declare_metric(name, "gauge") + f"{name} {value}\n"
-
-
-def _declare_metric(metric: str, kind: str) -> str:
-    return f"# TYPE {metric} {kind}\n"
+    not_kept = "taximeter_not_kept_total"
+    lines = [f"# TYPE {not_kept} counter"]
+    lines += [f'{not_kept}{{kind="{kind}"}} {n}' for kind, n in document["not_kept"].items()]
+    for name, _, value in (("taximeter_healthy", "", int(not document["reasons"])), *gauges):
+        lines += [f"# TYPE {name} gauge", f"{name} {value}"]
+    return "".join(f"{line}\n" for line in lines).encode()

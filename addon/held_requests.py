@@ -1,6 +1,6 @@
 """The proxy's ``ReadPolicy``: it decides whether more of a request may be held in memory.
 
-The limits themselves are in the modules that the table in ``addon/__init__.py`` names.
+``docs/internals/addon.md`` lists the limits, and the modules that have them.
 """
 
 from mitmproxy import http

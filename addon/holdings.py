@@ -1,5 +1,7 @@
 """Amounts of a limited resource that client connections hold: in total and by client address.
 
+Besides, the first of the limits on them: that on requests at the web process. ``body_memory`` has the other.
+
 Sums are over all workers. What the others hold for an address is known by sums that a few addresses may
 share (``runtime/worker_board.py``).
 """
@@ -7,6 +9,10 @@ share (``runtime/worker_board.py``).
 from collections import Counter
 
 from runtime.worker_board import Shared, WorkerBoard
+
+# Requests at the web process. A browser opens six connections to a host, and clients of the API few more.
+MAX_OF_ALL = 256
+MAX_OF_ADDRESS = 64
 
 
 class Holdings:
@@ -65,3 +71,24 @@ class Holdings:
             self._board.add_for(self._sums, address, amount)
         else:
             self._board.add(self._sums_of_nobody, amount)
+
+
+class WebSlots:
+    """Hands out slots at the web process. Each is held from when a request is whole until its
+    response is."""
+
+    def __init__(self, board: WorkerBoard) -> None:
+        self._taken = Holdings(board, Shared.WEB_SLOTS, Shared.WEB_SLOTS_OF_NOBODY)
+
+    def take(self, client_id: str, address: str) -> bool:
+        """Take a slot for the request of a client connection; return whether there is one."""
+        is_free = (
+            self._taken.total < MAX_OF_ALL and self._taken.of_address(address) < MAX_OF_ADDRESS
+        )
+        if is_free:
+            self._taken.put(client_id, 1, address)
+        return is_free
+
+    def release(self, client_id: str) -> None:
+        """Note that the request of a client connection is over, if it had a slot."""
+        self._taken.remove(client_id)

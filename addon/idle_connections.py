@@ -11,7 +11,6 @@ logger = logging.getLogger(__name__)
 
 # So many are closed in one go, which takes some 50 ms, four times a second.
 MOST_AT_ONCE = 1000
-NEW_SHORTAGE_S = 60.0
 
 
 class IdleConnections:
@@ -29,7 +28,6 @@ class IdleConnections:
         self._count_open = count_open
         self._read_limit = read_limit
         self._idle: dict[str, None] = {}  # by client connection, in the order in which they began
-        self._last_s = 0.0
         self._shortage = TroubleLog(
             logger,
             "Three quarters of all file descriptors (%s) are in use: the connections that are idle"
@@ -54,10 +52,7 @@ class IdleConnections:
         in_use = self._count(limit)
         if in_use * 4 <= limit * 3:
             return
-        if now_s - self._last_s > NEW_SHORTAGE_S:
-            self._shortage.clear()
-        self._last_s = now_s
-        self._shortage.report(str(limit))
+        self._shortage.report_at(now_s, str(limit))
         for client_id in list(self._idle)[: min(in_use - limit // 2, MOST_AT_ONCE)]:
             del self._idle[client_id]
             handler = connections.find_handler(client_id)

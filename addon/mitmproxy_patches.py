@@ -57,8 +57,7 @@ DIRECT_READING: tuple[Patch[None], ...] = (
     Patch(
         owner=server.ConnectionHandler,
         name="handle_connection",
-        reason="What has come is dealt with in the next turn of the event loop, by a task that it"
-        " wakes.",
+        reason="What has come is dealt with in a later turn of the event loop, by a task that it wakes.",
         contract_test="core/test_direct_reading.py::test_the_core_still_reads_in_a_later_turn",
         digest="2cd24c42884752ac",
         replace=direct_reading.read_directly,

@@ -26,7 +26,11 @@ def assemble(response: http.Response) -> bytes:
     return raw
 
 
+def write_last(refusal: Refusal) -> bytes:
+    """Return the bytes of a refusal that ends its connection."""
+    return assemble(to_response(refusal))
+
+
 def make_protocol_error(status: int, message: str) -> bytes:
     """Return a response in JSON to a request that cannot be read or finished, which quotes nothing of it."""
-    refusal = errors.protocol_error(status, messages.explain_request(status, message))
-    return assemble(to_response(refusal))
+    return write_last(errors.protocol_error(status, messages.explain_request(status, message)))

@@ -40,6 +40,7 @@ from addon.web_forwarding import WebForwarder
 from runtime import extensions, readiness
 from runtime.descriptors import AcceptErrors
 from runtime.settings import Settings
+from runtime.worker_board import WorkerBoard
 from store.budget_file import BudgetFile
 
 logger = logging.getLogger(__name__)
@@ -55,13 +56,9 @@ class UsageProxy:
         self.draining = Draining(settings.drain_seconds)
         self._responder = Responder(self._browsers, self.draining)
         self._requests = RequestMetadata(config.fingerprint_key, settings.vendor)
-        self._spooler = Spooler(
-            settings.proxy_spool_path,
-            settings.disk_reserve,
-            self._requests,
-            ResponseMetadata(settings.vendor),
-            settings.workers,
-        )
+        responses = ResponseMetadata(settings.vendor)
+        root, reserve = settings.proxy_spool_path, settings.disk_reserve
+        self._spooler = Spooler(root, reserve, self._requests, responses, settings.workers)
         memory = BodyMemory(settings.request_memory, config.board)
         self._heads = RequestHeads(memory, config.board, settings.request_head)
         self._exchanges = Exchanges(memory, config.board)
@@ -69,35 +66,31 @@ class UsageProxy:
         self._held_requests = HeldRequestPolicy(
             self._exchanges, memory, self._heads, self._responder, LOGGED_REQUEST_LIMIT_BYTES
         )
-        rate_limits = RateLimits(config.windows, self._spooler.rejections.count)
-        budgets = Budgets(BudgetFile(settings.data_dir), self._spooler.rejections.count_over_budget)
+        rejections = self._spooler.rejections
+        rate_limits = RateLimits(config.windows, rejections.count)
+        budgets = Budgets(BudgetFile(settings.data_dir), rejections.count_over_budget)
+        limits = extensions.call().call_limits(
+            settings=settings, own=rate_limits, count_rejection=rejections.count
+        )
         self._upstream = UpstreamForwarder(
-            settings,
-            self._exchanges,
-            memory,
-            rate_limits,
-            budgets,
-            extensions.call().call_limits(
-                settings=settings,
-                own=rate_limits,
-                count_rejection=self._spooler.rejections.count,
-            ),
+            settings, self._exchanges, memory, rate_limits, budgets, limits
         )
         self._web = WebForwarder(settings, config, self._exchanges)
-        self._dispatcher = Dispatcher(
-            self._browsers,
-            ReplayRules(config.client_token, host),
-            HealthChecks(
-                settings, config, self._spooler.troubles, knows_slugs=self._upstream.knows_slugs
-            ),
-            self._web,
-            self._upstream,
+        health = HealthChecks(
+            settings, config, self._spooler.troubles, knows_slugs=self._upstream.knows_slugs
         )
-        timeouts = Timeouts(settings, self._exchanges, self._heads, self._responder)
-        self._periodic_tasks = PeriodicTasks(
+        replays = ReplayRules(config.client_token, host)
+        self._dispatcher = Dispatcher(self._browsers, replays, health, self._web, self._upstream)
+        self._periodic_tasks = self._list_periodic_tasks(config.board, memory, budgets)
+
+    def _list_periodic_tasks(
+        self, board: WorkerBoard, memory: BodyMemory, budgets: Budgets
+    ) -> PeriodicTasks:
+        timeouts = Timeouts(self._settings, self._exchanges, self._heads, self._responder)
+        return PeriodicTasks(
             often=(
-                config.board.beat,
-                lambda _now_s: self._spooler.troubles.publish(config.board),
+                board.beat,
+                lambda _now_s: self._spooler.troubles.publish(board),
                 timeouts.close_overdue,
                 timeouts.close_slow_heads,
                 self._idle_connections.make_room,
@@ -108,7 +101,7 @@ class UsageProxy:
                 lambda _now_s: memory.give_back(),
                 lambda _now_s: self._spooler.check_disk(),
                 lambda _now_s: self._spooler.flush_rejections(),
-                lambda _now_s: self._upstream.notice_replacement(),
+                lambda _now_s: self._upstream.slugs.notice_replacement(),
                 lambda _now_s: self._renew_fingerprint_key(),
             ),
         )
@@ -117,7 +110,7 @@ class UsageProxy:
         """Use the key that ``control.db`` has now: another one comes with a backup that is restored, and
         to a new proxy node from the node with the pages."""
         self._requests.fingerprint_key = (
-            self._upstream.find_fingerprint_key() or self._requests.fingerprint_key
+            self._upstream.slugs.find_fingerprint_key() or self._requests.fingerprint_key
         )
 
     # -- life of the process ----------------------------------------------------------------------
@@ -153,7 +146,7 @@ class UsageProxy:
         self._periodic_tasks.stop()
         self._exchanges.abandon_all()  # what is still open now is cut
         self._spooler.close()
-        self._upstream.close()
+        self._upstream.slugs.close()
 
     # -- hooks of a client connection --------------------------------------------------------------
 
@@ -203,7 +196,8 @@ class UsageProxy:
             self._responder.respond(flow, response)
 
     def _note_forwarding(self, flow: http.HTTPFlow) -> None:
-        if not self._exchanges.is_for_web(flow.client_conn.id):
+        exchange = self._exchanges.find(flow.client_conn.id)
+        if exchange is None or exchange.endpoint is not None:
             self._idle_connections.end(flow.client_conn.id)
 
     def request(self, flow: http.HTTPFlow) -> None:
@@ -248,9 +242,7 @@ class UsageProxy:
         if exchange.origin is not None:
             fields = self._browsers.returned(response.headers.fields, exchange.origin)
             response.headers.fields = fields
-        exchange.is_endless = exchange.endpoint is None and headers.is_event_stream(
-            response.headers.fields
-        )
+        exchange.is_endless = exchange.endpoint is None and headers.is_event_stream(found)
         if exchange.is_http_1_0:
             response.headers.pop("transfer-encoding", None)
         if exchange.close_after or self.draining.has_begun:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import replace
 
 from addon.destination import Destination
 from runtime import clock
@@ -10,19 +10,11 @@ from store.control.database import ProxyEndpoint
 from store.spool.format import BUDGET_BUCKET, Rejection
 
 
-class _Key(NamedTuple):
-    organization_id: str
-    proxy_endpoint_id: str
-    slug: str
-    bucket: str
-    hour: str
-
-
 class RejectionCounts:
     """Counts rejections by endpoint, kind of request and hour since they were last written."""
 
     def __init__(self) -> None:
-        self._counts: Counter[_Key] = Counter()
+        self._counts: Counter[Rejection] = Counter()
 
     def count(self, endpoint: ProxyEndpoint, destination: Destination) -> None:
         """Count one rejection by the rate limit, in the current hour."""
@@ -33,12 +25,19 @@ class RejectionCounts:
         self._count(endpoint, BUDGET_BUCKET)
 
     def _count(self, endpoint: ProxyEndpoint, bucket: str) -> None:
-        hour = clock.format_ms(clock.now())[:13]
-        self._counts[_Key(endpoint.organization_id, endpoint.id, endpoint.slug, bucket, hour)] += 1
+        one = Rejection(
+            organization_id=endpoint.organization_id,
+            proxy_endpoint_id=endpoint.id,
+            slug=endpoint.slug,
+            bucket=bucket,
+            hour=clock.format_ms(clock.now())[:13],
+            count=1,
+        )
+        self._counts[one] += 1
 
     def flush(self, write: Callable[[Sequence[Rejection]], None]) -> None:
         """Write the sums, if there are any, and begin anew. What ``write`` raises is passed on, and
         then the sums stay."""
         if self._counts:
-            write([Rejection(**key._asdict(), count=count) for key, count in self._counts.items()])
+            write([replace(one, count=count) for one, count in self._counts.items()])
             self._counts.clear()

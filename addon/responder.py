@@ -98,7 +98,7 @@ class Responder:
 def _declared_bytes(request: http.Request) -> int | None:
     """Return how long a body the client announces. None: it does not say, or waits to be told
     whether to send it."""
-    fields = request.headers.fields
-    if headers.get(fields, b"transfer-encoding") or headers.get(fields, b"expect"):
+    found = headers.index_of(request.headers)
+    if found.get(b"transfer-encoding") or found.get(b"expect"):
         return None
-    return headers.declared_bytes(fields)
+    return headers.declared_bytes(found)

@@ -15,7 +15,7 @@ from addon.exchange import Exchange
 from addon.head_metadata import RequestMetadata, ResponseMetadata
 from addon.rejection_counts import RejectionCounts
 from addon.spool_troubles import SpoolTroubles
-from runtime.reserve_file import NO_ROOM, ReserveFile
+from runtime.reserve_file import NO_ROOM
 from store.spool.format import RequestHead
 from store.spool.writer import RESERVE_BYTES, SpoolFile, SpoolRun
 
@@ -102,11 +102,15 @@ class Spooler:
         return self._create(make_head(is_kept=False), b"")
 
     def _create(self, head: RequestHead, body: bytes) -> SpoolFile:
+        return self._in_run(lambda run: run.create(head, body))
+
+    def _in_run[T](self, work: Callable[[SpoolRun], T]) -> T:
+        """Return what is done in the folder of this run. Raises OSError."""
         try:
-            return self._get_run().create(head, body)
+            return work(self._get_run())
         except FileNotFoundError:  # somebody removed our folder: lock a new one
             self._give_up_run()
-            return self._get_run().create(head, body)
+            return work(self._get_run())
 
     def _get_run(self) -> SpoolRun:
         """Return this run's folder, made and locked when it is first needed. Raises OSError."""
@@ -124,31 +128,21 @@ class Spooler:
         little, request bodies are not kept. A trouble that passed is over without waiting for a call, and
         what could not be handed over meanwhile is."""
         try:
-            reserve = self._fill_reserve()
+            self._in_run(lambda run: run.reserve.fill())
             disk = os.statvfs(self._root)
-            self._get_run().hand_over_late()
+            run = self._get_run()
+            run.hand_over_late()
             if self.troubles.current is not None:
-                self._get_run().try_writing()
+                run.try_writing()
         except OSError as error:
             self.troubles.report(f"cannot use the spool folder: {error.strerror or error}")
             return
         free = disk.f_bavail * disk.f_frsize
-        if free < self._disk_reserve or reserve.is_tapped:
+        if free < self._disk_reserve or run.reserve.is_tapped:
             self._run_short(free)
         elif self.troubles.current is not None:
             self._disk_is_low = False
             self.troubles.clear()
-
-    def _fill_reserve(self) -> ReserveFile:
-        """Return the reserve file of the current run, filled. Raises OSError."""
-        try:
-            reserve = self._get_run().reserve
-            reserve.fill()
-        except FileNotFoundError:  # as in _create
-            self._give_up_run()
-            reserve = self._get_run().reserve
-            reserve.fill()
-        return reserve
 
     def _run_short(self, free: int) -> None:
         self._disk_is_low = True

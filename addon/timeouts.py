@@ -67,7 +67,7 @@ class Timeouts:
         """Let go of an exchange whose connection has ended without a hook: mitmproxy has crashed on it,
         and has logged that."""
         self._exchanges.remove(client_id)
-        if exchange.may_be_sent:
+        if exchange.phase in (Phase.FIRST_BYTE, Phase.IDLE):  # something of it may have been sent
             exchange.finish("client_disconnected")
         else:
             exchange.discard()

@@ -59,7 +59,7 @@ class UpstreamForwarder:
         self._call_limits = call_limits
         self._is_proxy = "proxy" in settings.node.parts
         self._must_learn_slugs = self._is_proxy and "web" not in settings.node.parts
-        self._slugs = SlugDirectory(settings.control_path)
+        self.slugs = SlugDirectory(settings.control_path)
         self._filter = headers.RequestFilter(settings.vendor, settings.forward_headers)
         self._directory_trouble = TroubleLog(
             logger, "control.db cannot be read (%s): slugs not seen before get 503"
@@ -108,35 +108,23 @@ class UpstreamForwarder:
             self._send_on(flow, route, endpoint, client)
         return refusal
 
-    def notice_replacement(self) -> None:
-        """Open ``control.db`` anew if it is another file by now."""
-        self._slugs.notice_replacement()
-
     def knows_slugs(self) -> bool:
         """Return whether the slugs are known. A new node learns them from another one, which may be away
         when it first starts."""
         if not self._must_learn_slugs:
             return True
         try:
-            return self._slugs.has_any()
+            return self.slugs.has_any()
         except sqlite3.Error:
             return True  # those that were looked up are
-
-    def find_fingerprint_key(self) -> bytes | None:
-        """Return the key of fingerprints that ``control.db`` has now, or None when that is not known."""
-        return self._slugs.find_fingerprint_key()
-
-    def close(self) -> None:
-        """Close ``control.db``."""
-        self._slugs.close()
 
     def _find_endpoint(self, request: http.Request, slug: str) -> ProxyEndpoint | Refusal:
         """Return the endpoint that a slug names, unless the request holds a service API key."""
         try:
             found = find_service_keys(request.path, request.headers.fields)
-            if len(found) > MAX_FOUND or any(map(self._slugs.knows_key, found)):
+            if len(found) > MAX_FOUND or any(map(self.slugs.knows_key, found)):
                 return errors.SERVICE_KEY
-            endpoint = self._slugs.find(slug)
+            endpoint = self.slugs.find(slug)
         except sqlite3.Error as error:
             self._directory_trouble.report(str(error))
             return errors.DIRECTORY_UNAVAILABLE
@@ -150,7 +138,7 @@ class UpstreamForwarder:
         upstream itself: all of that passes. A page cannot ask for it, since its cookies may be ours."""
         if route.run_id is None or flow.metadata.get(ORIGIN) is not None:
             return self._filter
-        asked = headers.get(flow.request.headers.fields, headers.WANTED)
+        asked = headers.index_of(flow.request.headers).get(headers.WANTED)
         return headers.keep_all if asked == headers.ALL else self._filter
 
     def _judge(
@@ -172,7 +160,7 @@ class UpstreamForwarder:
         if route.record in CALLS:
             if request.stream:  # declared larger than what is buffered
                 return errors.too_large(LOGGED_REQUEST_LIMIT_BYTES)
-            declared_bytes = int(found.get(b"content-length") or 0)
+            declared_bytes = headers.declared_bytes(found)
             if not self._memory.has_room(declared_bytes, client_address):
                 return errors.MEMORY_FULL
         return None

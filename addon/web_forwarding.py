@@ -30,13 +30,13 @@ class WebForwarder:
         if self._config.web_port is None:
             return errors.WEB_UNAVAILABLE
         request = flow.request
-        if headers.declared_bytes(request.headers.fields) > MAX_WEB_BODY_BYTES:
+        found = headers.index_of(request.headers)
+        if headers.declared_bytes(found) > MAX_WEB_BODY_BYTES:
             return errors.web_body_too_large(MAX_WEB_BODY_BYTES)
-        if request.method in ("GET", "HEAD") and headers.announces_body(request.headers.fields):
+        if request.method in ("GET", "HEAD") and headers.announces_body(found):
             return errors.UNEXPECTED_BODY
         client = client_address.read_client_address(flow, self._trusted_proxies)
         token = f"{self._config.client_token} {client}".encode("latin-1")
-        found = headers.index_of(request.headers)
         request.headers.fields = headers.for_web(request.headers.fields, token)
         connections.set_destination(request, "http", "127.0.0.1", self._config.web_port)
         self._exchanges.begin(flow, Exchange(client_address=client_network(client)), found)

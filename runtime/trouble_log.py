@@ -2,6 +2,8 @@
 
 import logging
 
+BURST_ENDS_S = 60.0
+
 
 class TroubleLog:
     """Logs a trouble that lasts once, until it is over or another one takes its place."""
@@ -11,12 +13,20 @@ class TroubleLog:
         self._logger = logger
         self._message = message
         self._logged: str | None = None
+        self._last_s = 0.0
 
     def report(self, trouble: str) -> None:
         """Log the trouble at level ERROR unless it was the last one that was logged."""
         if trouble != self._logged:
             self._logger.error(self._message, trouble)
         self._logged = trouble
+
+    def report_at(self, now_s: float, trouble: str) -> None:
+        """Log a trouble that comes in bursts: it is over once it has not been reported for a minute."""
+        if now_s - self._last_s > BURST_ENDS_S:
+            self.clear()
+        self._last_s = now_s
+        self.report(trouble)
 
     def clear(self) -> None:
         """Note that the trouble is over: the next one is logged, even if it is the same."""

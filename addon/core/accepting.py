@@ -12,8 +12,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
 
+from addon.connection_limit import ConnectionLimit
 from runtime.descriptors import read_limit
 from runtime.worker_board import Shared, WorkerBoard
 
@@ -31,32 +31,16 @@ KEPT_DESCRIPTORS = 32
 type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-class Doorkeeper(Protocol):
-    """Decides which connections are served."""
-
-    def find_client(self, peer: str) -> str:
-        """Return whom the connections of an address count for."""
-
-    def enter(self, client: str) -> bool:
-        """Count a connection of a client; return whether it may have one more."""
-
-    def leave(self, client: str) -> None:
-        """Count a connection of a client no more."""
-
-    def turn_away(self, connection: socket.socket, client: str) -> None:
-        """Respond to a connection that is not served, and end it."""
-
-
 class Acceptor:
     """Accepts connections for a server, like an ``asyncio.Server``, whose place it takes."""
 
     def __init__(
-        self, listener: socket.socket, board: WorkerBoard, doorkeeper: Doorkeeper, serve: Serve
+        self, listener: socket.socket, board: WorkerBoard, limit: ConnectionLimit, serve: Serve
     ) -> None:
         self.sockets = (listener,)
         self._listener = listener
         self._board = board
-        self._doorkeeper = doorkeeper
+        self._limit = limit
         self._serve = serve
         self._loop = asyncio.get_running_loop()
         self._later: asyncio.TimerHandle | None = None
@@ -119,9 +103,9 @@ class Acceptor:
             # others wait behind it.
             connection.close()
             return True
-        client = self._doorkeeper.find_client(peer[0])
-        if not self._doorkeeper.enter(client):
-            self._doorkeeper.turn_away(connection, client)
+        client = self._limit.find_client(peer[0])
+        if not self._limit.enter(client):
+            self._limit.turn_away(connection, client)
             return True
         self._board.add(Shared.CONNECTIONS, 1)
         task = self._loop.create_task(self._begin(connection, client))
@@ -154,7 +138,7 @@ class Acceptor:
 
     def _count_end(self, client: str) -> None:
         self._board.add(Shared.CONNECTIONS, -1)
-        self._doorkeeper.leave(client)
+        self._limit.leave(client)
 
 
 def _check_room(listener: socket.socket) -> None:

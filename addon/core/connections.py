@@ -68,51 +68,61 @@ def respond_and_half_close(handler: ProxyConnectionHandler, response: http.Respo
 
 def _write(handler: ProxyConnectionHandler, response: http.Response) -> bool:
     """Write a whole response to a client that is still there; return whether it is."""
-    transport = handler.transports.get(handler.client)
-    if transport is None or not handler.client.state & ConnectionState.CAN_WRITE:
+    if (
+        handler.client not in handler.transports
+        or not handler.client.state & ConnectionState.CAN_WRITE
+    ):
         return False
-    if isinstance(transport.writer, asyncio.StreamWriter) and not transport.writer.is_closing():
-        transport.writer.write(own_responses.assemble(response))
+    writer = _find_writer(handler)
+    if writer is not None and not writer.is_closing():
+        writer.write(own_responses.assemble(response))
     return True
+
+
+def _find_writer(handler: ProxyConnectionHandler) -> asyncio.StreamWriter | None:
+    """Return what writes to a client, None where it has gone."""
+    io = handler.transports.get(handler.client)
+    return io.writer if io is not None and isinstance(io.writer, asyncio.StreamWriter) else None
+
+
+def _find_behind(handler: ProxyConnectionHandler) -> list[asyncio.WriteTransport]:
+    """Return the upstream connections that have not taken yet what was sent to them."""
+    return [
+        io.writer.transport
+        for connection, io in handler.transports.items()
+        if connection is not handler.client
+        and isinstance(io.writer, asyncio.StreamWriter)
+        and io.writer.transport.get_write_buffer_size()
+    ]
 
 
 def is_client_behind(handler: ProxyConnectionHandler) -> bool:
     """Return whether a client has not taken yet what was sent to it."""
-    io = handler.transports.get(handler.client)
-    writer = None if io is None else io.writer
-    return isinstance(writer, asyncio.StreamWriter) and writer.transport.get_write_buffer_size() > 0
+    writer = _find_writer(handler)
+    return writer is not None and writer.transport.get_write_buffer_size() > 0
 
 
 def abort_client(handler: ProxyConnectionHandler) -> None:
     """End a client connection at once, without what it has not taken yet."""
-    io = handler.transports.get(handler.client)
-    if io is not None and isinstance(io.writer, asyncio.StreamWriter):
-        io.writer.transport.abort()
+    if (writer := _find_writer(handler)) is not None:
+        writer.transport.abort()
 
 
 def is_upstream_behind(handler: ProxyConnectionHandler) -> bool:
     """Return whether an upstream has not taken yet what was sent to it."""
-    return any(
-        isinstance(io.writer, asyncio.StreamWriter) and io.writer.transport.get_write_buffer_size()
-        for connection, io in handler.transports.items()
-        if connection is not handler.client
-    )
+    return bool(_find_behind(handler))
 
 
 def drop_unsent(handler: ProxyConnectionHandler) -> None:
     """End the upstream connections that have not taken everything yet: closing them in order would
     keep what they have not taken until they have."""
-    for connection, io in list(handler.transports.items()):
-        if connection is not handler.client and isinstance(io.writer, asyncio.StreamWriter):
-            transport = io.writer.transport
-            if transport.get_write_buffer_size():
-                transport.abort()
+    for transport in _find_behind(handler):
+        transport.abort()
 
 
 def reset_client(handler: ProxyConnectionHandler) -> None:
     """End a client connection so that nobody can take what it has got for the whole."""
-    transport = handler.transports.get(handler.client)
-    if transport is not None and isinstance(transport.writer, asyncio.StreamWriter):
-        client_socket = transport.writer.get_extra_info("socket")
+    if (writer := _find_writer(handler)) is not None:
+        client_socket = writer.get_extra_info("socket")
         client_socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     close_client(handler)

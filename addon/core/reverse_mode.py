@@ -7,7 +7,8 @@ from typing import Any
 
 from mitmproxy.proxy import mode_servers
 
-from addon.core.accepting import Acceptor, Doorkeeper
+from addon.connection_limit import ConnectionLimit
+from addon.core.accepting import Acceptor
 from runtime.worker_board import WorkerBoard
 
 type Listen = Callable[[mode_servers.ReverseInstance, str, int], Awaitable[Sequence[Any]]]
@@ -19,7 +20,7 @@ class BoundSocket:
 
     listener: socket.socket
     board: WorkerBoard
-    doorkeeper: Doorkeeper
+    limit: ConnectionLimit
 
 
 def listen_on(_original: Listen, bound: BoundSocket) -> Listen:
@@ -31,7 +32,7 @@ def listen_on(_original: Listen, bound: BoundSocket) -> Listen:
     async def listen(
         self: mode_servers.ReverseInstance, _host: str, _port: int
     ) -> Sequence[Acceptor]:
-        acceptor = Acceptor(bound.listener, bound.board, bound.doorkeeper, self.handle_stream)
+        acceptor = Acceptor(bound.listener, bound.board, bound.limit, self.handle_stream)
         acceptor.start()
         return [acceptor]
 

@@ -1,6 +1,8 @@
 """One request with its response, and how far both are."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
 
 from mitmproxy import http
 
@@ -10,38 +12,30 @@ from addon.http1.framing import LAST_CHUNK, Body, KnownLength
 from addon.http1.upstream import Upstream
 
 
+@dataclass(slots=True, eq=False)
 class Call:
     """Keeps what is held of both bodies, and passes on what is streamed, by the functions that addons set."""
 
-    __slots__ = (
-        *("flow", "upstream", "request_body", "is_streamed", "is_sent", "request_is_whole"),
-        *("held_bytes", "_held", "_request_in_chunks"),
-        *("response_head", "response_body", "response_has_begun"),
-        *("response_is_passed", "response_is_whole"),
-        *("_held_response", "_response_in_chunks"),
-    )
-
-    def __init__(self, flow: http.HTTPFlow, size: int | None) -> None:
-        self.flow = flow
-        self.upstream: Upstream | None = None
-        self.request_body = framing.read_body(size)
-        self.is_streamed = False
-        """The request body is passed on as it comes."""
-        self.is_sent = False
-        """The request, or its head, was written to the upstream."""
-        self.request_is_whole = False
-        self.held_bytes = 0
-        self._held: list[bytes] = []
-        self._request_in_chunks = False
-        self.response_head = heads.ResponseHeadReader()
-        self.response_body: Body = KnownLength(0)
-        self.response_has_begun = False
-        """Its head has come."""
-        self.response_is_passed = False
-        """The head of the response was written to the client."""
-        self.response_is_whole = False
-        self._held_response: list[bytes] = []
-        self._response_in_chunks = False
+    flow: http.HTTPFlow
+    request_body: Body
+    upstream: Upstream | None = None
+    is_streamed: bool = False
+    """The request body is passed on as it comes."""
+    is_sent: bool = False
+    """The request, or its head, was written to the upstream."""
+    request_is_whole: bool = False
+    held_bytes: int = 0
+    response_head: heads.ResponseHeadReader = field(default_factory=heads.ResponseHeadReader)
+    response_body: Body = field(default_factory=partial(KnownLength, 0))
+    response_has_begun: bool = False
+    """Its head has come."""
+    response_is_passed: bool = False
+    """The head of the response was written to the client."""
+    response_is_whole: bool = False
+    _held: list[bytes] = field(default_factory=list)
+    _request_in_chunks: bool = False
+    _held_response: list[bytes] = field(default_factory=list)
+    _response_in_chunks: bool = False
 
     # -- the request ------------------------------------------------------------------------------
 

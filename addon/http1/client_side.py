@@ -2,15 +2,16 @@
 
 import enum
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from h11._receivebuffer import ReceiveBuffer
 from mitmproxy.connection import Client, ConnectionState
 from mitmproxy.proxy import commands
 from mitmproxy.proxy.server import ConnectionHandler
 
-from addon.core.read_policy import HeadPolicy
 from addon.http1.call import Call
 from addon.http1.upstream import Commands
+from addon.request_heads import RequestHeads
 
 LARGEST_JOINED_BYTES = 64 * 1024
 """Of what is sent in one write. To copy more than so much costs more than to write again."""
@@ -25,26 +26,21 @@ class State(enum.Enum):
     DONE = enum.auto()
 
 
+@dataclass(slots=True, eq=False)
 class ClientInput:
     """Holds the bytes of a client connection, and what whoever reads from it has to know."""
 
-    __slots__ = (
-        *("awaits_hook", "buffer", "is_postponed", "is_refused", "left_bytes"),
-        "waits_for_turn",
-    )
-
-    def __init__(self) -> None:
-        self.buffer = ReceiveBuffer()
-        self.awaits_hook = False
-        """A hook is awaited, and what comes waits for it."""
-        self.waits_for_turn = False
-        """A next request is there, which is dealt with in the next turn of the event loop."""
-        self.is_postponed = False
-        """The bytes here take long to read, and others who sent such bytes come first."""
-        self.is_refused = False
-        """The last response was sent: what still comes is thrown away."""
-        self.left_bytes = 0
-        """The bytes that are still to come of a body that is held and whose length is known."""
+    buffer: ReceiveBuffer = field(default_factory=ReceiveBuffer)
+    awaits_hook: bool = False
+    """A hook is awaited, and what comes waits for it."""
+    waits_for_turn: bool = False
+    """A next request is there, which is dealt with in the next turn of the event loop."""
+    is_postponed: bool = False
+    """The bytes here take long to read, and others who sent such bytes come first."""
+    is_refused: bool = False
+    """The last response was sent: what still comes is thrown away."""
+    left_bytes: int = 0
+    """The bytes that are still to come of a body that is held and whose length is known."""
 
     def forget(self) -> None:
         """Throw away what has come."""
@@ -72,7 +68,7 @@ class ClientSide:
 
     __slots__ = ("call", "connection", "heads", "input", "state")
 
-    def __init__(self, connection: Client, heads: HeadPolicy) -> None:
+    def __init__(self, connection: Client, heads: RequestHeads) -> None:
         self.connection = connection
         self.heads = heads
         self.input = ClientInput()
@@ -121,16 +117,12 @@ class ClientSide:
         yield from self.linger()
 
 
-def join_small(parts: Iterable[bytes]) -> Iterable[bytes]:
-    """Yield what is to be written at a time of these parts, without empty ones."""
-    joined = b""
+def join_small(parts: Iterable[bytes]) -> list[bytes]:
+    """Return what is to be written at a time of these parts, without empty ones."""
+    joined: list[bytes] = []
     for part in parts:
-        if not joined:
-            joined = part
-        elif len(joined) + len(part) <= LARGEST_JOINED_BYTES:
-            joined += part
-        else:
-            yield joined
-            joined = part
-    if joined:
-        yield joined
+        if joined and len(joined[-1]) + len(part) <= LARGEST_JOINED_BYTES:
+            joined[-1] += part
+        elif part:
+            joined.append(part)
+    return joined

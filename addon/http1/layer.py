@@ -18,8 +18,6 @@ has one call at a time; the states (``ClientSide.state``) are those of what the 
 | the upstream ends | it is forgotten | before the response is whole: the call ends with an error, DONE |
 | | | after it, in BODY: the rest of the request is thrown away, DONE |
 
-A client that closes its sending side only has left, too: what it would wait for costs money.
-
 A request that is held is sent once it is whole, one that is streamed once its upstream is connected. Until
 then the rest of it stays in ``ClientInput``, and ``connection_reading`` reads only a little more.
 """
@@ -36,7 +34,7 @@ from addon.core import head_bounds
 from addon.core.read_policy import ReadPolicy
 from addon.errors import Refusal
 from addon.headers import index_of
-from addon.http1 import chunked, heads
+from addon.http1 import chunked, framing, heads
 from addon.http1.call import Call
 from addon.http1.chunked import InChunks
 from addon.http1.client_side import ClientSide, State, join_small
@@ -171,8 +169,7 @@ class Http1Layer(layer.Layer):
 
     def _refuse(self, refusal: Refusal) -> Commands:
         """Respond to a head that cannot be taken."""
-        raw = own_responses.assemble(own_responses.to_response(refusal))
-        return self.client.send_last(raw)
+        return self.client.send_last(own_responses.write_last(refusal))
 
     def _begin(self, request: http.Request) -> Commands:
         flow = http.HTTPFlow(self.client.connection, self.context.server)
@@ -186,7 +183,7 @@ class Http1Layer(layer.Layer):
         request.data.host, request.data.port = server.address or ("", 0)
         request.data.scheme = b"https" if server.tls else b"http"
         request.stream = size is not None and size > self.policy.largest_held_bytes
-        call = self.client.call = Call(flow, size)
+        call = self.client.call = Call(flow, framing.read_body(size))
         self.client.state = State.BODY
         yield from self._hooks.run(_hooks.HttpRequestHeadersHook, flow)
         if (yield from self._responses.has_ended(call)):

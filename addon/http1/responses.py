@@ -1,7 +1,4 @@
-"""The second half of a call: its response, from the upstream or an addon, and its end.
-
-``layer`` has the states, and the first half.
-"""
+"""The second half of a call, of which ``layer`` has the first: its response, and its end."""
 
 import time
 

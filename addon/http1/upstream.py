@@ -1,6 +1,6 @@
 """Connections to upstreams, by TLS where that is spoken, and through an HTTP proxy if one is set."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -176,11 +176,11 @@ class Upstreams:
 
     def find_of(self, connection: Connection) -> Upstream | None:
         """Return the upstream with a connection, or None when it was dropped."""
-        return _first(each for each in self._open.values() if each.transport is connection)
+        return next((each for each in self._open.values() if each.transport is connection), None)
 
     def find_awaiting(self, command: commands.Command) -> Upstream | None:
         """Return the upstream that waits for a command, or None."""
-        return _first(each for each in self._open.values() if each.awaits(command))
+        return next((each for each in self._open.values() if each.awaits(command)), None)
 
     def find(self, destination: Destination) -> Upstream | None:
         """Return the connection to a destination, or None."""
@@ -208,7 +208,3 @@ class Upstreams:
         for each in self._open.values():
             each.let_go()
         self._open.clear()
-
-
-def _first(found: Iterable[Upstream]) -> Upstream | None:
-    return next(iter(found), None)

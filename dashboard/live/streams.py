@@ -1,7 +1,7 @@
 """Streams of server-sent events: how many there may be, and when each ends.
 
 Each takes a connection to the web process for as long as it lasts. The front door hands out 256 of these,
-64 to one client address (``addon/web_slots.py``); streams leave half of them to pages, so that an office
+64 to one client address (``addon/holdings.py``); streams leave half of them to pages, so that an office
 behind one address can open pages whatever number of people follow.
 """
 

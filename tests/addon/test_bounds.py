@@ -1,20 +1,20 @@
-"""The table of bounds in ``addon/__init__.py``."""
+"""The table of bounds in ``docs/internals/addon.md``."""
 
 import importlib
 import re
 
-import addon
 from runtime.settings import list_settings
+from tests import ROOT
+from tests.test_architecture import read_table
 
-ROW = re.compile(r"\| [^|]+ \| (?P<bounds>[^|]+) \| ``(?P<module>[a-z0-9_.]+)`` \|")
+COLUMNS = ["bound", "value", "where", "beyond it"]
 
 
 def test_the_table_of_bounds_names_constants_and_settings_that_exist():
-    assert addon.__doc__ is not None
-    rows = [row for row in map(ROW.fullmatch, addon.__doc__.splitlines()) if row]
-    assert len(rows) == addon.__doc__.count("\n|") - 2  # but for the head of the table
+    rows = read_table((ROOT / "docs" / "internals" / "addon.md").read_text(), COLUMNS)
     settings = {setting.variable for setting in list_settings()}
-    for row in rows:
-        module = importlib.import_module(f"addon.{row['module']}")
-        for bound in row["bounds"].split(", "):
-            assert bound in settings or hasattr(module, bound.strip("`")), row[0]
+    for _, *row in rows:
+        paths = re.findall(r"`([a-z0-9_/]+)\.py`", row[1])
+        modules = [importlib.import_module(f"addon.{path.replace('/', '.')}") for path in paths]
+        for name in re.findall(r"`([A-Z_]+)`", " ".join(row)):
+            assert name in settings or any(hasattr(each, name) for each in modules), name

@@ -60,11 +60,8 @@ def test_a_call_over_the_budget_is_refused_until_the_reset(budgets, file, reject
     file.write([make_reached()])
     budgets.refresh()
     refusal = ask(budgets)
-    assert (refusal.status, refusal.error_type, refusal.code) == (
-        429,
-        "billing_error",
-        "budget_reached",
-    )
+    assert (refusal.status, refusal.code) == (429, "budget_reached")
+    assert refusal.error_type == "billing_error"
     assert dict(refusal.headers) == {b"retry-after": b"86000", b"x-should-retry": b"false"}
     message = json.loads(refusal.body())["error"]["message"]
     assert "The budget of this proxy endpoint for the day is used up." in message

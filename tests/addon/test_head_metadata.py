@@ -16,26 +16,33 @@ from tests.addon.spooling import ARRIVED_AT, read_all
 OF_RESPONSES = ResponseMetadata("acme")
 
 
-def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(
-    spooler, open_capture, tmp_path
-):
+@pytest.fixture
+def spooled(spooler, open_capture, tmp_path):
+    """Captures a request; returns the exchange as the recorder reads it, and the bytes of its file."""
+
+    def capture(*body, **parts):
+        open_capture(spooler, *body, **parts).finish(Ending(outcome="complete"), 1.0)
+        (waiting,) = reader.find_waiting(tmp_path / "spool")
+        return reader.read_exchange(waiting.path), waiting.path.read_bytes()
+
+    return capture
+
+
+def test_what_is_kept_of_a_request_is_named_and_holds_no_credential(spooled):
     fields = (
         (b"X-Api-Key", b"sk-ant-secret"),
         (b"User-Agent", b"claude-cli/2.1"),
         (b"x-claude-code-session-id", b"session"),
         (b"cookie", b"also-secret"),
     )
-    open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = reader.find_waiting(tmp_path / "spool")
-    assert b"secret" not in waiting.path.read_bytes()
-    exchange = reader.read_exchange(waiting.path)
-    assert exchange is not None
+    exchange, raw = spooled(fields=fields)
+    assert b"secret" not in raw
     assert (exchange.head.user_agent, exchange.head.session_id) == ("claude-cli/2.1", "session")
     assert exchange.head.created_at == "2026-01-02T03:04:05.678Z"
     assert len(exchange.head.credential_hmac or "") == 32
 
 
-def test_what_it_takes_to_send_a_request_again_is_kept(spooler, open_capture, tmp_path):
+def test_what_it_takes_to_send_a_request_again_is_kept(spooled):
     fields = (
         (b"Acme-Version", b"2026-10-21"),
         (b"acme-beta", b"a-2025"),
@@ -43,13 +50,10 @@ def test_what_it_takes_to_send_a_request_again_is_kept(spooler, open_capture, tm
         (b"anthropic-version", b"of another vendor"),
     )
     target = "/v1/messages?beta=true&api_key=not-to-be-seen"
-    open_capture(spooler, fields=fields, target=target).finish(Ending(outcome="complete"), 1.0)
-    (exchange,) = read_all(tmp_path / "spool")
+    exchange, raw = spooled(fields=fields, target=target)
     assert exchange.head.path_query == "/v1/messages?beta=true&api_key=REDACTED"
     assert (exchange.head.api_version, exchange.head.betas) == ("2026-10-21", "a-2025,b-2026,c")
-    assert b"not-to-be-seen" not in b"".join(
-        waiting.path.read_bytes() for waiting in reader.find_waiting(tmp_path / "spool")
-    )
+    assert b"not-to-be-seen" not in raw
 
 
 CREDENTIALS = [
@@ -78,21 +82,16 @@ CREDENTIALS = [
         ("session-id", "client_hints"),
     ],
 )
-def test_a_header_that_holds_a_credential_is_not_stored(
-    spooler, open_capture, tmp_path, header, column, credential
-):
+def test_a_header_that_holds_a_credential_is_not_stored(spooled, header, column, credential):
     fields = ((header.encode(), credential.encode()), (b"accept", b"*/*"))
-    open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = reader.find_waiting(tmp_path / "spool")
-    assert b"secret" not in waiting.path.read_bytes()
-    (exchange,) = read_all(tmp_path / "spool")
+    exchange, raw = spooled(fields=fields)
+    assert b"secret" not in raw
     assert getattr(exchange.head, column) is None
 
 
-def test_a_credential_in_a_second_beta_header_is_not_stored(spooler, open_capture, tmp_path):
+def test_a_credential_in_a_second_beta_header_is_not_stored(spooled):
     fields = ((b"acme-beta", b"a-2025"), (b"acme-beta", b"sk-ant-secret"))
-    open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
-    (exchange,) = read_all(tmp_path / "spool")
+    exchange, _ = spooled(fields=fields)
     assert exchange.head.betas is None
 
 
@@ -105,20 +104,17 @@ def test_a_run_id_that_is_a_credential_is_not_stored():
         assert head.run_id == kept
 
 
-def test_names_in_a_body_that_is_not_kept_hold_no_credential(spooler, open_capture, tmp_path):
+def test_names_in_a_body_that_is_not_kept_hold_no_credential(spooled):
     endpoint = replace(ENDPOINT, metadata_only=True)
     user_id = json.dumps({"session_id": "sk-ant-secret"})
     secret = "sk-ant-secret"
     fields = {"model": secret, "output_config": {"effort": secret}}
     body = json.dumps({**fields, "metadata": {"user_id": user_id}}).encode()
-    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = reader.find_waiting(tmp_path / "spool")
-    assert b"secret" not in waiting.path.read_bytes()
+    _, raw = spooled(body, endpoint=endpoint)
+    assert b"secret" not in raw
 
 
-def test_whom_a_call_belongs_to_is_kept_and_of_its_credential_only_the_kind(
-    spooler, open_capture, tmp_path
-):
+def test_whom_a_call_belongs_to_is_kept_and_of_its_credential_only_the_kind(spooled):
     fields = (
         (b"Authorization", b"Bearer sk-ant-oat01-secret"),
         (b"Acme-Workspace-Id", b"wrkspc_1"),
@@ -127,10 +123,8 @@ def test_whom_a_call_belongs_to_is_kept_and_of_its_credential_only_the_kind(
         (b"x-claude-code-unheard-of", b"1"),
         (b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     )
-    open_capture(spooler, fields=fields).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = reader.find_waiting(tmp_path / "spool")
-    assert b"secret" not in waiting.path.read_bytes()
-    (exchange,) = read_all(tmp_path / "spool")
+    exchange, raw = spooled(fields=fields)
+    assert b"secret" not in raw
     assert (exchange.head.credential_kind, exchange.head.workspace_id) == ("token", "wrkspc_1")
     assert exchange.head.user_profile_id == "uprof_1"
     assert exchange.head.client_hints == {
@@ -178,9 +172,7 @@ def test_no_header_of_an_endpoint_without_bodies_brings_text_into_the_spool(
 
 
 @pytest.mark.parametrize("metadata_only", [False, True])
-def test_user_project_and_tags_are_kept_without_what_breaks_a_rule(
-    spooler, open_capture, tmp_path, metadata_only
-):
+def test_user_project_and_tags_are_kept_without_what_breaks_a_rule(spooled, metadata_only):
     fields = (
         (b"X-Taximeter-User", b"ann@example.com"),
         (b"x-taximeter-project", b"sk-ant-secret"),
@@ -188,10 +180,8 @@ def test_user_project_and_tags_are_kept_without_what_breaks_a_rule(
         (b"X-TAXIMETER-TAGS", b"nightly, env:prod"),
     )
     endpoint = replace(ENDPOINT, metadata_only=metadata_only)
-    open_capture(spooler, fields=fields, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = reader.find_waiting(tmp_path / "spool")
-    assert b"sk-ant" not in waiting.path.read_bytes()
-    (exchange,) = read_all(tmp_path / "spool")
+    exchange, raw = spooled(fields=fields, endpoint=endpoint)
+    assert b"sk-ant" not in raw
     head = exchange.head
     assert (head.attributed_user, head.project) == ("ann@example.com", None)
     assert (head.tags, head.attributes_left_out) == ('["env:prod","nightly"]', 3)
@@ -223,15 +213,12 @@ TEXT_AND_NUMBERS = {
 }
 
 
-def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, open_capture, tmp_path):
+def test_where_bodies_are_not_kept_names_and_numbers_are(spooled):
     endpoint = replace(ENDPOINT, metadata_only=True)
     body = json.dumps(TEXT_AND_NUMBERS).encode()
-    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = reader.find_waiting(tmp_path / "spool")
-    assert b"private" not in waiting.path.read_bytes()
-    assert b"4711" not in waiting.path.read_bytes()
-    exchange = reader.read_exchange(waiting.path)
-    assert exchange is not None
+    exchange, raw = spooled(body, endpoint=endpoint)
+    assert b"private" not in raw
+    assert b"4711" not in raw
     assert (exchange.head.request_model, exchange.head.session_id) == ("claude-x", "5f3c")
     assert exchange.head.account_hmac == fingerprint_account("4711", ENDPOINT.organization_id)
     assert exchange.head.facts == RequestFacts(
@@ -248,7 +235,7 @@ def test_where_bodies_are_not_kept_names_and_numbers_are(spooler, open_capture, 
     )
 
 
-def test_where_bodies_are_not_kept_results_of_tools_are_numbers(spooler, open_capture, tmp_path):
+def test_where_bodies_are_not_kept_results_of_tools_are_numbers(spooled):
     names = ("Read", "private tool")
     uses = [{"type": "tool_use", "id": f"private_{name}", "name": name} for name in names]
     results = [
@@ -258,28 +245,23 @@ def test_where_bodies_are_not_kept_results_of_tools_are_numbers(spooler, open_ca
     messages = [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
     body = json.dumps({"messages": messages}).encode()
     endpoint = replace(ENDPOINT, metadata_only=True)
-    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = reader.find_waiting(tmp_path / "spool")
-    assert b"private" not in waiting.path.read_bytes()
-    exchange = reader.read_exchange(waiting.path)
-    assert exchange is not None
+    exchange, raw = spooled(body, endpoint=endpoint)
+    assert b"private" not in raw
     failed = ToolResult(2, FAILED)
     found = LastResults(0, [UseResult(0, "Read", failed), UseResult(1, None, failed)])
     assert exchange.head.facts.tool_results == found
 
 
 @pytest.mark.parametrize("text", ["private text", "private" * 15, "private\n", "private:\u00e9"])
-def test_where_bodies_are_not_kept_text_is_no_name(spooler, open_capture, tmp_path, text):
+def test_where_bodies_are_not_kept_text_is_no_name(spooled, text):
     endpoint = replace(ENDPOINT, metadata_only=True)
     user_id = json.dumps({"session_id": text})
     request = {"model": text, "max_tokens": 5, "metadata": {"user_id": user_id}}
     request["thread"] = {"type": text, "previous_message_id": text}
     request["billing_policy"] = {"bill_to": text}
     body = json.dumps(request | {"output_config": {"effort": text}}).encode()
-    open_capture(spooler, body, endpoint=endpoint).finish(Ending(outcome="complete"), 1.0)
-    (waiting,) = reader.find_waiting(tmp_path / "spool")
-    assert b"private" not in waiting.path.read_bytes()
-    (exchange,) = read_all(tmp_path / "spool")
+    exchange, raw = spooled(body, endpoint=endpoint)
+    assert b"private" not in raw
     assert exchange.head.facts == RequestFacts(max_tokens=5)
 
 
@@ -295,19 +277,15 @@ def test_where_bodies_are_not_kept_text_is_no_name(spooler, open_capture, tmp_pa
         (b'{"model":"m","a":[' + b"{}," * 200_000 + b"{}]}", ()),
     ],
 )
-def test_a_body_that_cannot_be_read_costs_the_fields_and_not_the_call(
-    spooler, open_capture, tmp_path, body, fields
-):
+def test_a_body_that_cannot_be_read_costs_the_fields_and_not_the_call(spooled, body, fields):
     endpoint = replace(ENDPOINT, metadata_only=True)
-    open_capture(spooler, body, fields, endpoint).finish(Ending(outcome="complete"), 1.0)
-    (exchange,) = read_all(tmp_path / "spool")
+    exchange, _ = spooled(body, fields, endpoint)
     assert exchange.head.facts == RequestFacts()
     assert exchange.head.request_bytes == len(body)
 
 
-def test_a_request_too_large_to_be_held_has_no_body_and_no_size(spooler, open_capture, tmp_path):
-    open_capture(spooler, body=None).finish(Ending(outcome="complete"), 1.0)
-    (exchange,) = read_all(tmp_path / "spool")
+def test_a_request_too_large_to_be_held_has_no_body_and_no_size(spooled):
+    exchange, _ = spooled(body=None)
     assert exchange.request_body is None
     assert exchange.head.request_bytes is None
 

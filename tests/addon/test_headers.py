@@ -178,11 +178,7 @@ def test_a_host_that_is_not_one_plain_host_is_a_fault(fields):
 
 @pytest.mark.parametrize(
     "field",
-    [
-        (b"Transfer-Encoding", b" Chunked\t"),
-        (b"host", b""),
-        (b"Host", b"[::1]:8080"),
-    ],
+    [(b"Transfer-Encoding", b" Chunked\t"), (b"host", b""), (b"Host", b"[::1]:8080")],
 )
 def test_unusual_but_clear_headers_are_no_fault(field):
     assert headers.find_fault(headers.index((field,))) is None

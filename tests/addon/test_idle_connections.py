@@ -4,6 +4,7 @@ import pytest
 
 from addon import idle_connections
 from addon.idle_connections import IdleConnections
+from runtime import trouble_log
 
 LIMIT = 40
 
@@ -71,5 +72,5 @@ async def test_a_shortage_is_logged_once_and_again_when_it_comes_back(crowd, cap
     for now_s in (100.0, 100.25, 130.0):
         idle.make_room(now_s)
     assert caplog.text.count("idle longest are closed") == 1
-    idle.make_room(130.0 + idle_connections.NEW_SHORTAGE_S + 1)
+    idle.make_room(130.0 + trouble_log.BURST_ENDS_S + 1)
     assert caplog.text.count("idle longest are closed") == 2

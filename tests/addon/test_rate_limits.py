@@ -17,11 +17,7 @@ def limits(windows, rejected):
 
 @pytest.mark.parametrize(
     ("destination", "limit"),
-    [
-        (Destination.MESSAGES, 300),
-        (Destination.COUNT_TOKENS, 600),
-        (Destination.OTHER, 600),
-    ],
+    [(Destination.MESSAGES, 300), (Destination.COUNT_TOKENS, 600), (Destination.OTHER, 600)],
 )
 def test_one_request_more_than_the_limit_is_refused_and_counted(
     limits, rejected, destination, limit

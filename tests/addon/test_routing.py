@@ -6,61 +6,33 @@ from addon.errors import Refusal
 from addon.routing import Route, find_route
 
 
+def message(target, slug="a", run_id=None):
+    """The route of a message request."""
+    return Route(Destination.MESSAGES, slug, target, run_id, is_billed=True, record="messages")
+
+
+def other(target, run_id=None):
+    return Route(Destination.OTHER, "a", target, run_id)
+
+
 @pytest.mark.parametrize(
     ("method", "target", "route"),
     [
-        (
-            "POST",
-            "/proxy/a/v1/messages",
-            Route(Destination.MESSAGES, "a", "/v1/messages", is_billed=True, record="messages"),
-        ),
-        (
-            "POST",
-            "/proxy/a/v1/messages?beta=true",
-            Route(
-                Destination.MESSAGES,
-                "a",
-                "/v1/messages?beta=true",
-                is_billed=True,
-                record="messages",
-            ),
-        ),
-        (
-            "POST",
-            "/proxy/a/v1/messages?",
-            Route(Destination.MESSAGES, "a", "/v1/messages?", is_billed=True, record="messages"),
-        ),
-        (
-            "POST",
-            "/proxy/a-1//v1/messages",
-            Route(Destination.MESSAGES, "a-1", "/v1/messages", is_billed=True, record="messages"),
-        ),
+        ("POST", "/proxy/a/v1/messages", message("/v1/messages")),
+        ("POST", "/proxy/a/v1/messages?beta=true", message("/v1/messages?beta=true")),
+        ("POST", "/proxy/a/v1/messages?", message("/v1/messages?")),
+        ("POST", "/proxy/a-1//v1/messages", message("/v1/messages", slug="a-1")),
         (
             "POST",
             "/proxy/a/v1/messages/count_tokens",
             Route(Destination.COUNT_TOKENS, "a", "/v1/messages/count_tokens"),
         ),
-        ("GET", "/proxy/a/v1/messages", Route(Destination.OTHER, "a", "/v1/messages")),
-        ("GET", "/proxy/a/v1/models", Route(Destination.OTHER, "a", "/v1/models")),
-        (
-            "GET",
-            "/proxy/a/v1/models/claude%20x?limit=1000",
-            Route(Destination.OTHER, "a", "/v1/models/claude%20x?limit=1000"),
-        ),
-        ("DELETE", "/proxy/a/v1/files/file_1", Route(Destination.OTHER, "a", "/v1/files/file_1")),
-        (
-            "POST",
-            "/proxy/a/run/build-42/v1/messages?beta=true",
-            Route(
-                Destination.MESSAGES,
-                "a",
-                "/v1/messages?beta=true",
-                "build-42",
-                is_billed=True,
-                record="messages",
-            ),
-        ),
-        ("GET", "/proxy/a/run/1//v1/models", Route(Destination.OTHER, "a", "/v1/models", "1")),
+        ("GET", "/proxy/a/v1/messages", other("/v1/messages")),
+        ("GET", "/proxy/a/v1/models", other("/v1/models")),
+        ("GET", "/proxy/a/v1/models/claude%20x?limit=1", other("/v1/models/claude%20x?limit=1")),
+        ("DELETE", "/proxy/a/v1/files/file_1", other("/v1/files/file_1")),
+        ("POST", "/proxy/a/run/b-4/v1/messages?x", message("/v1/messages?x", run_id="b-4")),
+        ("GET", "/proxy/a/run/1//v1/models", other("/v1/models", run_id="1")),
         ("HEAD", "/proxy/a/run/build-42", Route(Destination.PROBE, "a")),
         ("HEAD", "/proxy/a", Route(Destination.PROBE, "a")),
         ("HEAD", "/proxy/a/", Route(Destination.PROBE, "a")),

@@ -37,12 +37,23 @@ def settings(tmp_path):
 
 
 @pytest.fixture
-def forwarder(settings, control, exchanges, memory, windows):
-    limits = RateLimits(windows, lambda _endpoint, _destination: None)
-    budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
-    forwarder = UpstreamForwarder(settings, exchanges, memory, limits, budgets)
-    yield forwarder
-    forwarder.close()
+def make_forwarder(exchanges, memory, windows):
+    made = []
+
+    def make(settings):
+        limits = RateLimits(windows, lambda _endpoint, _destination: None)
+        budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
+        made.append(UpstreamForwarder(settings, exchanges, memory, limits, budgets))
+        return made[-1]
+
+    yield make
+    for forwarder in made:
+        forwarder.slugs.close()
+
+
+@pytest.fixture
+def forwarder(settings, control, make_forwarder):
+    return make_forwarder(settings)
 
 
 def forward(forwarder, flow):
@@ -72,15 +83,13 @@ def test_a_message_goes_to_the_upstream_under_its_prefix(forwarder, exchanges, m
 
 
 def test_an_endpoint_with_an_upstream_of_its_own_uses_no_other(
-    settings, control, exchanges, memory, windows, make_flow
+    settings, control, exchanges, make_forwarder, make_flow
 ):
     named = replace(settings, upstreams=parse_upstreams("eu=http://eu.example:8000/eu"))
     management = Management(control, settings.data_dir, upstreams={"eu", "gone"})
     for name in ("eu", "gone"):
         management.create_endpoint(management.local_caller(), name, name, upstream=name)
-    limits = RateLimits(windows, lambda _endpoint, _destination: None)
-    budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
-    forwarder = UpstreamForwarder(named, exchanges, memory, limits, budgets)
+    forwarder = make_forwarder(named)
     for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/models"):
         flow = make_flow(path=f"/proxy/eu{path}")
         assert forward(forwarder, flow) is None
@@ -89,23 +98,19 @@ def test_an_endpoint_with_an_upstream_of_its_own_uses_no_other(
         assert (request.path, request.headers["host"]) == (f"/eu{path}", "eu.example:8000")
         assert get_code(forwarder, make_flow(path=f"/proxy/gone{path}")) == "unknown_upstream"
     assert len(exchanges.find_all()) == 3
-    forwarder.close()
 
 
 def test_a_new_proxy_node_says_that_it_does_not_know_the_slugs_yet(
-    settings, exchanges, memory, windows, make_flow
+    settings, make_forwarder, make_flow
 ):
     with ControlDatabase(settings.control_path) as control:
         node = replace(settings, node=Node(parts=frozenset({"proxy"}), copy="main"))
-        limits = RateLimits(windows, lambda _endpoint, _destination: None)
-        budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
-        forwarder = UpstreamForwarder(node, exchanges, memory, limits, budgets)
+        forwarder = make_forwarder(node)
         assert not forwarder.knows_slugs()
         assert get_code(forwarder, make_flow()) == "directory_unavailable"
         control.set_up()
         assert forwarder.knows_slugs()
         assert get_code(forwarder, make_flow(path="/proxy/none/v1/messages")) == "unknown_slug"
-        forwarder.close()
 
 
 def test_requests_are_refused_before_they_are_read(forwarder, exchanges, memory, make_flow):
@@ -171,7 +176,7 @@ def test_without_control_db_slugs_are_unavailable_and_that_is_logged_once(
 ):
     settings.control_path.unlink()
     settings.control_path.mkdir()
-    forwarder.notice_replacement()
+    forwarder.slugs.notice_replacement()
     for _ in range(2):
         assert get_code(forwarder, make_flow()) == "directory_unavailable"
     assert caplog.text.count("control.db cannot be read") == 1
@@ -215,17 +220,13 @@ def test_a_page_cannot_ask_for_all_headers(forwarder, make_flow):
     ],
 )
 def test_an_upstream_elsewhere_is_reached_through_the_proxy(
-    settings, control, exchanges, memory, windows, make_flow, upstream_url, via
+    settings, control, make_forwarder, make_flow, upstream_url, via
 ):
     changed = replace(
         settings,
         upstream_url=parse_upstream(upstream_url),
         upstream_proxy=parse_http_proxy("https://proxy.example:3128"),
     )
-    limits = RateLimits(windows, lambda _endpoint, _destination: None)
-    budgets = Budgets(BudgetFile(settings.data_dir), lambda _endpoint: None)
-    forwarder = UpstreamForwarder(changed, exchanges, memory, limits, budgets)
     flow = make_flow()
-    assert forward(forwarder, flow) is None
+    assert forward(make_forwarder(changed), flow) is None
     assert flow.server_conn.via == via
-    forwarder.close()

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from addon.web_slots import MAX_OF_ADDRESS
+from addon.holdings import MAX_OF_ADDRESS
 from tests.live.service import Service
 from tests.rawclient import request
 

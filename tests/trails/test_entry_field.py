@@ -62,12 +62,9 @@ def test_the_trail(copy):
         before="    betas: str | None = None\n",
     )
     copy.insert(
-        "addon/head_metadata.py", '    b" x-team"\n', before='    b" x-stainless-retry-count"'
-    )
-    copy.insert(
         "addon/head_metadata.py",
-        '            team=named.get(b"x-team"),\n',
-        before="            betas=named.get",
+        '    b"x-team": "team",\n',
+        before='    b"x-stainless-retry-count"',
     )
     copy.insert(
         "addon/head_metadata.py",

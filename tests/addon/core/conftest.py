@@ -3,11 +3,7 @@
 import pytest
 
 from addon import mitmproxy_patches
-from addon.body_memory import BodyMemory
-from addon.core import head_bounds
 from addon.http1 import chunked
-from addon.request_heads import RequestHeads
-from runtime.worker_board import WorkerBoard
 
 
 class Policy:
@@ -38,16 +34,6 @@ def unpatched(monkeypatch):
     """Puts every function back that another test may have replaced, and does so afterwards."""
     for patch in mitmproxy_patches.OF_SERVICE:
         monkeypatch.setattr(patch.owner, patch.name, patch.original)
-
-
-@pytest.fixture
-def memory():
-    return BodyMemory(4096 * 1024, WorkerBoard.alone())
-
-
-@pytest.fixture
-def heads(memory):
-    return RequestHeads(memory, WorkerBoard.alone(), head_bounds.MAX_HEAD_BYTES)
 
 
 @pytest.fixture

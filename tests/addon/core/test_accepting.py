@@ -6,6 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from addon.connection_limit import ConnectionLimit
 from addon.core import accepting
 from addon.core.accepting import Acceptor
 from runtime import worker_board
@@ -24,22 +25,6 @@ def boards():
     return [WorkerBoard(fd, row) for row in range(2)]
 
 
-class Doorkeeper:
-    """Lets everybody in."""
-
-    def find_client(self, _peer):
-        return ""
-
-    def enter(self, _client):
-        return True
-
-    def leave(self, _client):
-        pass
-
-    def turn_away(self, connection, _client):
-        raise AssertionError(connection)
-
-
 @pytest.fixture
 async def start(listener):
     """Starts acceptors, each with a copy of the socket as in a process of its own."""
@@ -50,7 +35,9 @@ async def start(listener):
         writer.close()
 
     def start_one(board, copy=None):
-        acceptors.append(Acceptor(copy or listener.dup(), board, Doorkeeper(), serve))
+        acceptors.append(
+            Acceptor(copy or listener.dup(), board, ConnectionLimit(1, (), board), serve)
+        )
         acceptors[-1].start()
         return acceptors[-1]
 
@@ -148,7 +135,7 @@ async def test_a_client_that_left_before_it_was_accepted_is_not_served(
     gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     gone.close()
     known = []
-    monkeypatch.setattr(Doorkeeper, "find_client", lambda _self, peer: known.append(peer))
+    monkeypatch.setattr(ConnectionLimit, "find_client", lambda _self, peer: known.append(peer))
     start(boards[0])
     connect()
     await wait_until(lambda: boards[0].total(Shared.CONNECTIONS) == 1)

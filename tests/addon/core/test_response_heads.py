@@ -3,6 +3,7 @@ import pytest
 from addon.core import response_heads
 
 OK = b"HTTP/1.1 200 OK"
+PREFIX = "Cannot parse HTTP response: "
 
 
 @pytest.mark.parametrize(
@@ -58,18 +59,12 @@ def test_an_invalid_head_is_named(lines, part):
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (
-            "Cannot parse HTTP response: its status line is not valid",
-            "its status line is not valid",
-        ),
+        (PREFIX + "its status line is not valid", "its status line is not valid"),
         (
             "Received multiple content-length headers: [b'1'] from server, refusing to prevent …",
             "there is a fault in its Content-Length",
         ),
-        (
-            "Cannot parse HTTP response: Invalid header line: b'x'",
-            "there is a fault in a header line",
-        ),
+        (PREFIX + "Invalid header line: b'x'", "there is a fault in a header line"),
         ("server closed connection", None),
     ],
 )

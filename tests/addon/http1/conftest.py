@@ -13,7 +13,6 @@ from mitmproxy.proxy import commands, context, events
 from mitmproxy.test import taddons
 
 from addon.body_memory import BodyMemory
-from addon.core import head_bounds
 from addon.http1 import chunked
 from addon.http1.hook_table import HookTable
 from addon.http1.layer import Http1Layer
@@ -136,11 +135,6 @@ class Peers:
 @pytest.fixture
 def memory() -> BodyMemory:
     return BodyMemory(MEMORY_BYTES, WorkerBoard.alone())
-
-
-@pytest.fixture
-def heads(memory: BodyMemory) -> RequestHeads:
-    return RequestHeads(memory, WorkerBoard.alone(), head_bounds.MAX_HEAD_BYTES)
 
 
 @pytest.fixture

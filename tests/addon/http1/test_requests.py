@@ -338,18 +338,13 @@ def test_what_a_refused_client_sends_is_thrown_away_unread(peers: Peers) -> None
     assert chunked.rest.take_s() == 0
 
 
-def test_a_client_that_waits_to_be_told_is_told_to_go_on(peers: Peers) -> None:
-    peers.send(UPLOAD[:-4] % 5 + b"\r\nExpect: 100-Continue\r\n\r\n")
-    assert peers.sent == [b"HTTP/1.1 100 Continue\r\n\r\n"]
-    peers.send(b"hello")
-    peers.open()
-    assert b"".join(peers.upstream_sent) == UPLOAD % 5 + b"hello"
-
-
-def test_a_client_of_http_1_0_is_not_told_to_go_on(peers: Peers) -> None:
-    upload = (UPLOAD % 5).replace(b"HTTP/1.1", b"HTTP/1.0")
-    peers.send(upload[:-2] + b"expect: 100-continue\r\n\r\n")
-    assert peers.sent == []
+@pytest.mark.parametrize("version", [b"HTTP/1.0", b"HTTP/1.1"])
+def test_a_client_that_waits_to_be_told_is_told_to_go_on_unless_it_knows_no_interim_responses(
+    peers: Peers, version: bytes
+) -> None:
+    upload = (UPLOAD % 5).replace(b"HTTP/1.1", version)
+    peers.send(upload[:-2] + b"Expect: 100-Continue\r\n\r\n")
+    assert peers.sent == [b"HTTP/1.1 100 Continue\r\n\r\n"] * (version == b"HTTP/1.1")
     peers.send(b"hello")
     peers.open()
     assert b"".join(peers.upstream_sent) == upload + b"hello"

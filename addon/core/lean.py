@@ -1,5 +1,9 @@
-"""Stock addons of mitmproxy, as far as a reverse proxy for plain HTTP needs them."""
+"""Parts of mitmproxy with only what ``python -m addon`` needs of them.
 
+Nothing of what is sent, refused or given to a hook changes by that.
+"""
+
+from mitmproxy import options
 from mitmproxy.addonmanager import Loader
 from mitmproxy.addons.tlsconfig import TlsConfig
 from mitmproxy.tls import TlsData
@@ -17,3 +21,12 @@ class UpstreamTls:
 
     def tls_start_server(self, tls_start: TlsData) -> None:
         self._tlsconfig.tls_start_server(tls_start)
+
+
+def fix_options(opts: options.Options) -> None:
+    """Let each option be read as it is now from now on. mitmproxy makes a deep copy for each reader, of
+    which there are ten for a small call. Lists go on to be copied."""
+    for name in opts.keys():  # noqa: SIM118 - not a mapping
+        value = getattr(opts, name)
+        if value is None or isinstance(value, str | int | float):
+            opts.__dict__[name] = value
