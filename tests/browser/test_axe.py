@@ -4,20 +4,32 @@ Its rules are not ours, so it sees what the checks of ``page.js`` do not, and th
 """
 
 import json
+from typing import Literal
 
 import pytest
 
+from tests import ROOT
 from tests.browser.site import Site
 from tests.browser.visitor import Visitor
 from tests.live.clients.programs import MODULES
 
 _AXE = MODULES / "axe-core" / "axe.min.js"
 _RUN = """
-axe.run(document, {resultTypes: ["violations"]}).then(
+axe.run(document, {resultTypes: ["violations"], ...arguments[0]}).then(
   (found) => done(found.violations.flatMap(
     (each) => each.nodes.map((node) => `${each.id}: ${node.target.join(" ")}: ${node.html.slice(0, 120)}`))),
   (error) => done([String(error)]),
 );
+"""
+
+# All that differs in dark colours, since no rule of a style sheet asks for the scheme (`light-dark` does).
+_OF_COLOURS = ["color-contrast", "link-in-text-block"]
+_LOOKS: dict[Literal["light", "dark"], dict[str, object]] = {
+    "light": {},
+    "dark": {"runOnly": {"type": "rule", "values": _OF_COLOURS}},
+}
+_RULES_OF_COLOURS = """
+return axe.getRules(["cat.color"]).filter((rule) => !rule.tags.includes("wcag2aaa")).map((rule) => rule.ruleId);
 """
 
 pytestmark = [
@@ -36,9 +48,9 @@ def find_faults(visitor: Visitor, pages: dict[str, str]) -> dict[str, list[str]]
     for name, address in pages.items():
         visitor.open(address)
         visitor.run(source)
-        for scheme in ("light", "dark"):
+        for scheme, options in _LOOKS.items():
             visitor.prefer(scheme)
-            if faults := visitor.run_async(_RUN):
+            if faults := visitor.run_async(_RUN, options):
                 found[f"{name}, {scheme}"] = faults
     return found
 
@@ -53,3 +65,12 @@ def test_axe_finds_nothing_on_the_pages_for_signing_in(browser: Visitor, site: S
     pages = {"sign-in": "/sign-in", "link": site.make_link(), "used": "/sign-in/link?token=used"}
     found = find_faults(browser, pages)
     assert found == {}, json.dumps(found, indent=1)
+
+
+def test_in_dark_colours_every_rule_about_colours_is_looked_at(browser: Visitor):
+    browser.open("/sign-in")
+    browser.run(_AXE.read_text())
+    assert sorted(browser.run(_RULES_OF_COLOURS)) == _OF_COLOURS
+    sheets = [path.read_text() for path in (ROOT / "dashboard" / "static").glob("*.css")]
+    assert sheets
+    assert not any("prefers-color-scheme" in sheet for sheet in sheets)

@@ -12,6 +12,11 @@ from tests.upstream import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
+def _databases_are_copies(quick_databases: None) -> None:
+    """Save the migrations: most of these tests make a database or two."""
+
+
+@pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait longer for a server on a machine that does much else; what is away refuses at once."""
     for name in ("CONNECT_S", "READ_S", "QUICK_S"):
