@@ -1,8 +1,8 @@
-"""Loads the modules of a program in less time: import this first.
+"""No collection of garbage while a program loads its modules: import this first.
 
-No garbage is collected meanwhile. Hardly anything of what is loaded is garbage, and to look through it again
-and again takes a tenth of the processor time of a start. What is there at the end stays as long as the
-process, so it is never looked through later either. The code of data classes is kept in files.
+Hardly anything of what is loaded is garbage, and to look through it again and again takes a tenth of the
+processor time of a start. What is there at the end stays as long as the process, so it is never looked
+through later either.
 """
 
 import gc
@@ -10,31 +10,12 @@ import importlib
 import os
 import sys
 import threading
-from contextlib import ExitStack
-from pathlib import Path
-
-from runtime import generated_code
 
 GENTLY_VARIABLE = "TAXIMETER_LOAD_GENTLY"
 LOWEST_PRIORITY = 19
 
-_ROOMS = ("addon", "dashboard", "extensions", "manage", "recorder")
-
-_until_finished = ExitStack()
-
-
-def _find_program() -> str | None:
-    """Return the name of the program that this process runs, None for those of others."""
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    if spec is None:
-        return "taximeter" if Path(sys.argv[0]).name == "taximeter" else None
-    return spec.name if spec.name.partition(".")[0] in _ROOMS else None
-
-
 _was_enabled = gc.isenabled()
 gc.disable()
-if (_program := _find_program()) is not None:
-    _until_finished.enter_context(generated_code.kept_in(generated_code.find_path(_program)))
 
 
 def load_gently(*names: str) -> None:
@@ -60,7 +41,6 @@ def _load(*names: str) -> None:
 
 def finish() -> None:
     """Collect garbage from now on, unless whoever imports this program had switched that off."""
-    _until_finished.close()
     if _was_enabled:
         gc.freeze()
         gc.enable()

@@ -15,7 +15,6 @@ from typing import Any
 import click
 
 from manage.cli.program import CALLED_AS, find_name
-from runtime import generated_code
 
 
 class CommandGroup(click.Group):
@@ -43,9 +42,7 @@ class CommandGroup(click.Group):
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name) or self._find_others().get(cmd_name)
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name.replace("-", "_")
-        module = self._modules[cmd_name]
-        with generated_code.kept_in(generated_code.find_path(module)):
-            command: click.Command = getattr(import_module(module), name)
+        command: click.Command = getattr(import_module(self._modules[cmd_name]), name)
         return command
 
     def resolve_command(
