@@ -66,6 +66,11 @@ def test_pip_is_in_neither_environment_of_the_result():
     assert any("pip uninstall --root-user-action ignore --yes pip" in text for text in installs)
 
 
+def test_bytecode_of_the_proxy_is_made_last_since_its_user_cannot_write_it():
+    last = [each.text for each in INSTRUCTIONS if each.stage == 0][-1]
+    assert last == "/opt/taximeter/bin/python -m compileall -q -o 1 /opt/taximeter/lib"
+
+
 def test_the_build_gets_every_room_of_the_program_and_no_data_of_a_checkout():
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     sent = {line[1:] for line in lines if line.startswith("!")}
