@@ -39,12 +39,14 @@ REMEMBERED_S, MAX_REMEMBERED = 600.0, 1_000
 _BUSY = "Earlier requests of your organisation are still running. Try again in a moment."
 _NO_PROCESS = "Pages of calls and tables cannot be made at the moment. Try again in a moment."
 _STOPPED = (
-    "This page takes too long to make, or too much memory. Download the bodies of the call instead."
+    503,
+    "This page takes too long to make, or too much memory. Download the bodies of the call instead.",
 )
-_STOPPED_QUERY = (
+_STOPPED_QUERY = (  # the status is Datasette's
+    400,
     "The query was stopped: it took too long, or too much memory. Where it is quick otherwise, try again in"
     " a moment. If not, ask for less: a condition on id or created_at, fewer or shorter values, or"
-    " usage_hourly for sums over a long time."
+    " usage_hourly for sums over a long time.",
 )
 _REPEATEDLY = (
     "Queries of your organisation had to be stopped repeatedly. Wait {} s, and ask for less."
@@ -178,8 +180,9 @@ async def _never_leave() -> Message:
 
 
 @contextmanager
-def _as_http_errors(stopped: str) -> Iterator[None]:
-    """Raise HTTPException for what the query proxy raises. ``stopped`` says that a page took too long."""
+def _as_http_errors(stopped: tuple[int, str]) -> Iterator[None]:
+    """Raise HTTPException for what the query proxy raises. ``stopped`` are status and text for what
+    took too long."""
     try:
         yield
     except BusyError as error:
@@ -193,4 +196,4 @@ def _as_http_errors(stopped: str) -> Iterator[None]:
     except DownloadsError as error:
         raise HTTPException(429, _DOWNLOADS, {"retry-after": "10"}) from error
     except StoppedError as error:
-        raise HTTPException(503, stopped) from error
+        raise HTTPException(*stopped) from error

@@ -72,7 +72,7 @@ def describe(exception: Exception, request: Request) -> ErrorDetails:
 
 
 def _describe_timeout(error: QueryInterrupted) -> ErrorDetails:
-    return ErrorDetails(status=503, title="Query timed out", message=_TIMED_OUT, sql=error.sql)
+    return ErrorDetails(status=400, title="Query timed out", message=_TIMED_OUT, sql=error.sql)
 
 
 def _describe_datasette_error(error: DatasetteError) -> ErrorDetails:

@@ -32,15 +32,15 @@ def times_of(page):
     return {instant: words_of(words) for instant, words in TIMES.findall(page.text)}
 
 
-def test_lists_have_days_and_times_of_the_zone(kiwi):
+def test_lists_have_times_of_the_zone(kiwi):
     page = kiwi.get("/calls?period=all")
     assert "Time (Pacific/Auckland)" in words_of(page.text)
     assert times_of(page) == {
         "2026-01-01T10:30:00.000Z": "2026-01-01 23:30",
         AT: "2026-01-02 12:30",
     }
-    assert list(times_of(kiwi.get("/sessions")).values()) == ["2026-01-01", "2026-01-02"]
-    assert times_of(kiwi.get("/"))["2026-01-01T10:30:00.000Z"] == "2026-01-01"
+    assert list(times_of(kiwi.get("/sessions")).values()) == ["2026-01-02 12:30"]
+    assert times_of(kiwi.get("/"))["2026-01-01T10:30:00.000Z"] == "2026-01-01 23:30"
 
 
 def test_a_session_and_its_file_are_told_in_the_zone(kiwi):
@@ -80,7 +80,7 @@ def test_settings_have_times_of_the_zone(kiwi, monkeypatch):
     found = times_of(kiwi.get("/settings/security"))
     assert found
     for instant, words in found.items():
-        assert words == f"{parse_instant(instant).astimezone(ZoneInfo(ZONE)):%Y-%m-%d}"
+        assert words == f"{parse_instant(instant).astimezone(ZoneInfo(ZONE)):%Y-%m-%d %H:%M}"
     assert "00:00 NZ" in words_of(kiwi.get("/settings/budgets").text)
 
 
