@@ -15,6 +15,7 @@ Reading rests meanwhile where mitmproxy would rest: while what was written has n
 import asyncio
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -43,6 +44,7 @@ class DirectReader:
         self._work: asyncio.Task[None] | None = None  # what reading waits for
         self._is_starting = False
         self._most_bytes = 0  # that mitmproxy reads at a time
+        self._last = b""  # what had come when the connection failed
 
     @property
     def is_at_work(self) -> bool:
@@ -63,11 +65,13 @@ class DirectReader:
         self._choose_size()
         reader.feed_data = self._take
         reader.feed_eof = partial(_note_end, end, reader.feed_eof)
-        reader.set_exception = partial(_note_end, end, reader.set_exception)
+        reader.set_exception = partial(self._fail, end, reader.set_exception)
         try:
             await end
             if self._work is not None:
                 await self._work
+            if self._last:
+                await self._deal_with(self._last)
         except asyncio.CancelledError:
             if self._work is not None:
                 self._work.cancel()
@@ -76,6 +80,16 @@ class DirectReader:
             del reader.feed_data, reader.feed_eof, reader.set_exception
         data = await reader.read(most_bytes)
         return data
+
+    def _fail(
+        self, end: asyncio.Future[None], note: Callable[..., object], error: Exception
+    ) -> None:
+        """Note an error, and keep what an upstream had sent before: where a write finds that it has reset
+        the connection, its response may not have been read."""
+        if self._connection is not self._handler.client:
+            with suppress(OSError):
+                self._last = self._reader._transport._sock.recv(MOST_OF_BODY_BYTES)
+        _note_end(end, note, error)
 
     def _take(self, data: bytes) -> None:
         work = self._deal_with(data)
