@@ -65,7 +65,7 @@ class Verdict:
     double: list[int] = field(default_factory=list)
     disturbed: list[int] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    details: list[str] = field(default_factory=list)
+    details: dict[int, str] = field(default_factory=dict)
     times_s: list[float] = field(default_factory=list)
     """The time of each plain call that nothing disturbed."""
 
@@ -73,6 +73,8 @@ class Verdict:
         """Take those off the lost calls of which the service said that it could not keep them. Of some of
         those that it counted, upstream may have seen nothing."""
         if len(self.lost) <= counted:
+            for number in set(self.lost).difference(self.double, self.disturbed):
+                del self.details[number]
             self.not_kept, self.lost = len(self.lost), []
 
     @property
@@ -113,7 +115,7 @@ def judge(
             found.wrong += _find_wrong(make_plan(call.number), call, mine, row, may_miss_bytes)
         _judge_client(found, call, mine, excused)
         if call.number in (*found.lost, *found.double, *found.disturbed):
-            found.details.append(_describe(call, mine, its_rows, excused))
+            found.details[call.number] = _describe(call, mine, its_rows, excused)
     for number in (*seen_by, *rows_by):
         found.wrong.append(f"call {number} was made by nobody")
     return found

@@ -40,7 +40,7 @@ def describe(case: str, verdict: Verdict, seconds: float) -> dict[str, Any]:
         "double": len(verdict.double),
         "wrong": verdict.wrong,
         "disturbed": len(verdict.disturbed),
-        "details": verdict.details,
+        "details": list(verdict.details.values()),
         "p50_ms": find_percentile(verdict.times_s, 50),
         "p99_ms": find_percentile(verdict.times_s, 99),
         "seconds": round(seconds, 1),

@@ -68,17 +68,17 @@ def test_an_excused_call_may_wait_for_an_upstream_that_stops_listening_and_other
 
 
 def test_what_became_of_a_lost_double_or_disturbed_call_is_told() -> None:
-    assert _judge([_seen(1)], [_call(1)], []).details == [
-        "call 1 (document): its client heard ['200'], upstream saw 1, the rows are []"
-    ]
+    assert _judge([_seen(1)], [_call(1)], []).details == {
+        1: "call 1 (document): its client heard ['200'], upstream saw 1, the rows are []"
+    }
     rows = [_row(1), _row(1, entry_id="other", outcome="proxy_restarted", status_code=None)]
-    assert _judge([_seen(1)], [_call(1)], rows).details == [
-        "call 1 (document): its client heard ['200'], upstream saw 1,"
+    assert _judge([_seen(1)], [_call(1)], rows).details == {
+        1: "call 1 (document): its client heard ['200'], upstream saw 1,"
         " the rows are ['entry-1 complete 200', 'other proxy_restarted None']"
-    ]
+    }
     cut = _call(HELD, is_whole=False)
-    assert "heard ['200 cut']" in _judge([_seen(HELD)], [cut], [_row(HELD)]).details[0]
-    assert _judge([_seen(1)], [_call(1)], [_row(1)]).details == []
+    assert "heard ['200 cut']" in _judge([_seen(HELD)], [cut], [_row(HELD)]).details[HELD]
+    assert _judge([_seen(1)], [_call(1)], [_row(1)]).details == {}
 
 
 @pytest.mark.parametrize(
@@ -139,3 +139,4 @@ def test_calls_that_the_service_counts_as_not_kept_are_not_lost_and_no_more() ->
         found = _judge([_seen(1)], [_call(1)], [])
         found.note_not_kept(counted)
         assert found.lost == lost
+        assert list(found.details) == lost

@@ -64,7 +64,7 @@ def join(verdicts: Sequence[Verdict]) -> Verdict:
     for verdict in verdicts[1:]:
         joined.lost = sorted({*joined.lost, *verdict.lost})
         joined.double = sorted({*joined.double, *verdict.double})
-        joined.details = list(dict.fromkeys([*joined.details, *verdict.details]))
+        joined.details |= verdict.details
         joined.wrong = list(dict.fromkeys([*joined.wrong, *verdict.wrong]))
     return joined
 

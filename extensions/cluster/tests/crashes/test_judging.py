@@ -55,8 +55,8 @@ def test_more_than_the_limit_is_found_unless_nodes_had_to_limit_by_themselves(
 
 
 def test_what_is_lost_in_one_copy_is_lost():
-    one = Verdict(lost=[1], wrong=["a"], details=["1 in one"])
-    other = Verdict(lost=[1, 2], double=[3], wrong=["a"], details=["1 in other"])
+    one = Verdict(lost=[1], wrong=["a"], details={1: "no row"})
+    other = Verdict(lost=[1, 2], double=[3], wrong=["a"], details={3: "two rows"})
     joined = join([one, other])
     assert (joined.lost, joined.double, joined.wrong) == ([1, 2], [3], ["a"])
-    assert joined.details == ["1 in one", "1 in other"]
+    assert joined.details == {1: "no row", 3: "two rows"}
