@@ -57,8 +57,7 @@ class DirectReader:
         """Return what had come before this was called, or nothing at the end. Raises OSError."""
         reader = self._reader
         if reader._buffer or reader.at_eof() or reader.exception() is not None:
-            data: bytes = await reader.read(most_bytes)
-            return data
+            return bytes(await reader.read(most_bytes))
         end: asyncio.Future[None] = self._loop.create_future()
 
         self._most_bytes = most_bytes
@@ -78,18 +77,15 @@ class DirectReader:
             raise
         finally:  # they hold the reader, which holds them
             del reader.feed_data, reader.feed_eof, reader.set_exception
-        data = await reader.read(most_bytes)
-        return data
+        return bytes(await reader.read(most_bytes))
 
-    def _fail(
-        self, end: asyncio.Future[None], note: Callable[..., object], error: Exception
-    ) -> None:
+    def _fail(self, end: asyncio.Future[None], note: Callable[..., object], why: Exception) -> None:
         """Note an error, and keep what an upstream had sent before: where a write finds that it has reset
         the connection, its response may not have been read."""
         if self._connection is not self._handler.client:
             with suppress(OSError):
                 self._last = self._reader._transport._sock.recv(MOST_OF_BODY_BYTES)
-        _note_end(end, note, error)
+        _note_end(end, note, why)
 
     def _take(self, data: bytes) -> None:
         work = self._deal_with(data)
@@ -119,16 +115,12 @@ class DirectReader:
 
     def _choose_size(self) -> None:
         """Choose how much the next read takes at most."""
-        of_body = min(self._count_left_of_body(), MOST_OF_BODY_BYTES)
+        is_client = self._connection is self._handler.client
+        held = client_side.find_input(self._handler) if is_client else None
+        of_body = 0 if held is None else min(held.left_bytes, MOST_OF_BODY_BYTES)
         transport = self._reader._transport
         if transport is not None:
             transport.max_size = max(self._most_bytes, of_body)
-
-    def _count_left_of_body(self) -> int:
-        if self._connection is not self._handler.client:
-            return 0
-        held = client_side.find_input(self._handler)
-        return 0 if held is None else held.left_bytes
 
 
 def _note_end(
@@ -164,7 +156,11 @@ def read_directly(original: ConnectionReader, _given: None) -> ConnectionReader:
     """Return a ``handle_connection`` that reads through a ``DirectReader``."""
 
     async def handle_connection(self: ConnectionHandler, connection: Connection) -> None:
-        _read_directly(self, connection)
+        reader: Any = self.transports[connection].reader
+        if isinstance(reader, asyncio.StreamReader):
+            reader = DirectReader(self, connection, reader)
+            self.transports[connection].reader = reader
+        del reader  # this frame must not hold it
         try:
             await original(self, connection)
         except asyncio.CancelledError as error:
@@ -172,9 +168,3 @@ def read_directly(original: ConnectionReader, _given: None) -> ConnectionReader:
             raise error.with_traceback(None) from None
 
     return handle_connection
-
-
-def _read_directly(handler: ConnectionHandler, connection: Connection) -> None:
-    io = handler.transports[connection]
-    if isinstance(io.reader, asyncio.StreamReader):
-        io.reader = DirectReader(handler, connection, io.reader)  # type: ignore[assignment]
