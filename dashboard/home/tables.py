@@ -284,30 +284,19 @@ def _make_means(costs: Costs) -> Table:
 
 
 def _write_count(words: str, now: int, before: int) -> Row:
-    return Row(
-        "",
-        words,
-        None,
-        [
-            Cell(format_count(now), "num strong"),
-            Cell(format_count(before), "num soft"),
-            Cell(format_count_change(now - before)),
-            Cell(format_change(now, before)),
-        ],
-    )
+    change = [Cell(format_count_change(now - before)), Cell(format_change(now, before))]
+    return _write_against(words, format_count(now), format_count(before), change)
 
 
 def _write_mean(words: str, now: float | None, before: float | None) -> Row:
     change = None if now is None or before is None else now - before
     kind = "num" if not change else "num up" if change > 0 else "num down"
-    return Row(
-        "",
-        words,
-        None,
-        [
-            Cell(format_sum_cost(now), "num strong"),
-            Cell(format_sum_cost(before), "num soft"),
-            Cell(UNKNOWN if change is None else format_sum_change(change), kind),
-            Cell(format_change(now or 0, before or 0), kind),
-        ],
-    )
+    changed = [
+        Cell(UNKNOWN if change is None else format_sum_change(change), kind),
+        Cell(format_change(now or 0, before or 0), kind),
+    ]
+    return _write_against(words, format_sum_cost(now), format_sum_cost(before), changed)
+
+
+def _write_against(words: str, now: str, before: str, change: list[Cell]) -> Row:
+    return Row("", words, None, [Cell(now, "num strong"), Cell(before, "num soft"), *change])

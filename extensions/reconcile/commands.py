@@ -26,15 +26,8 @@ from extensions.reconcile.result_file import (
 )
 from manage.cli.backend import Backend, given
 from manage.cli.backend_choice import find_caller, open_local
-from manage.cli.console import (
-    data_dir_option,
-    explained,
-    json_option,
-    open_control,
-    print_json,
-    read_settings,
-    user_option,
-)
+from manage.cli.console import print_json, user_option
+from manage.cli.operator_command import DataDirectory, operator_command
 from manage.cli.parameters import Whole
 from manage.cli.periods import Day
 from manage.cli.remote import is_exposed, is_loopback
@@ -67,20 +60,18 @@ _COUNTS = ("TOKENS REPORTED", "RECORDED", "DIFFERENCE")
     help="Take upstream's analytics reports (beta), which have list prices and products.",
 )  # fmt: skip
 @user_option
-@data_dir_option
-@json_option
 @click.option(
     "--admin-url", metavar="URL",
     help="The address that reports are fetched from.  [default: TAXIMETER_UPSTREAM_URL]",
 )  # fmt: skip
+@operator_command
 def reconcile(
+    place: DataDirectory,
     days: int | None,
     from_day: date | None,
     to_day: date | None,
     analytics: bool,
     user: str | None,
-    data_dir: str | None,
-    as_json: bool,
     admin_url: str | None,
 ) -> None:
     """Compare upstream's reports with what was recorded.
@@ -98,18 +89,17 @@ def reconcile(
       taximeter reconcile --analytics                      with list prices
       taximeter reconcile --days 30 --json | jq '.difference.cost_cents'
     """
-    with explained():
-        first, last = find_period(days, from_day, to_day, clock.now().date())
-        settings = read_settings(data_dir=data_dir)
-        with open_control(settings) as control, ExitStack() as stack:
-            caller = find_caller(settings, control, user)
-            backend = open_local(stack, settings, control, caller)
-            try:
-                result = _reconcile(settings, backend, admin_url, first, last, analytics)
-            except ReportError as error:
-                raise click.ClickException(terminal_line(str(error))) from None
-        write_reconciliation(settings.data_dir, caller.organization_id, result)
-    if as_json:
+    first, last = find_period(days, from_day, to_day, clock.now().date())
+    settings = place.settings
+    with place.open_control() as control, ExitStack() as stack:
+        caller = find_caller(settings, control, user)
+        backend = open_local(stack, settings, control, caller)
+        try:
+            result = _reconcile(settings, backend, admin_url, first, last, analytics)
+        except ReportError as error:
+            raise click.ClickException(terminal_line(str(error))) from None
+    write_reconciliation(settings.data_dir, caller.organization_id, result)
+    if place.as_json:
         print_json(make_document(result))
     else:
         _print(result)

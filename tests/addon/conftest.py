@@ -9,13 +9,14 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy import context
 from mitmproxy.test import taddons, tflow
 
-from addon import headers
+from addon import headers, mitmproxy_patches
 from addon.body_memory import BodyMemory
 from addon.browsers import BrowserRules
 from addon.core import head_bounds
 from addon.draining import Draining
 from addon.exchange import Exchange
 from addon.exchanges import Exchanges
+from addon.forward import patches
 from addon.head_metadata import RequestMetadata, ResponseMetadata
 from addon.process_config import ProcessConfig
 from addon.request_heads import RequestHeads
@@ -29,6 +30,13 @@ from tests.addon.spooling import ARRIVED_AT
 from tests.addon.stand_ins import StandInHandler
 
 ORIGIN = "https://app.example"
+
+
+@pytest.fixture
+def unpatched(monkeypatch):
+    """Puts every function back that another test may have replaced, and does so afterwards."""
+    for patch in (*mitmproxy_patches.OF_SERVICE, *patches.RESPONSES):
+        monkeypatch.setattr(patch.owner, patch.name, patch.original)
 
 
 @pytest.fixture

@@ -30,13 +30,6 @@ class Policy:
 
 
 @pytest.fixture
-def unpatched(monkeypatch):
-    """Puts every function back that another test may have replaced, and does so afterwards."""
-    for patch in mitmproxy_patches.OF_SERVICE:
-        monkeypatch.setattr(patch.owner, patch.name, patch.original)
-
-
-@pytest.fixture
 def policy(heads):
     return Policy(heads)
 

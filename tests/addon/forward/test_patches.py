@@ -21,13 +21,6 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
 
 @pytest.fixture
-def unpatched(monkeypatch):
-    """Puts every function back that another test may have replaced, and does so afterwards."""
-    for patch in patches.RESPONSES:
-        monkeypatch.setattr(patch.owner, patch.name, patch.original)
-
-
-@pytest.fixture
 def mended(unpatched):
     patches.patch_responses()
 
