@@ -296,14 +296,25 @@ class _Gone(Exception):
 class _Protocol(asyncio.StreamReaderProtocol):
     """Streams, and an event that tells at once that the peer has left."""
 
-    def __init__(self, serve: Callable[["_Connection"], object]) -> None:
+    def __init__(
+        self,
+        serve: Callable[["_Connection"], object],
+        open_transports: set[asyncio.Transport],
+    ) -> None:
         self.gone = asyncio.Event()
         self._serve_connection = serve
+        self._open_transports = open_transports
         self._stream = asyncio.StreamReader(limit=_LINE_LIMIT)
         super().__init__(self._stream, self._connected)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._serve_connection(_Connection(reader, writer, self.gone))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._made = transport
+        self._open_transports.add(transport)
+        super().connection_made(transport)
 
     def eof_received(self) -> bool | None:
         self.gone.set()
@@ -311,6 +322,7 @@ class _Protocol(asyncio.StreamReaderProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.gone.set()
+        self._open_transports.discard(self._made)
         super().connection_lost(exc)
 
 
@@ -461,6 +473,7 @@ class Upstream:
         self._queue: deque[Script] = deque()
         self._tls = tls
         self._tasks: set[asyncio.Task[None]] = set()
+        self._open_transports: set[asyncio.Transport] = set()
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
         self._ready = threading.Event()
@@ -538,11 +551,19 @@ class Upstream:
 
     async def _start_listening(self) -> None:
         self._server = await self._loop.create_server(
-            lambda: _Protocol(self._accept), "127.0.0.1", self.port, ssl=self._tls, backlog=1024
+            lambda: _Protocol(self._accept, self._open_transports),
+            "127.0.0.1",
+            self.port,
+            ssl=self._tls,
+            backlog=1024,
         )
 
     async def _stop_listening(self) -> None:
+        """Let what is being accepted begin before the server ends: asyncio would leave its sockets open."""
         if self._server is not None:
+            for listening in self._server.sockets:
+                self._loop.remove_reader(listening)
+            await asyncio.sleep(0)
             self._server.close()
             self._server = None
 
@@ -551,10 +572,14 @@ class Upstream:
         self._ready.set()
         await self._stopping.wait()
         await self._stop_listening()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while self._open_transports or len(asyncio.all_tasks()) > 1:
+            for (
+                transport
+            ) in self._open_transports:  # what a peer does not read keeps a closed one open
+                transport.abort()
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.sleep(0)
 
     def _accept(self, connection: _Connection) -> None:
         self.connections += 1
