@@ -18,6 +18,7 @@ from metering.metadata_only import drop_text
 from metering.prices import PriceTable
 from metering.pricing import price_call
 from metering.request_facts import parse_facts
+from metering.token_counts import NAMES
 from metering.usage import read_usage
 from wire.json_reading import as_list, as_object, as_text, clean_text
 
@@ -25,9 +26,6 @@ IMPORTED: Literal["imported"] = "imported"
 PREFIX = "claude-code:"
 MAX_ID_CHARS = 150
 SIDECHAIN = "sidechain"  # the agent of subagents that older clients give no id
-_COUNTS = (
-    "input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens",
-)  # fmt: skip
 
 type Reason = Literal["no_call", "no_message_id", "no_usage", "no_time", "unreadable", "too_long"]
 
@@ -72,7 +70,7 @@ def read_message(line: dict[str, Any]) -> Message | Reason | None:
     if not 0 < len(id_) <= MAX_ID_CHARS or not id_.isprintable():
         return "no_message_id"
     usage = as_object(message.get("usage"))
-    counts = [usage.get(name) for name in _COUNTS]
+    counts = [usage.get(name) for name in NAMES]
     if not any(type(count) is int for count in counts):
         return "no_usage"
     timestamp = as_text(line.get("timestamp"))
