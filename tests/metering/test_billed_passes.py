@@ -395,25 +395,6 @@ def test_a_hop_on_another_model_has_not_the_fast_price_of_the_answer(kind):
     assert cents_of(kind, content, usage, model=OPUS_5) == Decimal("2.267")
 
 
-def test_a_model_that_declined_stays_on_the_bill_when_the_list_of_passes_is_old():
-    """The list came with the start of the stream, and the final counts are those of the last model."""
-    body = make_body("stream", [fallback_block(FABLE, OPUS, "bio"), text_block()], counts(2000, 40))
-    older = [a_pass("message", FABLE, 1000, 1), a_pass("fallback_message", OPUS, 2000, 1)]
-    start = json.dumps({"usage": counts(2000, 1, iterations=older)})
-    event = f'event: message_start\ndata: {{"type":"message_start","message":{start}}}\n\n'
-    found = read("stream", event.encode() + body)
-    assert found.passes_are_stale
-    items, cents = price_call(make_call_of(found), PRICES)
-    assert [(item.model, item.component, item.quantity) for item in items] == [
-        (FABLE, "input", 1000),
-        (FABLE, "output", 1),
-        (OPUS, "input", 2000),
-        (OPUS, "output", 40),
-    ]
-    # 1000 x 10 + 2000 x 5 + 40 x 25 = 21,000
-    assert cents == Decimal("2.1")
-
-
 # --- calls that fail
 
 

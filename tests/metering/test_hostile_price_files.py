@@ -38,7 +38,7 @@ DAYS = [
     *("true", "1.5", "[]", "{}", "nan"),
 ]  # fmt: skip
 SYNTAX = [
-    *("{{{", "\0", "models", "models =", "[[models]", "[models]\n[[models]]", "a = 1\na = 2", "a.b = 1\na = 2"),
+    *("{{{", "\0", "models", "models =", "[models]\n[[models]]", "a = 1\na = 2", "a.b = 1\na = 2"),
     *("\x1b[2J = 1", "models = [\n", 'x = "', "x = 2026-13-01", "x = 2026-02-30", "x = 99999-01-01", "x = 0_1"),
     *("x = " + "[" * 5000, "x = " + "[" * 2000 + "]" * 2000, "x = " + "{a=" * 3000 + "1" + "}" * 3000),
     *("x = [\n" * 50_000, ".".join("a" * 4000) + " = 1\nx = [\n", "x = 1" + "0" * 5000, "x = 1e" + "9" * 30),
@@ -46,6 +46,7 @@ SYNTAX = [
 ]  # fmt: skip
 SHAPES = {
     "": "models: must be a list",
+    "[[models]": "Expected ']]'",
     "models = 1": "models: must be a list",
     "models = {}": "models: must be a list",
     "models = [1]": r"models\[1\]: must be a table",
@@ -61,6 +62,7 @@ SHAPES = {
     write(match="['a', 1]"): r"models\[1\]: match: must be a text",
     write(match="{ regex = '(a+)+$' }"): r"models\[1\]: match: must be a text",
     write(match=f"'{'*a' * 200}'"): r"models\[1\]: match: .* up to 200 characters",
+    write(starts=None): r"models\[1\]: starts: must be a day such as",
     write(ends="2026-01-01"): r"models\[1\]: ends: must be a day after",
     write(ends="0001-01-01"): r"models\[1\]: ends: must be a day after",
     write(source="1"): r"models\[1\]: source: must be a text",

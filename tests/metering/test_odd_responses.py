@@ -206,11 +206,3 @@ def test_an_odd_response_costs_what_is_billed_of_it(kind, content, usage, option
 def test_an_odd_stream_costs_what_is_billed_of_it(events, cents):
     body = b"".join(b"data: %s\n\n" % json.dumps(each).encode() for each in events)
     assert cost_of("stream", body) == Decimal(cents)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_turns_below_the_tier_do_not_pay_it_when_their_sum_is_above(kind):
-    listed = [a_pass("message", None, 75_000, 50), a_pass("message", None, 75_000, 50)]
-    usage = counts(150_000, 100, iterations=listed)
-    body = make_body(kind, [text_block()], usage, model=HAIKU)
-    assert cost_of(kind, body) == Decimal("1.505")  # 150,000 x 0.10 + 100 x 0.50 = 15,050

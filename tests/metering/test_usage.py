@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from metering import output
-from metering.billed_passes import make_call
 from metering.token_counts import TokenCounts
 from metering.usage import MAX_PASSES, Usage, read_usage
 from tests.metering.responses import event
@@ -222,13 +221,6 @@ NEWER = [PASSES[0], {"type": "message", "input_tokens": 10, "output_tokens": 20}
 def test_a_list_of_passes_is_stale_when_later_counts_differ(body, output_tokens, is_stale):
     usage = read(body)
     assert (usage.tokens.output_tokens, usage.passes_are_stale) == (output_tokens, is_stale)
-
-
-def test_a_stale_list_of_passes_does_not_beat_newer_counts():
-    body = start(input_tokens=10, output_tokens=1, iterations=PASSES) + delta(output_tokens=20)
-    call = make_call(read(body), created_at=NOW, outcome="complete", status_code=200)
-    lines = [(line.pass_index, line.component, line.quantity) for line in call.items]
-    assert lines == [(0, "input", 9), (0, "output", 5), (1, "input", 10), (1, "output", 20)]
 
 
 @pytest.mark.parametrize("content_type", [JSON, SSE])
