@@ -7,15 +7,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from recorder.disk import DiskRoom
 from recorder.ingest import Ingester
 from runtime import clock
 from store.price_file import load_prices
-from store.spool.format import Ending, RequestHead, ResponseHead, TransportOutcome
+from store.spool.format import Ending, ResponseHead, TransportOutcome
 from store.spool.writer import SpoolRun
 from store.traces.paths import trace_path
 from tests.conversations.sessions import START
 from tests.conversations.upstream_cache import UpstreamCache
+from tests.recorder.ingesters import make_ingester
+from tests.store.spool.heads import make_head
 
 PRICES = load_prices()
 JUDGED = (
@@ -38,14 +39,7 @@ class Recording:
         self._ingester = self._start()
 
     def _start(self) -> Ingester:
-        ingester = Ingester(
-            self.data_dir,
-            self.data_dir / "spool",
-            lambda: PRICES,
-            DiskRoom(self.data_dir, 0),
-            clock_s=lambda: 0.0,
-            on_entries=lambda _: None,
-        )
+        ingester = make_ingester(self.data_dir)
         ingester.update_databases()
         return ingester
 
@@ -95,18 +89,16 @@ class Recording:
         if answer is None and status_code == 200 and isinstance(body, dict):
             answer = self.answer(body)
         fields: dict[str, Any] = {
-            "entry_id": name,
             "created_at": clock.format_ms(START + timedelta(seconds=self.at_s)),
             "organization_id": owner or self.owner,
             "proxy_endpoint_id": "pe",
-            "slug": "default",
             "metadata_only": metadata_only,
             "request_bytes": len(raw),
             "request_body": "omitted" if metadata_only else "whole",
             "credential_hmac": "credential",
             "session_id": "s1",
         }
-        file = self._run.create(RequestHead(**(fields | head)), b"" if metadata_only else raw)
+        file = self._run.create(make_head(name, **(fields | head)), b"" if metadata_only else raw)
         document = json.dumps(answer or {"type": "error", "error": {"type": "overloaded_error"}})
         response = document.encode() if stream is None else stream
         kind = "application/json" if stream is None else "text/event-stream"

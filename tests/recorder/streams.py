@@ -3,8 +3,9 @@
 import gzip
 import json
 
-from store.spool.format import RequestHead, ResponseHead
+from store.spool.format import ResponseHead
 from store.spool.writer import SpoolFile, SpoolRun
+from tests.store.spool.heads import make_head
 
 MODEL = "claude-opus-5-5"  # $4 per million tokens of input, $20 of output
 
@@ -24,15 +25,12 @@ def begin_stream(
 ) -> SpoolFile:
     """Spool a call in flight, with the first event of its response and some text, or without a response
     where no count of its input is given."""
-    head = RequestHead(
-        entry_id=entry_id,
+    head = make_head(
+        entry_id,
         created_at=created_at,
         organization_id=organization_id,
         proxy_endpoint_id=proxy_endpoint_id,
-        slug="default",
-        metadata_only=False,
         request_bytes=len(body),
-        request_body="whole",
         credential_kind="token" if kind == "token" else "api_key",
     )
     file = run.create(head, body)

@@ -9,49 +9,10 @@ import pytest
 from metering.rate_limits import parse_limits
 from recorder.alerts import LOOK_S, AlertWatch
 from runtime import clock
-from store.control.database import ControlDatabase
-from store.control.management import Management
-from store.control.users import Users
-from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from tests.manage.organizations import make_people
 from tests.store.traffic import make_entry
 
 NOON = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOON
-        self.elapsed_s = 100.0
-
-
-@pytest.fixture
-def times():
-    return Clock()
-
-
-@pytest.fixture
-def control(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def management(control, tmp_path, times):
-    return Management(control, tmp_path, lambda: times.now)
-
-
-@pytest.fixture
-def ann(management, control):
-    return make_people(management, Users(control)).ann
-
-
-@pytest.fixture
-def traces(tmp_path, ann):
-    with TraceDatabase(trace_path(tmp_path, ann.organization_id)) as traces:
-        yield traces
 
 
 @pytest.fixture

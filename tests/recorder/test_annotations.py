@@ -6,13 +6,10 @@ import pytest
 
 from recorder import annotations as work
 from recorder.annotations import LOOK_S, AnnotationWork, carry_out_once
-from recorder.open_databases import OpenDatabases
 from runtime import clock
 from store.annotation_rules import Subject
 from store.control import annotation_orders
-from store.control.database import ControlDatabase
 from store.traces import annotations
-from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
@@ -22,31 +19,10 @@ def count_labels(connection):
     return dict(connection.execute("select label, count(*) from labels group by label").fetchall())
 
 
-class Clock:
-    now_s = 100.0
-
-    def __call__(self):
-        return self.now_s
-
-
 @pytest.fixture
-def control(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def organization(control):
-    return control.get_local_organization().id
-
-
-@pytest.fixture
-def databases(tmp_path, organization):
-    opened = OpenDatabases(tmp_path, RequestPreparer())
-    opened.open(organization).insert([make_entry(session_id="s1")])
-    yield opened
-    opened.close_all()
+def databases(databases, organization):
+    databases.open(organization).insert([make_entry(session_id="s1")])
+    return databases
 
 
 @pytest.fixture
@@ -76,13 +52,12 @@ def ordered(control, organization):
 
 
 @pytest.fixture
-def run(tmp_path, databases):
+def run(tmp_path, databases, clock):
     """Do all that is there to do, some time later."""
-    clock_s = Clock()
-    running = AnnotationWork(tmp_path, tmp_path / "control.db", databases, clock_s)
+    running = AnnotationWork(tmp_path, tmp_path / "control.db", databases, clock)
 
     def run():
-        clock_s.now_s += LOOK_S
+        clock.now_s += LOOK_S
         while running.run_step():
             pass
 

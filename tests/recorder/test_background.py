@@ -5,8 +5,6 @@ import sqlite3
 import pytest
 
 from recorder.background import RETRY_S, BackgroundWork
-from recorder.open_databases import OpenDatabases
-from store.traces.bodies.bodies import RequestPreparer
 
 
 class Steps:
@@ -25,13 +23,6 @@ class Steps:
         self.connections.append(connection)
         self.left[organization_id] -= 1
         return self.left[organization_id] > 0
-
-
-@pytest.fixture
-def databases(tmp_path):
-    databases = OpenDatabases(tmp_path, RequestPreparer())
-    yield databases
-    databases.close_all()
 
 
 class MakeWork:

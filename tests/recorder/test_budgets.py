@@ -15,56 +15,18 @@ from metering.attribution import Part
 from metering.budget_periods import find_span
 from recorder.budgets import LOOK_S, BudgetWatch
 from recorder.calls_in_flight import CallsInFlight
-from runtime import clock as clocks
+from runtime import clock
 from store.budget_file import BudgetFile
 from store.control.database import ControlDatabase
-from store.control.management import Management
-from store.control.users import Users
 from store.price_file import load_prices
 from store.spool.format import Ending
 from store.spool.writer import SpoolFile, SpoolRun
 from store.traces.calls.costs import NewCost
-from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
-from tests.manage.organizations import make_people
 from tests.recorder.streams import begin_stream
 from tests.store.traffic import make_entry
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-
-
-class Clock:
-    """Both clocks: that of the machine, and a monotonic one."""
-
-    def __init__(self) -> None:
-        self.now = NOON
-        self.elapsed_s = 100.0
-
-    def advance(self, seconds=LOOK_S):
-        self.now += timedelta(seconds=seconds)
-        self.elapsed_s += seconds
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def control(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def management(control, tmp_path):
-    return Management(control, tmp_path)
-
-
-@pytest.fixture
-def ann(management, control):
-    return make_people(management, Users(control)).ann
 
 
 @pytest.fixture
@@ -73,18 +35,12 @@ def ci(management, ann):
 
 
 @pytest.fixture
-def traces(tmp_path, ann):
-    with TraceDatabase(trace_path(tmp_path, ann.organization_id)) as traces:
-        yield traces
-
-
-@pytest.fixture
 def in_flight(tmp_path):
     return CallsInFlight(tmp_path / "spool", load_prices)
 
 
 @pytest.fixture
-def make_watch(tmp_path, clock, in_flight):
+def make_watch(tmp_path, times, in_flight):
     watches = []
 
     def make():
@@ -93,8 +49,8 @@ def make_watch(tmp_path, clock, in_flight):
                 tmp_path,
                 tmp_path / "control.db",
                 in_flight,
-                lambda: clock.elapsed_s,
-                lambda: clock.now,
+                lambda: times.elapsed_s,
+                lambda: times.now,
             )
         )
         return watches[-1]
@@ -110,11 +66,11 @@ def watch(make_watch):
 
 
 @pytest.fixture
-def look(watch, clock, tmp_path):
+def look(watch, times, tmp_path):
     """Look again; returns the ids of what is used up."""
 
     def look():
-        clock.advance()
+        times.advance(LOOK_S)
         watch.look()
         return [each.subject_id for each in BudgetFile(tmp_path).read()]
 
@@ -128,7 +84,7 @@ def set_budget(management, caller, endpoint="ci", limit_usd=1.0, period="day", a
 def make_call(endpoint_id, cents, at=NOON):
     return make_entry(
         proxy_endpoint_id=endpoint_id,
-        created_at=clocks.format_ms(at),
+        created_at=clock.format_ms(at),
         cost_cents=None if cents is None else Decimal(cents),
     )
 
@@ -148,7 +104,7 @@ def test_a_budget_is_used_up_at_its_limit_and_not_below(look, management, ann, c
     assert look() == [ci.id]
 
 
-def test_a_week_is_refused_until_monday_and_a_part_never(look, management, ann, ci, traces, clock):
+def test_a_week_is_refused_until_monday_and_a_part_never(look, management, ann, ci, traces, times):
     set_budget(management, ann, period="week")
     management.budgets.put(
         ann, "ci", period="day", limit_usd=0.01, action="warn", of=Part("project", "shop")
@@ -157,7 +113,7 @@ def test_a_week_is_refused_until_monday_and_a_part_never(look, management, ann, 
     traces.insert([make_call(ci.id, 60, NOON - timedelta(days=6)), make_call(ci.id, 40)])
     assert look() == [ci.id]
     traces.insert([replace(make_call(ci.id, 5), project="shop")])
-    clock.now = NOON + timedelta(hours=12)
+    times.now = NOON + timedelta(hours=12)
     assert look() == []
 
 
@@ -219,31 +175,31 @@ def test_a_change_of_the_budget_takes_effect(look, management, ann, ci, traces):
     assert look() == []
 
 
-def test_the_next_day_begins_anew_in_the_time_zone(look, management, ann, ci, traces, clock):
+def test_the_next_day_begins_anew_in_the_time_zone(look, management, ann, ci, traces, times):
     management.budgets.set_time_zone(ann, "Asia/Kolkata")
     set_budget(management, ann)
     traces.insert([make_call(ci.id, 100)])
     assert look() == [ci.id]
-    clock.now = NOON.replace(hour=18, minute=29, second=59)
+    times.now = NOON.replace(hour=18, minute=29, second=59)
     assert look() == [ci.id]
-    clock.now = NOON.replace(hour=18, minute=30)
+    times.now = NOON.replace(hour=18, minute=30)
     assert look() == []
 
 
-def test_a_clock_that_is_set_is_followed_both_ways(look, management, ann, ci, traces, clock):
+def test_a_clock_that_is_set_is_followed_both_ways(look, management, ann, ci, traces, times):
     set_budget(management, ann)
     traces.insert([make_call(ci.id, 100)])
     assert look() == [ci.id]
-    clock.now = NOON + timedelta(days=40)
+    times.now = NOON + timedelta(days=40)
     assert look() == []
-    clock.now = NOON
+    times.now = NOON
     assert look() == [ci.id]
-    clock.now = NOON - timedelta(days=1)
+    times.now = NOON - timedelta(days=1)
     assert look() == []
 
 
 def test_a_recorder_that_starts_again_finds_the_same(
-    look, make_watch, management, ann, ci, traces, clock, tmp_path, control
+    look, make_watch, management, ann, ci, traces, times, tmp_path, control
 ):
     set_budget(management, ann)
     traces.insert([make_call(ci.id, 100)])
@@ -317,9 +273,9 @@ def test_calls_in_flight_count_with_their_input(look, management, ann, ci, trace
     set_budget(management, ann, limit_usd=1.0)
     traces.insert([make_call(ci.id, 90)])
     run = SpoolRun(tmp_path / "spool")
-    file = begin_stream(run, "a", ann.organization_id, ci.id, clocks.format_ms(NOON), 10_000)
+    file = begin_stream(run, "a", ann.organization_id, ci.id, clock.format_ms(NOON), 10_000)
     assert look() == []  # 4 cents more
-    other = begin_stream(run, "b", ann.organization_id, ci.id, clocks.format_ms(NOON), 20_000)
+    other = begin_stream(run, "b", ann.organization_id, ci.id, clock.format_ms(NOON), 20_000)
     assert look() == [ci.id]
     for each in (file, other):
         each.finish(Ending(outcome="complete"), 5.0)
@@ -338,23 +294,23 @@ def test_nothing_is_read_again_while_nothing_changes(
 
 
 def test_a_look_that_took_long_is_followed_by_a_longer_pause(
-    watch, management, ann, ci, traces, clock, monkeypatch
+    watch, management, ann, ci, traces, times, monkeypatch
 ):
     set_budget(management, ann)
     looks = []
 
     def find_slowly(*arguments):
-        looks.append(clock.elapsed_s)
-        clock.advance(1)
+        looks.append(times.elapsed_s)
+        times.advance(1)
         return find_span(*arguments)
 
     monkeypatch.setattr("recorder.budgets.find_span", find_slowly)
     watch.look()
-    clock.advance(9)
+    times.advance(9)
     traces.insert([make_call(ci.id, 10)])
     watch.look()
     assert len(looks) == 1
-    clock.advance(1)
+    times.advance(1)
     watch.look()
     assert len(looks) == 2
 
@@ -399,25 +355,25 @@ TOKENS_PER_CENT = 2_500
 
 
 @pytest.fixture
-def simulate(management, ann, traces, watch, clock, tmp_path):
+def simulate(management, ann, traces, watch, times, tmp_path):
     """Lets calls come, one after the other or at the same time, and returns their story."""
     run = SpoolRun(tmp_path / "spool")
 
     def play(limit_cents, calls):
         endpoint = management.create_endpoint(ann, "CI")
         set_budget(management, ann, endpoint.id, limit_cents / 100)
-        clock.advance()
+        times.advance(LOOK_S)
         watch.look()
-        proxy = Budgets(BudgetFile(tmp_path), lambda _: None, lambda: clock.now.timestamp())
+        proxy = Budgets(BudgetFile(tmp_path), lambda _: None, lambda: times.now.timestamp())
         arrivals = list(zip(accumulate(each[0] for each in calls), calls, strict=True))
         story = Story()
         for step in count():
-            now_s, at = clock.elapsed_s, clocks.format_ms(clock.now)
+            now_s, at = times.elapsed_s, clock.format_ms(times.now)
             due = [each for each in story.flights if now_s - STEP_S < each.recorded_s <= now_s]
             for each in due:
                 each.file.discard()
             if due:
-                traces.insert([make_call(endpoint.id, each.cents, clock.now) for each in due])
+                traces.insert([make_call(endpoint.id, each.cents, times.now) for each in due])
             watch.look()
             if step % 2:
                 proxy.refresh()
@@ -427,7 +383,7 @@ def simulate(management, ann, traces, watch, clock, tmp_path):
                     input_cents = cents * share // 4
                     file = begin_stream(
                         run,
-                        clocks.new_id(),
+                        clock.new_id(),
                         ann.organization_id,
                         endpoint.id,
                         at,
@@ -441,7 +397,7 @@ def simulate(management, ann, traces, watch, clock, tmp_path):
                 story.reached_s = now_s
             if not arrivals and all(each.recorded_s <= now_s for each in story.flights):
                 return story
-            clock.advance(STEP_S)
+            times.advance(STEP_S)
         raise AssertionError
 
     yield play

@@ -10,7 +10,6 @@ from store.control.budgets import Budget
 from store.price_file import load_prices
 from store.spool import reader
 from store.spool.format import Ending
-from store.spool.writer import SpoolRun
 from tests.recorder.streams import begin_stream
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -27,13 +26,6 @@ OURS = Budget(
     time_zone="UTC",
     created_at="2026-11-01T00:00:00.000Z",
 )
-
-
-@pytest.fixture
-def run(tmp_path):
-    run = SpoolRun(tmp_path / "spool")
-    yield run
-    run.close()
 
 
 @pytest.fixture

@@ -20,19 +20,20 @@ from recorder.entry_store import (
     LARGE_FILE_BYTES,
     MEMORY_TRIES,
 )
-from recorder.ingest import TIDY_S, Ingester
+from recorder.ingest import TIDY_S
 from recorder.output_sizes import EVERY, FIRST_CALLS
 from recorder.record import make_recorded
 from recorder.recorded_calls import RecordedCall
 from store import before_release
 from store.migration_status import MigrationStatus, read_migration_status
-from store.price_file import load_prices
-from store.spool.format import REJECTIONS, Ending, Rejection, RequestHead, ResponseHead
+from store.spool.format import REJECTIONS, Ending, Rejection, ResponseHead
 from store.spool.reader import Waiting
 from store.spool.writer import SpoolRun
 from store.traces import schema
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
+from tests.recorder.ingesters import make_ingester
+from tests.store.spool.heads import make_head
 from tests.store.upgrades.dumps import find_dumps, load
 from wire import conversation_memory
 from wire.conversation_memory import shared_length
@@ -44,21 +45,6 @@ ANSWER = (
 REQUEST = b'{"model":"haiku"}'
 
 
-class Clock:
-    def __init__(self):
-        self.now_s = 1000.0
-        self.step_s = 0.0
-
-    def __call__(self):
-        self.now_s += self.step_s
-        return self.now_s
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def entries():
     return []
@@ -66,40 +52,14 @@ def entries():
 
 @pytest.fixture
 def ingester(tmp_path, clock, entries):
-    prices = load_prices()
-    ingester = Ingester(
-        tmp_path,
-        tmp_path / "spool",
-        lambda: prices,
-        DiskRoom(tmp_path, 0),
-        clock,
-        entries.extend,
-    )
+    ingester = make_ingester(tmp_path, clock_s=clock, on_entries=entries.extend)
     yield ingester
     ingester.close()
 
 
-@pytest.fixture
-def run(tmp_path):
-    run = SpoolRun(tmp_path / "spool")
-    yield run
-    run.close()
-
-
 def spool_call(run, entry_id, organization_id="a", *, finish=True, body=REQUEST, **changes):
-    head = RequestHead(
-        **{
-            "entry_id": entry_id,
-            "created_at": "2026-06-01T10:11:12.131Z",
-            "organization_id": organization_id,
-            "proxy_endpoint_id": "endpoint",
-            "slug": "default",
-            "metadata_only": False,
-            "request_bytes": len(body),
-            "request_body": "whole",
-        }
-        | changes
-    )
+    values = {"organization_id": organization_id, "request_bytes": len(body)}
+    head = make_head(entry_id, **values | changes)
     file = run.create(head, body)
     file.write_response_head(ResponseHead(status_code=200, content_type="application/json"), 12.0)
     file.write_chunk(ANSWER, 13.0)
@@ -118,16 +78,7 @@ def spool_stream(run, entry_id, words, *, is_cut, organization_id="a"):
         {"type": "message_delta", "delta": {}, "usage": {"output_tokens": words * 2}},
         {"type": "message_stop"},
     ]
-    head = RequestHead(
-        entry_id=entry_id,
-        created_at="2026-06-01T10:11:12.131Z",
-        organization_id=organization_id,
-        proxy_endpoint_id="endpoint",
-        slug="default",
-        metadata_only=False,
-        request_bytes=len(REQUEST),
-        request_body="whole",
-    )
+    head = make_head(entry_id, organization_id=organization_id, request_bytes=len(REQUEST))
     file = run.create(head, REQUEST)
     file.write_response_head(ResponseHead(status_code=200, content_type="text/event-stream"), 12.0)
     for each in events[:2] if is_cut else events:
@@ -747,13 +698,10 @@ def test_on_a_full_disk_what_can_be_done_later_leaves_the_reserve_to_calls(tmp_p
 
     disk = DiskRoom(tmp_path, 0)
     disk.refill()
-    ingester = Ingester(
+    ingester = make_ingester(
         tmp_path,
-        tmp_path / "spool",
-        load_prices,
-        disk,
-        clock,
-        lambda _: None,
+        disk=disk,
+        clock_s=clock,
         make_work=lambda databases: [
             kind(databases, clock, lambda *_: False, "") for kind in (Later, Ordered)
         ],

@@ -8,8 +8,9 @@ from recorder.ingest import Ingester, Round
 from runtime.heartbeat import Heartbeat
 from runtime.settings import Settings
 from runtime.terminal_output import LineWriter
-from store.spool.format import Ending, RequestHead
+from store.spool.format import Ending
 from store.spool.writer import SpoolRun
+from tests.store.spool.heads import make_head
 
 
 def test_where_no_reserve_can_be_made_the_recorder_shows_that_it_lives(tmp_path, monkeypatch):
@@ -77,16 +78,7 @@ def test_the_lines_of_a_batch_are_written_at_once(tmp_path, monkeypatch):
     settings = Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)})
     run = SpoolRun(settings.spool_path)
     for slug in ("first", "second"):
-        head = RequestHead(
-            entry_id=slug,
-            created_at="2026-01-31T14:03:27.678Z",
-            organization_id="org",
-            proxy_endpoint_id="endpoint",
-            slug=slug,
-            metadata_only=False,
-            request_bytes=2,
-            request_body="whole",
-        )
+        head = make_head(slug, created_at="2026-01-31T14:03:27.678Z", slug=slug)
         run.create(head, b"{}").finish(Ending(outcome="upstream_unreachable"), 1.0)
     run.close()
     recorder = Recorder(settings)

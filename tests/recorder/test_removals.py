@@ -6,21 +6,19 @@ from datetime import timedelta
 import pytest
 
 from recorder.background import RETRY_S
-from recorder.disk import DiskRoom
 from recorder.ingest import Ingester
 from recorder.removals import LOOK_S, Removals
 from runtime import clock as wall_clock
 from store import erasure_work
 from store.control import activity_log, erasures, people, retention
-from store.control.database import ControlDatabase
 from store.control.retention import Rule
 from store.erasure_work import LocalErasureWork
-from store.price_file import load_prices
 from store.spool import reader
 from store.spool.writer import SpoolRun
 from store.traces.database import TraceDatabase
 from store.traces.maintenance.criteria import Criteria
 from store.traces.paths import trace_path
+from tests.recorder.ingesters import make_ingester
 from tests.recorder.test_ingest import spool_call
 from tests.store.stored_words import find_word
 
@@ -28,48 +26,19 @@ WORD = "quokkaplonkify"
 BODY = b'{"model":"haiku","messages":[{"role":"user","content":"%s"}]}' % WORD.encode()
 
 
-class Clock:
-    now_s = 100.0
-
-    def __call__(self):
-        return self.now_s
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def control(tmp_path):
-    with ControlDatabase(tmp_path / "control.db") as control:
-        control.set_up()
-        yield control
-
-
-@pytest.fixture
-def organization(control):
-    return control.get_local_organization().id
-
-
 @pytest.fixture
 def start(tmp_path, clock, control):
     """Start a recorder; the one before ends."""
     started: list[Ingester] = []
-    prices = load_prices()
 
     def start(erasures_here=None):
         erasures_here = erasures_here or LocalErasureWork(tmp_path / "spool")
         for each in started:
             each.close()
         started[:] = [
-            Ingester(
+            make_ingester(
                 tmp_path,
-                tmp_path / "spool",
-                lambda: prices,
-                DiskRoom(tmp_path, 0),
-                clock,
-                lambda _: None,
+                clock_s=clock,
                 make_work=lambda databases: [
                     Removals(tmp_path / "control.db", databases, clock, erasures_here)
                 ],
@@ -80,13 +49,6 @@ def start(tmp_path, clock, control):
     yield start
     for each in started:
         each.close()
-
-
-@pytest.fixture
-def spool(tmp_path):
-    run = SpoolRun(tmp_path / "spool")
-    yield run
-    run.close()
 
 
 def record(ingester):
@@ -122,10 +84,10 @@ def count_calls(tmp_path, organization):
         return traces.count_entries()
 
 
-def test_rules_are_applied_when_they_are_due(tmp_path, start, spool, control, organization, clock):
+def test_rules_are_applied_when_they_are_due(tmp_path, start, run, control, organization, clock):
     ingester = start()
-    spool_call(spool, "1", organization, body=BODY)
-    spool_call(spool, "2", organization, body=BODY, created_at="2999-01-01T00:00:00.000Z")
+    spool_call(run, "1", organization, body=BODY)
+    spool_call(run, "2", organization, body=BODY, created_at="2999-01-01T00:00:00.000Z")
     record(ingester)
     yesterday = wall_clock.now() - timedelta(days=2)
     with control.transaction() as db:
@@ -151,11 +113,11 @@ def test_rules_are_applied_when_they_are_due(tmp_path, start, spool, control, or
 
 
 def test_texts_are_removed_by_a_rule_of_an_endpoint(
-    tmp_path, start, spool, control, organization, clock
+    tmp_path, start, run, control, organization, clock
 ):
     ingester = start()
-    spool_call(spool, "1", organization, body=BODY)
-    spool_call(spool, "2", organization, body=b"{}", proxy_endpoint_id="other")
+    spool_call(run, "1", organization, body=BODY)
+    spool_call(run, "2", organization, body=b"{}", proxy_endpoint_id="other")
     record(ingester)
     yesterday = wall_clock.now() - timedelta(days=2)
     with control.transaction() as db:
@@ -168,10 +130,10 @@ def test_texts_are_removed_by_a_rule_of_an_endpoint(
 
 
 def test_calls_in_flight_are_erased_when_they_have_been_recorded(
-    tmp_path, start, spool, control, organization, clock
+    tmp_path, start, run, control, organization, clock
 ):
     ingester = start()
-    spool_call(spool, wall_clock.new_id(), organization, body=BODY, session_id="s")
+    spool_call(run, wall_clock.new_id(), organization, body=BODY, session_id="s")
     record(ingester)
     head = {"body": BODY, "session_id": "s"}
     name = wall_clock.new_id()
@@ -199,7 +161,7 @@ def test_calls_in_flight_are_erased_when_they_have_been_recorded(
 
 
 def test_an_order_waits_alone_for_a_database_that_cannot_be_opened(
-    tmp_path, start, spool, control, organization, clock
+    tmp_path, start, run, control, organization, clock
 ):
     with control.transaction() as db:
         damaged = people.create_organization(db, "Damaged Ltd").id
@@ -207,7 +169,7 @@ def test_an_order_waits_alone_for_a_database_that_cannot_be_opened(
     path.parent.mkdir(parents=True)
     path.write_bytes(b"this is no database" * 100)
     ingester = start()
-    spool_call(spool, "1", organization, body=BODY)
+    spool_call(run, "1", organization, body=BODY)
     record(ingester)
     first = order(control, damaged, session="s")
     erasure = order(control, organization, endpoint="default")
@@ -218,11 +180,11 @@ def test_an_order_waits_alone_for_a_database_that_cannot_be_opened(
 
 
 def test_an_erasure_goes_on_after_the_recorder_was_killed(
-    tmp_path, start, spool, control, organization, clock, monkeypatch
+    tmp_path, start, run, control, organization, clock, monkeypatch
 ):
     ingester = start()
     for _ in range(20):
-        spool_call(spool, wall_clock.new_id(), organization, body=BODY, session_id="s")
+        spool_call(run, wall_clock.new_id(), organization, body=BODY, session_id="s")
     record(ingester)
     monkeypatch.setattr("store.traces.steps.LOCK_S", 0.0)
     erasure = order(control, organization, session="s")
@@ -260,11 +222,11 @@ def test_texts_of_calls_that_come_late_go_also_where_that_fails_at_first(
 
 
 def test_what_could_not_be_recorded_is_erased_too(
-    tmp_path, start, spool, control, organization, clock
+    tmp_path, start, run, control, organization, clock
 ):
     for session_id in ("s", "other", None):
         name = wall_clock.new_id()
-        spool_call(spool, name, organization, body=BODY, session_id=session_id)
+        spool_call(run, name, organization, body=BODY, session_id=session_id)
         done = next(each for each in reader.find_waiting(tmp_path / "spool") if name in each.file)
         reader.set_aside(tmp_path / "spool", done.path)
     (tmp_path / "spool" / "unreadable" / f"x~{organization}.done").write_bytes(b"nonsense")
@@ -279,10 +241,10 @@ def test_what_could_not_be_recorded_is_erased_too(
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("locked"), OSError(), RuntimeError()])
 def test_what_cannot_be_removed_waits_and_harms_nobody(
-    tmp_path, start, spool, control, organization, clock, monkeypatch, error
+    tmp_path, start, run, control, organization, clock, monkeypatch, error
 ):
     ingester = start()
-    spool_call(spool, wall_clock.new_id(), organization, body=BODY, session_id="s")
+    spool_call(run, wall_clock.new_id(), organization, body=BODY, session_id="s")
     record(ingester)
     erasure = order(control, organization, session="s")
 
@@ -300,15 +262,10 @@ def test_what_cannot_be_removed_waits_and_harms_nobody(
 
 
 def test_without_a_control_file_nothing_is_removed_and_none_is_made(tmp_path, clock):
-    prices = load_prices()
     path = tmp_path / "control.db"
-    ingester = Ingester(
+    ingester = make_ingester(
         tmp_path,
-        tmp_path / "spool",
-        lambda: prices,
-        DiskRoom(tmp_path, 0),
-        clock,
-        lambda _: None,
+        clock_s=clock,
         make_work=lambda databases: [
             Removals(path, databases, clock, LocalErasureWork(tmp_path / "spool"))
         ],

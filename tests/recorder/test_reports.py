@@ -6,16 +6,14 @@ from contextlib import suppress
 
 import pytest
 
-from recorder.disk import DiskRoom
-from recorder.ingest import Ingester
-from store.price_file import load_prices
 from store.spool import reader
-from store.spool.format import Ending, RequestHead, ResponseHead
-from store.spool.writer import SpoolRun
+from store.spool.format import Ending, ResponseHead
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.metering.test_batch_results import ERROR, MESSAGE, write
 from tests.metering.test_object_reading import DREAM, SESSION, change, make_event
+from tests.recorder.ingesters import make_ingester
+from tests.store.spool.heads import make_head
 
 RESULTS = "/v1/messages/batches/msgbatch_1/results"
 LINES = b"\n".join(
@@ -35,29 +33,15 @@ def told():
 
 
 @pytest.fixture
-def run(tmp_path):
-    run = SpoolRun(tmp_path / "spool")
-    yield run
-    run.close()
-
-
-@pytest.fixture
 def record(tmp_path, run, told):
     """Records responses, each of which is spooled as the proxy does it; returns rows by SQL."""
-    prices = load_prices()
-    disk = DiskRoom(tmp_path, 0)
-    ingester = Ingester(
-        tmp_path, tmp_path / "spool", lambda: prices, disk, lambda: 0.0, told.extend
-    )
+    ingester = make_ingester(tmp_path, on_entries=told.extend)
 
     def record(kind, body, path="/v1/sessions/sesn_1", encoding=None, ending=None, **head):
         fields = {
             "entry_id": f"report-{len(list((tmp_path / 'spool').glob('*/*')))}",
             "created_at": "2026-11-20T10:11:12.131Z",
             "organization_id": "a",
-            "proxy_endpoint_id": "endpoint",
-            "slug": "default",
-            "metadata_only": False,
             "request_bytes": None,
             "request_body": "omitted",
             "path_query": path,
@@ -66,7 +50,7 @@ def record(tmp_path, run, told):
             "user_agent": "curl/8",
             "record": kind,
         }
-        file = run.create(RequestHead(**fields | head), b"")
+        file = run.create(make_head(**fields | head), b"")
         assert list(reader.find_in_flight(tmp_path / "spool")) == [], "no call is in flight"
         file.write_response_head(ResponseHead(status_code=200, content_encoding=encoding), 1.0)
         file.write_chunk(body, 2.0)

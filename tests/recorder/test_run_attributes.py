@@ -9,7 +9,7 @@ from recorder.run_attributes import MAX_RUNS, RunAttributes
 from runtime import clock
 from store.control import run_attributes
 from store.control.database import ControlDatabase
-from store.spool.format import RequestHead
+from tests.store.spool.heads import make_head
 
 OF_RUN = Attribution(user="ann", project="acme/shop", tags=("branch:main", "x"))
 
@@ -38,20 +38,7 @@ def runs(path):
 
 def complete(runs, organization, run_id="r1", **changes):
     """Complete a head; return user, project and tags."""
-    head = RequestHead(
-        **{
-            "entry_id": "e",
-            "created_at": "2026-06-01T10:11:12.131Z",
-            "organization_id": organization,
-            "proxy_endpoint_id": "endpoint",
-            "slug": "default",
-            "metadata_only": False,
-            "request_bytes": 2,
-            "request_body": "whole",
-            "run_id": run_id,
-        }
-        | changes
-    )
+    head = make_head(organization_id=organization, run_id=run_id, **changes)
     runs.complete(head)
     return head.attributed_user, head.project, head.tags
 

@@ -42,21 +42,9 @@ def recording(tmp_path, monkeypatch):
     recording.close()
 
 
-class Clock:
-    """A clock that stands still until somebody looks."""
-
-    now_s = 0.0
-
-    def __call__(self):
-        return self.now_s
-
-
 @pytest.fixture
-def finder(tmp_path):
-    databases = OpenDatabases(tmp_path, RequestPreparer())
-    clock = Clock()
-    yield SavingsFinder(databases, lambda: PRICES, clock), clock
-    databases.close_all()
+def finder(databases, clock):
+    return SavingsFinder(databases, lambda: PRICES, clock), clock
 
 
 def look(finder, times=4):
@@ -121,7 +109,7 @@ def test_a_message_thread_could_have_saved_what_the_same_requests_could(
     of_thread = found(recording)
     whole = Recording(tmp_path / "whole")
     databases = OpenDatabases(whole.data_dir, RequestPreparer())
-    clock = Clock()
+    _, clock = finder
     converse(whole, has_threads=False)
     look((SavingsFinder(databases, lambda: PRICES, clock), clock))
     databases.close_all()

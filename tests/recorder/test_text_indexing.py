@@ -6,37 +6,12 @@ import pytest
 
 from recorder import text_indexing
 from recorder.background import RETRY_S
-from recorder.disk import DiskRoom
-from recorder.ingest import Ingester
-from recorder.open_databases import OpenDatabases
 from recorder.text_indexing import PAUSE_S, TextIndexing
-from store.price_file import load_prices
-from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from store.traces.search.indexer import Indexer
+from tests.recorder.ingesters import make_ingester
 from tests.store.traces.search.conversation import first_calls, record, request, user
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    now_s = 100.0
-
-    def __call__(self):
-        return self.now_s
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def databases(tmp_path):
-    databases = OpenDatabases(tmp_path, RequestPreparer())
-    yield databases
-    databases.close_all()
 
 
 @pytest.fixture
@@ -118,14 +93,8 @@ def test_memory_of_many_organisations_is_bounded(indexing, databases, clock, mon
 @pytest.mark.parametrize("is_on", [True, False])
 def test_nothing_is_indexed_while_it_is_off_and_all_when_it_is_on_again(tmp_path, clock, is_on):
     def make(*, is_on):
-        prices = load_prices()
-        return Ingester(
+        return make_ingester(
             tmp_path,
-            tmp_path / "spool",
-            lambda: prices,
-            DiskRoom(tmp_path, 0),
-            clock,
-            lambda _: None,
             make_work=lambda databases: [TextIndexing(databases, clock)] if is_on else [],
         )
 

@@ -6,17 +6,16 @@ from contextlib import closing
 import pytest
 
 from extensions.credentials_in_calls.search import SecretSearch
-from recorder.disk import DiskRoom
-from recorder.ingest import Ingester
 from store.backup import contents, copying
 from store.backup.backup import make_backup
 from store.backup.restore import restore_backup
 from store.control.database import ControlDatabase
-from store.price_file import load_prices
-from store.spool.format import Ending, RequestHead, ResponseHead
+from store.spool.format import Ending, ResponseHead
 from store.spool.writer import SpoolRun
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
+from tests.recorder import ingesters
+from tests.store.spool.heads import make_head
 
 ORGANIZATIONS = ("a", "b")
 ANSWER = (
@@ -26,14 +25,8 @@ ROUNDS = 2
 
 
 def make_ingester(data_dir):
-    prices = load_prices()
-    return Ingester(
+    return ingesters.make_ingester(
         data_dir,
-        data_dir / "spool",
-        lambda: prices,
-        DiskRoom(data_dir, 0),
-        lambda: 0.0,
-        lambda _: None,
         make_work=lambda databases: [
             SecretSearch(data_dir, data_dir / "control.db", databases, lambda: 0.0)
         ],
@@ -68,11 +61,8 @@ class Traffic:
 
     def begin(self, number):
         body = b'{"model":"haiku","messages":[{"role":"user","content":"%d"}]}' % number
-        head = RequestHead(
-            entry_id=f"call-{number:06}", created_at="2026-06-01T10:11:12.131Z",
-            organization_id=ORGANIZATIONS[number % 2], proxy_endpoint_id="pe", slug="default",
-            metadata_only=False, request_bytes=len(body), request_body="whole",
-        )  # fmt: skip
+        owner = ORGANIZATIONS[number % 2]
+        head = make_head(f"call-{number:06}", organization_id=owner, request_bytes=len(body))
         file = self._run.create(head, body)
         file.write_response_head(ResponseHead(status_code=200, content_type="application/json"), 1)
         file.write_chunk(ANSWER % number, 2)

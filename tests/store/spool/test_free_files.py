@@ -9,7 +9,7 @@ from store.spool import free_files, reader, writer
 from store.spool.format import REJECTIONS, Ending, Rejection
 from store.spool.reader import InFlightFile
 from store.spool.writer import SpoolRun
-from tests.store.spool.test_spool import make_head
+from tests.store.spool.heads import make_head
 
 SHORT, LONG = b"{}", b'{"long": "%s"}' % (b"x" * 20_000)
 

@@ -21,22 +21,7 @@ from store.spool.format import (
     parse_exchange,
 )
 from store.spool.writer import SpoolRun
-
-
-def make_head(entry_id="0001", **changes):
-    return RequestHead(
-        **{
-            "entry_id": entry_id,
-            "created_at": "2026-01-02T03:04:05.678Z",
-            "organization_id": "org",
-            "proxy_endpoint_id": "endpoint",
-            "slug": "default",
-            "metadata_only": False,
-            "request_bytes": 2,
-            "request_body": "whole",
-        }
-        | changes
-    )
+from tests.store.spool.heads import make_head
 
 
 def write_exchange(run, entry_id="0001", **head):

@@ -1,7 +1,8 @@
 from store.spool import reader
 from store.spool.format import Ending
 from store.spool.unrecorded import count_unrecorded
-from tests.store.spool.test_spool import make_head, write_exchange
+from tests.store.spool.heads import make_head
+from tests.store.spool.test_spool import write_exchange
 
 
 def test_calls_in_flight_and_calls_that_wait_are_counted_until_they_are_recorded(root, run):
