@@ -1,8 +1,7 @@
-"""Fetching the results of a message batch with the user's own key, as they come.
+"""The download of the results of a message batch with the user's own key, in chunks.
 
-The key goes to the configured upstream and to no other machine: upstream names the results by an absolute
-address, which has to be its own.
-"""
+The key goes to the configured upstream and to no other machine: upstream names the results by an
+absolute URL, which is refused if its host is another one."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,12 +30,12 @@ _ADVICE = "check the network and TAXIMETER_UPSTREAM_URL"
 
 
 class DownloadError(Exception):
-    """The results cannot be had. The message is one line, safe to print, and never quotes a key."""
+    """The results cannot be downloaded. The message is one line, safe to print, and never quotes a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageBatch:
-    """A batch that has ended. ``results_url`` is an address of the upstream."""
+    """A batch that has ended. ``results_url`` is a URL of the upstream."""
 
     created_at: datetime
     results_url: str
@@ -46,10 +45,10 @@ class MessageBatch:
 def open_client(
     vendor: str, environ: Mapping[str, str], *, is_local: bool
 ) -> Iterator[httpx.Client]:
-    """Open a client that sends the key of the environment. Redirects are not followed.
+    """Open an HTTP client that sends the key from the environment and does not follow redirects.
 
-    ``is_local``: no HTTP proxy is on the way. Raises DownloadError without a key, OSError when the trust
-    store cannot be read."""
+    ``is_local``: use no HTTP proxy. Raises DownloadError without a key, OSError if the trust store
+    cannot be read."""
     credential = make_credential_headers(environ)
     if credential is None:
         raise DownloadError(
@@ -69,7 +68,7 @@ def open_client(
 
 
 def fetch_batch(client: httpx.Client, upstream_url: str, batch_id: str) -> MessageBatch:
-    """Return a batch that has ended. Raises DownloadError."""
+    """Fetch the state of a batch and return it if it has ended, otherwise raise DownloadError."""
     address = f"{upstream_url}/v1/messages/batches/{quote(batch_id, safe='')}"
     document = parse_object(b"".join(_bound(_stream(client, address), address))) or {}
     if document.get("processing_status") in ("in_progress", "canceling"):
@@ -89,12 +88,12 @@ def fetch_batch(client: httpx.Client, upstream_url: str, batch_id: str) -> Messa
 
 
 def iter_results(client: httpx.Client, batch: MessageBatch) -> Iterator[bytes]:
-    """Yield the results in chunks. Raises DownloadError, also where they end before their end."""
+    """Yield the results in chunks. Raises DownloadError, also if the download breaks off early."""
     return _stream(client, batch.results_url)
 
 
 def find_own_address(upstream_url: str, address: str) -> str:
-    """Return an address that upstream has named, if it is one of its own. Raises DownloadError."""
+    """Return ``address``, named by upstream, as a URL of ``upstream_url``. Raises DownloadError otherwise."""
     if address.startswith("/") and not address.startswith("//"):
         return upstream_url + address
     try:
@@ -149,7 +148,7 @@ def _explain_refusal(client: httpx.Client, response: httpx.Response) -> str:
 
 
 def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes | None]:
-    """Yield the lines without their ends, and None in place of one that is longer than ``max_bytes``."""
+    """Yield the lines without line ends, and None in place of a line longer than ``max_bytes``."""
     parts: list[bytes] = []
     size = 0
     for chunk in chunks:

@@ -1,9 +1,8 @@
 """The client's address, as the front door passes it to the web process.
 
-Every connection to the web process comes from the proxy, which sends the client's address in a
-header together with a secret mark. The header is removed here, so that no code behind can mistake
-it for something else, and ``scope["client"]`` is the client.
-"""
+Every connection to the web process comes from the proxy, which sends the client's address in a header
+together with a secret mark. The header is removed here, so that no later code can mistake it for the
+client's own, and ``scope["client"]`` is set to the client's address."""
 
 from collections.abc import Sequence
 from hmac import compare_digest
@@ -14,8 +13,9 @@ CLIENT_HEADER = b"x-taximeter-client"
 
 
 class ClientAddress:
-    """Middleware that sets ``scope["client"]`` from the header of the front door. ``mark``
-    authenticates the front door; without one no header is trusted."""
+    """Middleware that sets ``scope["client"]`` from the header of the front door.
+
+    ``mark`` authenticates the front door; if it is empty, the header is never trusted."""
 
     def __init__(self, app: ASGIApp, mark: str) -> None:
         self._app = app
@@ -35,7 +35,7 @@ class ClientAddress:
 
 
 def find_client(values: Sequence[bytes], mark: bytes) -> str | None:
-    """Return the address in ``<mark> <address>``, or None unless one value has the right mark."""
+    """Return the address in ``<mark> <address>``, or None unless exactly one value has the right mark."""
     if len(values) != 1 or not mark:
         return None
     given_mark, _, address = values[0].partition(b" ")

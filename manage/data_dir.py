@@ -1,9 +1,8 @@
-"""The data directory when the service starts.
+"""Preparation of the data directory at the start of the service.
 
 It must be accessible to its owner only: it contains the text of calls, and whoever can write to it can
-replace our files. A directory that is accessible to others is repaired, but only if it is ours: when
-somebody names a home directory or /tmp by mistake, its mode must not change.
-"""
+replace our files. The mode of a directory that others can access is repaired, but only if the
+directory is ours: if somebody names a home directory or /tmp by mistake, its mode must not change."""
 
 import stat
 from os import geteuid
@@ -16,7 +15,7 @@ _OWN_FOLDER = "use a separate directory (--data-dir or TAXIMETER_DATA_DIR)"
 
 
 def prepare_data_dir(folder: Path) -> str | None:
-    """Create the data directory, or repair its mode. Returns a warning if the mode was repaired.
+    """Create the data directory, or repair its mode. Return a warning if the mode was repaired, else None.
 
     Raises StartError for a directory that cannot be used safely, and OSError."""
     if not folder.is_symlink():
@@ -37,7 +36,7 @@ def prepare_data_dir(folder: Path) -> str | None:
 
 
 def _close(folder: Path, mode: int) -> str:
-    """Set the mode to 700. Returns a warning. Raises StartError, OSError."""
+    """Set the mode of the directory to 700 and return a warning. Raises StartError, OSError."""
     if mode & stat.S_ISVTX or not is_ours(folder):
         raise StartError(
             f"{folder} is accessible to other users (mode {mode:o}) and is not a data directory of"

@@ -15,7 +15,7 @@ TIMEOUT_S = 5.0
 
 
 def find_fault(environ: Mapping[str, str]) -> str | None:
-    """Return why the proxy does not serve, or None."""
+    """Return the reason why the proxy does not serve, or None if it does."""
     address = parse_listen(environ.get("TAXIMETER_LISTEN", "127.0.0.1:8080")).connectable
     connection = HTTPConnection(address.host, address.port, timeout=TIMEOUT_S)
     try:

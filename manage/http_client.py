@@ -1,4 +1,4 @@
-"""Parts that HTTP clients share: trust store, credential, and errors in words that are safe to print."""
+"""Shared parts of HTTP clients: trust store, credential, and error texts that are safe to print."""
 
 import os
 import ssl
@@ -17,7 +17,7 @@ _TRUST_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def load_trust_store() -> ssl.SSLContext:
-    """Return the trust store: that of SSL_CERT_FILE or SSL_CERT_DIR, else that of httpx.
+    """Return the trust store of SSL_CERT_FILE or SSL_CERT_DIR, or else that of httpx.
 
     Raises OSError, with the name of the file or directory that cannot be read."""
     return _load_trust_store(*map(os.environ.get, _TRUST_VARIABLES))
@@ -36,7 +36,7 @@ def _load_trust_store(*paths: str | None) -> ssl.SSLContext:
 
 
 def make_credential_headers(environ: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the header with the upstream credential of the environment, None where there is none."""
+    """Return the header with the upstream credential in ``environ``, None if it has none."""
     if key := environ.get(KEY_VARIABLE, "").strip():
         return {"x-api-key": key}
     if token := environ.get(TOKEN_VARIABLE, "").strip():
@@ -45,7 +45,7 @@ def make_credential_headers(environ: Mapping[str, str]) -> dict[str, str] | None
 
 
 def find_tls_error(error: BaseException) -> ssl.SSLError | None:
-    """Return the TLS error that is behind an error, or None. It stays when the request is repeated."""
+    """Return the TLS error that caused ``error``, or None. A retry does not mend such an error."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
@@ -53,9 +53,9 @@ def find_tls_error(error: BaseException) -> ssl.SSLError | None:
 
 
 def explain_connection_error(error: Exception, advice: str) -> str:
-    """Return the cause of a connection error, as the end of a sentence begun by the address.
+    """Return the cause of a connection error as the end of a sentence that begins with the address.
 
-    ``advice`` is for an address that cannot be reached."""
+    ``advice`` is added if the address cannot be reached."""
     tls_error = find_tls_error(error)
     if isinstance(tls_error, ssl.SSLCertVerificationError):
         return (
@@ -72,11 +72,11 @@ def explain_connection_error(error: Exception, advice: str) -> str:
 
 
 def describe_fault(error: ValidationError) -> str:
-    """Return the first fault of a document with its place: ``items.0.id: Field required``."""
+    """Return the first error of a validation with its place: ``items.0.id: Field required``."""
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
     return shorten(f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}")
 
 
 def shorten(text: str) -> str:
-    """Return the beginning of a text from outside as one line that is safe to print."""
+    """Return the first ``MAX_MESSAGE_CHARS`` of ``text`` as one line that is safe to print."""
     return terminal_line(text)[:MAX_MESSAGE_CHARS] if text else ""

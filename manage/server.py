@@ -1,8 +1,7 @@
 """The web process: everything below the base URL except ``/proxy``, on a loopback socket.
 
-The front door forwards to it. It accepts only the host names of this service, so that a page on the
-internet cannot reach it by making its own name resolve to this machine (DNS rebinding).
-"""
+The front door forwards to it. It accepts only the host names of this service, so that no page on the
+internet can reach it with a name that resolves to this machine (DNS rebinding)."""
 
 from runtime import loading
 
@@ -56,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 class FrontDoor(Protocol):
-    """An application before the routes, which forwards requests to other machines or passes them on."""
+    """An ASGI application in front of the routes, which may forward requests to other machines."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
@@ -66,7 +65,7 @@ class FrontDoor(Protocol):
 
 
 class KnownHosts:
-    """Middleware that refuses requests for unknown host names (except ``/livez``)."""
+    """Middleware that refuses requests whose host name is not one of ``hosts``, except for ``/livez``."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self._app = app
@@ -118,9 +117,9 @@ class SecurityHeaders:
 
 
 class SlashRedirect:
-    """Redirects a path with trailing slashes to the one without, relative to the host.
+    """Redirects a path with trailing slashes to the path without, by a URL without scheme and host.
 
-    Starlette's own redirect names the scheme, host and port of the socket behind the front door,
+    Starlette's own redirect would name the scheme, host and port of the socket behind the front door,
     which are not those of the public address."""
 
     def __init__(self, router: Router) -> None:
@@ -151,11 +150,12 @@ def make_app(
     *,
     is_demo: bool = False,
 ) -> Starlette:
-    """Return the application of the web process. ``print_line`` prints a line on the terminal;
-    ``supervisor_pid`` is the process whose children ``/metrics`` describes, and ``board_fd`` the board
-    of the proxy's workers. ``is_demo``: whoever is at this machine may sign in.
+    """Return the application of the web process.
 
-    On a machine without people it has the pages of calls alone, for callers whom another machine states."""
+    ``print_line`` prints a line on the terminal. ``supervisor_pid`` is the process whose children
+    ``/metrics`` describes, and ``board_fd`` the board of the proxy's workers. ``is_demo``: everybody
+    at this machine may sign in. On a machine without sign-in the application has only the pages of
+    calls, for callers that another machine states."""
     api_workers, page_workers = Workers(settings, "api"), Workers(settings, "pages")
     bad_keys = make_bad_key_limit()
     hooks = extensions.call()
@@ -219,15 +219,17 @@ async def _live(_request: Request) -> JSONResponse:
 
 
 class _Protocol(HttpToolsProtocol):
-    """The HTTP protocol, which sends a response at once."""
+    """The HTTP protocol, with small writes of a response joined."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, JoinedWrites(transport)))
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that leaves Ctrl-C to the supervisor. ``end_streams`` ends responses that otherwise last as
-    long as their pages are open."""
+    """Uvicorn that leaves Ctrl-C to the supervisor.
+
+    ``end_streams`` is called at shutdown to end responses that would last as long as their pages are
+    open."""
 
     def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None]) -> None:
         super().__init__(config)
@@ -254,10 +256,10 @@ class Server(uvicorn.Server):
 
 
 def make_config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
-    """Return how the web process serves its application.
+    """Return the configuration of uvicorn.
 
-    A connection stays open for longer than the proxy leaves any idle (it waits so long for a head, and
-    again for a body), or the proxy would send requests into connections that end at that moment."""
+    An idle connection is kept for longer than the proxy keeps one, or the proxy would send requests on
+    connections that are being closed."""
     return uvicorn.Config(
         app,
         http=_Protocol,

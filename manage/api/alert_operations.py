@@ -82,7 +82,7 @@ class AlertRule(ResponseModel):
 
 
 class AlertRules(ListResponse):
-    """All rules, on one page."""
+    """The response that lists all rules for alerts, on one page."""
 
     items: list[AlertRule]
 

@@ -66,14 +66,17 @@ class NewBudget(RequestModel):
 
 
 class PartQuery(RequestModel):
-    """The calls that a budget is about: at most one of them, and without one all calls."""
+    """The query that names the calls of a budget: of one user, project or tag, or all calls if none is
+    named."""
 
     user: Annotated[str | None, Field(description="The budget of this user.")] = None
     project: Annotated[str | None, Field(description="The budget of this project.")] = None
     tag: Annotated[str | None, Field(description="The budget of the calls with this tag.")] = None
 
     def parse(self) -> Part | None:
-        """Return the part, None for all calls. Raises InvalidInputError."""
+        """Return the part of calls that the query names, None for all calls.
+
+        Raises InvalidInputError if it names more than one, or a value is not valid."""
         given: dict[PartKind, str | None] = {
             "user": self.user,
             "project": self.project,
@@ -86,7 +89,7 @@ class PartQuery(RequestModel):
 
 
 class Budget(ResponseModel):
-    """A budget. ``proxy_endpoint_id`` and ``slug`` are null for that of the organisation."""
+    """A budget. ``proxy_endpoint_id`` and ``slug`` are null for a budget of the whole organisation."""
 
     proxy_endpoint_id: str | None
     slug: Slug | None

@@ -54,7 +54,7 @@ class CallsQuery(RequestModel):
     ] = DEFAULT_LIMIT
 
     def make_filter(self) -> EntryFilter:
-        """Return the filter. Raises InvalidInputError."""
+        """Return the filter for the calls that the query selects. Raises InvalidInputError."""
         return EntryFilter(
             since=parse_instant(self.since, "since"),
             until=parse_instant(self.until, "until"),

@@ -45,11 +45,10 @@ class NewEndpoint(RequestModel):
 
 
 class EndpointChange(RequestModel):
-    """The changes to a proxy endpoint. A field that is left out is not changed: see
-    ``model_fields_set``.
+    """The changes to a proxy endpoint. A field that the request leaves out is not changed.
 
-    ``name`` and ``metadata_only`` have no default that means anything; a ``default_factory`` is left
-    out of the OpenAPI document, where a ``default`` would be."""
+    ``model_fields_set`` has the fields that were given. ``name`` and ``metadata_only`` cannot be null,
+    so they have a ``default_factory``: pydantic would write a ``default`` into the OpenAPI document."""
 
     name: Name = Field(default_factory=str)
     streaming: Annotated[

@@ -1,7 +1,6 @@
 """The OpenAPI document, made from the same table of operations that serves the requests.
 
-The pages that are JSON are in it too, which the dashboard declares and serves.
-"""
+It also describes the JSON pages that the dashboard declares and serves."""
 
 import re
 from collections.abc import Sequence
@@ -41,7 +40,7 @@ _HEADERS = {
 def make_document(
     operations: Sequence[Operation[Any, Any]], pages: Sequence[JsonPage], base_url: str
 ) -> Document:
-    """Return the document of the operations below ``/api`` and of the pages that are JSON."""
+    """Return the OpenAPI document of the operations below ``/api`` and of the JSON pages."""
     paths: dict[str, Document] = {}
     for operation in operations:
         item = paths.setdefault(f"/api{operation.path}", {})
@@ -127,8 +126,7 @@ def _query_parameters(operation: Described) -> list[Document]:
 
 
 def _without_null(schema: Document) -> Document:
-    """Return the schema of a query parameter: a query can leave a parameter out, but cannot send
-    null."""
+    """Return the schema of a query parameter without null, which a query cannot send."""
     given: Document = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), {})
     return {
         key: value

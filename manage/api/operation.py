@@ -26,9 +26,9 @@ NO_ENDPOINT = {HTTPStatus.NOT_FOUND: "There is no such proxy endpoint in your or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context[Request: RequestModel]:
-    """A validated request. ``id`` is the one in the path, empty where the path has none.
+    """A validated request. ``id`` is the id in the path, empty if the path has none.
 
-    ``names`` has all parts of the path that an operation names, also that one."""
+    ``names`` has all variable parts of the path by name, the id among them."""
 
     management: Management
     caller: Caller
@@ -45,15 +45,15 @@ class Context[Request: RequestModel]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation[Request: RequestModel, Response: ResponseModel]:
-    """One operation. ``request`` is the query of a GET or DELETE, and the body of any other method.
+    """One operation of the management API.
 
-    ``errors``: the statuses that this operation can be refused with besides those of all operations,
-    and why. The API sends the text for 403 and 404 instead of the error's own, which is for a
-    terminal.
-    ``reads_calls``: it reads recorded calls and changes nothing, so it is carried out where those of the
-    caller are, if that is another machine of the service. So is a dry run of any operation.
-    ``encode`` yields the JSON of a response that may be too large to be made as a whole; ``run`` makes
-    the response of it. ``is_slow``: it may take seconds."""
+    ``request`` is the model of the query for GET and DELETE, and of the body for other methods.
+    ``errors``: the statuses with which only this operation can be refused, with texts for the OpenAPI
+    document; for 404 the API also sends this text in place of the error's own, which is written for a
+    terminal. ``reads_calls``: the operation reads recorded calls and changes nothing, so if another
+    machine of the service has the caller's calls, it runs there (as the dry run of any operation
+    does). ``encode`` yields the JSON of a response that may be too large to be made at once, and
+    ``run`` makes the same response as a model. ``is_slow``: the operation may take seconds."""
 
     method: Method
     path: str
@@ -98,9 +98,9 @@ def operation(
     is_slow: bool = False,
     reads_calls: bool = False,
 ) -> _Declare:
-    """Return a decorator that makes an operation of the function that carries it out.
+    """Return a decorator that turns the function that carries out an operation into an ``Operation``.
 
-    The models of its request and response are those of the function's annotations."""
+    The models of request and response are read from the annotations of the function."""
 
     def declare[Request: RequestModel, Response: ResponseModel](
         run: Callable[[Context[Request]], Response],
@@ -127,7 +127,9 @@ def operation(
 def streamed[Request: RequestModel, Response: ResponseModel](
     path: str, *, name: str, summary: str, request: type[Request], response: type[Response]
 ) -> Callable[[Callable[[Context[Request]], Iterator[bytes]]], Operation[Request, Response]]:
-    """Return a decorator that makes a GET, which reads calls, of the function that yields its JSON."""
+    """Return a decorator that turns a function that yields the JSON of a response into an ``Operation``.
+
+    The operation is a GET that reads calls."""
 
     def declare(
         encode: Callable[[Context[Request]], Iterator[bytes]],

@@ -21,7 +21,7 @@ NOT_STORED = {"cache-control": "no-store"}
 
 
 class RefusedError(Exception):
-    """The request is refused with this status."""
+    """A request is refused with ``status``."""
 
     def __init__(
         self,
@@ -39,8 +39,10 @@ class RefusedError(Exception):
 
 
 def explain(operation: Operation[Any, Any], error: ControlError) -> RefusedError:
-    """Return the refusal for an error. What does not exist is told in the text of the operation, where it
-    declares one: the error's names commands."""
+    """Return the refusal for an error.
+
+    For a thing that does not exist it has the operation's own text, if there is one: the error's text
+    names commands."""
     status = HTTPStatus(error.status)
     message = as_sentence(str(error))
     if status is HTTPStatus.NOT_FOUND:
@@ -54,7 +56,7 @@ def refuse(refused: RefusedError) -> Response:
 
 
 async def refuse_http(_request: Request, error: Exception) -> Response:
-    """Return the response to a request that Starlette refuses: an unknown path or method."""
+    """Return the error response to a request with an unknown path or method, which Starlette refuses."""
     if not isinstance(error, HTTPException):
         raise TypeError from error
     status = HTTPStatus(error.status_code)
@@ -69,7 +71,7 @@ async def refuse_http(_request: Request, error: Exception) -> Response:
 
 
 async def refuse_for_memory(_request: Request, error: Exception) -> Response:
-    """Return the response to a request for which there is not enough memory. Raises any other error."""
+    """Return the error response for a MemoryError. Raises any other error again."""
     if not address_space.is_used_up(error):
         raise error
     logger.error("A request to the API needed more memory than TAXIMETER_WEB_MEMORY allows.")

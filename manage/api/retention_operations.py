@@ -1,4 +1,4 @@
-"""The operations on what is kept and what is erased, and their models."""
+"""The operations on retention rules and erasures, and their models."""
 
 from collections.abc import Sequence
 from http import HTTPStatus
@@ -22,7 +22,7 @@ def _describe(limit: RetentionLimit) -> str:
 
 
 def _list_fields(limits: Sequence[RetentionLimit], unset: str | None = None) -> dict[str, Any]:
-    """Return the fields of limits, as pydantic takes them."""
+    """Return a field definition for each limit, by name, for ``pydantic.create_model``."""
     return {
         limit.name: (
             int | None,
@@ -103,7 +103,7 @@ class Retention(_InForce):  # type: ignore[misc, valid-type]
 
 
 class NewErasure(RequestModel):
-    """The calls to erase: those for which every field that is given holds."""
+    """The request for an erasure. A call is erased if it matches every field that is given."""
 
     session: Annotated[str | None, Field(description="A session id.")] = None
     credential: Annotated[
@@ -124,7 +124,7 @@ class NewErasure(RequestModel):
     dry_run: Annotated[bool, Field(description="Count these calls, and erase nothing.")] = False
 
     def make_criteria(self) -> Criteria:
-        """Return the criteria. Raises InvalidInputError."""
+        """Return the criteria for the calls to erase. Raises InvalidInputError."""
         return Criteria(
             session=self.session,
             credential=self.credential,

@@ -1,11 +1,11 @@
 """The management API over HTTP: ``/api/…``.
 
 Requests become calls of the operations in the table ``operations``, and their results become JSON
-responses. A request is read on the event loop and carried out in a worker thread: it is
-authenticated first, then validated, then run, so that a client without a key learns nothing about
-what needs one. Operations of one organisation, and the parts of its long responses, are carried out one
-after the other, so that none takes all threads; and slow ones, of however many, leave a thread to the others.
-"""
+responses. A request is read on the event loop and carried out in a worker thread, in this order:
+authentication, validation, operation. So a client without a key learns nothing from errors of
+validation. Operations of one organisation, and the parts of its long responses, are carried out one
+after the other, so that one organisation cannot occupy all threads; slow operations always leave at
+least one thread to others."""
 
 import asyncio
 import re
@@ -71,8 +71,10 @@ class UnknownKeyError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedRequest:
-    """A request before it is validated. ``body`` is None when it was too large to read. ``caller`` is who
-    makes it where another machine has checked that."""
+    """A request before validation. ``body`` is None if it was too large to read.
+
+    ``caller`` is the authenticated caller if another machine of the service forwarded the request,
+    otherwise None."""
 
     bearer: str | None
     caller: Caller | None
@@ -83,7 +85,7 @@ class ReceivedRequest:
 
 
 class OperationRoute(Route):
-    """The route of the operations at a path, by their methods."""
+    """The route of one path, with the operation for each method."""
 
     def __init__(
         self, path: str, endpoint: Callable[..., Any], operations: Mapping[str, Operation[Any, Any]]
@@ -92,14 +94,16 @@ class OperationRoute(Route):
         self._operations = operations
 
     def reads_calls(self, method: str, *, is_dry_run: bool) -> bool:
-        """Return whether a request reads calls. ``is_dry_run``: its body asks for a dry run."""
+        """Return whether a request reads recorded calls. ``is_dry_run``: its body asks for a dry run."""
         found = self._operations.get("GET" if method == "HEAD" else method)
         return found is not None and (found.reads_calls or (is_dry_run and found.has_dry_run))
 
 
 class Api:
-    """The Starlette application of the management API. ``pages`` are in its OpenAPI document besides the
-    operations; ``clock_s`` returns monotonic seconds."""
+    """The Starlette application of the management API.
+
+    ``pages`` are the JSON pages that its OpenAPI document also describes; ``clock_s`` returns
+    monotonic seconds."""
 
     def __init__(
         self,
@@ -119,8 +123,7 @@ class Api:
 
     @cached_property
     def _document(self) -> bytes:
-        """Return the OpenAPI document. It is made at the first request for it, because that takes
-        longer than the rest of the start."""
+        """Return the OpenAPI document, made at the first request for it, since making it slows the start."""
         return orjson.dumps(openapi.make_document(OPERATIONS, self._pages, self._settings.base_url))
 
     def route(self) -> Mount:
@@ -176,7 +179,7 @@ class Api:
         return PartsResponse(parts, operation.status, NOT_STORED, media_type=JSON)
 
     async def _make_part(self, organization_id: str, read: Read) -> bytes:
-        """Return a part of a response, made in a worker. Raises BusyError, sqlite3.Error."""
+        """Return the next part of a response, read in a worker thread. Raises BusyError, sqlite3.Error."""
         async with self._locks.acquire(organization_id):
             return await self._workers.run(lambda _control: read())
 
@@ -216,7 +219,7 @@ class Api:
     # -- in a worker ------------------------------------------------------------------------------
 
     def _authenticate(self, received: ReceivedRequest, control: ControlDatabase) -> Caller:
-        """Return who makes the request. Raises RefusedError, UnknownKeyError."""
+        """Return the caller that makes the request. Raises RefusedError, UnknownKeyError."""
         with _refusing_without_database():
             return _authenticate(received, Management.make(control, self._settings))
 
@@ -243,7 +246,7 @@ class Api:
 
 
 def _open_id(path: str) -> str:
-    """Return the pattern of a path. The id of a session is text of the client's, which may hold slashes."""
+    """Return the route pattern of a path, in which the id of a session may hold slashes."""
     for place in ("/{kind}/{id}", "/sessions/{id}"):
         path = path.replace(place, f"{place.removesuffix('}')}:path}}")
     return path
@@ -259,7 +262,7 @@ def _encode(operation: Operation[Any, Any], context: Context[Any]) -> Encoded:
 
 @contextmanager
 def _refusing_without_database() -> Iterator[None]:
-    """Raise RefusedError where a database cannot be used."""
+    """Turn an sqlite3.Error in the block into a RefusedError with status 503."""
     try:
         yield
     except sqlite3.Error as error:
@@ -271,8 +274,9 @@ def _refusing_without_database() -> Iterator[None]:
 
 
 def _authenticate(received: ReceivedRequest, management: Management) -> Caller:
-    """Return the owner of the key. Raises RefusedError for a request without one, and
-    UnknownKeyError."""
+    """Return the caller: stated by another machine, or the owner of the key.
+
+    Raises RefusedError for a request without a key, UnknownKeyError."""
     if received.caller is not None:
         return received.caller
     if received.bearer is None:
@@ -288,7 +292,7 @@ def _authenticate(received: ReceivedRequest, management: Management) -> Caller:
 
 
 async def _read_body(request: Request) -> bytes | None:
-    """Return the body, or None when it is too large. The server reads and drops what is left of it."""
+    """Return the body, or None if it is too large; the server then discards the rest of it."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > openapi.MAX_BODY_BYTES:
         return None
@@ -301,7 +305,8 @@ async def _read_body(request: Request) -> bytes | None:
 
 
 def _validate(operation: Operation[Any, Any], received: ReceivedRequest) -> RequestModel:
-    """Return the query or the body. Raises InvalidInputError, RefusedError."""
+    """Return the validated query, or body for a method that has one. Raises InvalidInputError,
+    RefusedError."""
     query = _validate_query(operation, received.query)
     return _validate_body(operation, received) if operation.takes_body else query
 

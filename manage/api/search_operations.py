@@ -1,4 +1,4 @@
-"""The operation that searches what was said in calls, and its models."""
+"""The operation that searches the texts of calls, and its models."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self

@@ -1,7 +1,6 @@
 """Responses of the API that are made in parts while they are sent.
 
-What comes first is made before anything is sent, so that most errors have a status of their own.
-"""
+The first part is made before anything is sent, so that most errors still get a status of their own."""
 
 import logging
 import sqlite3
@@ -22,7 +21,7 @@ type Read = Callable[[], bytes]
 
 
 class Parts:
-    """The parts of a response, made by one thread at a time."""
+    """The parts of a response, read by one thread at a time."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts
@@ -30,7 +29,7 @@ class Parts:
         self._is_closed = False
 
     def read(self) -> bytes:
-        """Return the next bytes, empty at the end. Raises sqlite3.Error."""
+        """Return the next part, empty at the end. Raises sqlite3.Error."""
         try:
             with self._lock:
                 return self._read()
@@ -39,8 +38,7 @@ class Parts:
                 self.close()
 
     def close(self) -> None:
-        """Close the iterator of the parts, or leave that to the thread that is reading one: this waits
-        for nobody."""
+        """Close the iterator of the parts without waiting: if a thread is reading, that thread closes it."""
         self._is_closed = True
         if self._lock.acquire(blocking=False):
             try:
@@ -61,21 +59,21 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The JSON of a response: its beginning, and what follows, None where nothing does."""
+    """The JSON of a response: its first part, and an iterator of the rest, None if there is no more."""
 
     start: bytes
     rest: Parts | None = None
 
     @classmethod
     def begin(cls, parts: Iterator[bytes]) -> "Encoded":
-        """Make the beginning. Raises what the parts raise."""
+        """Read the first part of a response from ``parts``. Raises what ``parts`` raises."""
         made = Parts(parts)
         start = made.read()
         return cls(start, made if len(start) >= WHOLE_BYTES else None)
 
 
 class PartsResponse(StreamingResponse):
-    """A response that is cut where the rest of it cannot be made, so that nobody takes it for a whole one."""
+    """A response that breaks off if a part cannot be made, so that the client sees that it is incomplete."""
 
     async def stream_response(self, send: Send) -> None:
         try:
@@ -91,7 +89,7 @@ class PartsResponse(StreamingResponse):
 async def send_parts(
     encoded: Encoded, run: Callable[[Read], Awaitable[bytes]]
 ) -> AsyncGenerator[bytes]:
-    """Yield the parts of a response, of which ``run`` makes each in a thread. Raises what it raises."""
+    """Yield the parts of a response; ``run`` reads each part in a thread. Raises what ``run`` raises."""
     yield encoded.start
     if encoded.rest is None:
         return

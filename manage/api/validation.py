@@ -1,4 +1,4 @@
-"""Validation of requests, with messages for the person who made them."""
+"""Validation of requests, with error messages written for the sender of the request."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -14,10 +14,9 @@ from store.json_models import RequestModel
 def validate[Model: RequestModel](
     model: type[Model], given: object, *, by_name: bool = False
 ) -> Model:
-    """Return the request that the given fields make. ``by_name``: they have their names in Python,
-    not those in JSON.
+    """Return the request model made from ``given``. Raises InvalidInputError.
 
-    Raises InvalidInputError."""
+    ``by_name``: the keys are the names of the fields in Python, not in JSON."""
     try:
         return model.model_validate(given, by_name=by_name, by_alias=not by_name)
     except ValidationError as error:
@@ -27,7 +26,7 @@ def validate[Model: RequestModel](
 
 
 def parse_instant(text: str | None, field: str) -> str | None:
-    """Return an instant as databases have it, None for none. Raises InvalidInputError."""
+    """Return an instant in the format of the databases, None for None. Raises InvalidInputError."""
     if text is None:
         return None
     try:

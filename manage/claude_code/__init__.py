@@ -1,1 +1,1 @@
-"""Claude Code, as a client: its variables and settings files, for ``taximeter run`` and the doctor."""
+"""Claude Code as a client: its variables and settings files, for ``taximeter run`` and the doctor."""

@@ -1,9 +1,9 @@
-"""The arguments of Claude Code, with variables in ``--settings``, which beat its settings files.
+"""The arguments of Claude Code, with our variables added in ``--settings``.
 
-Claude Code takes one ``--settings``, so ours is merged with the user's. Settings may hold a password, and
-arguments can be read by everybody on the machine: what came from a file is merged into a file. That file
-stands beside the user's, since rules in it are relative to its folder, and goes when the client has ended.
-"""
+``--settings`` overrides the settings files. Claude Code accepts it once, so our variables are merged
+into the user's value. Settings may hold a password, and everybody on the machine can read arguments,
+so settings from a file are merged into a new file. That file is put beside the user's, since rules in
+it are relative to its folder, and is removed when the client has ended."""
 
 import json
 import os
@@ -20,7 +20,8 @@ PROGRAM = "claude"
 
 
 def is_claude_code(command: Sequence[str]) -> bool:
-    """Return whether a command is Claude Code: ``claude``, or a path that ends in it."""
+    """Return whether a command runs Claude Code: its program is ``claude`` or a path that ends in
+    ``/claude``."""
     return Path(command[0]).name == PROGRAM
 
 
@@ -28,7 +29,7 @@ def is_claude_code(command: Sequence[str]) -> bool:
 def passing_variables(
     command: Sequence[str], variables: Mapping[str, str]
 ) -> Iterator[Sequence[str] | None]:
-    """Yield the command with these variables in its settings; None where they cannot be merged."""
+    """Yield ``command`` with ``variables`` added to its settings; None if they cannot be merged."""
     index, given = _find_given(command)
     if given is None:
         first, *others = command
@@ -43,7 +44,7 @@ def passing_variables(
 
 
 def get_given_settings(command: Sequence[str]) -> Mapping[str, Any]:
-    """Return the settings that a command has in ``--settings``, none where they cannot be read."""
+    """Return the settings that a command gives in ``--settings``, empty if none or if they are unreadable."""
     _, given = _find_given(command)
     if given is None:
         return {}
@@ -55,7 +56,7 @@ def get_given_settings(command: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _find_given(command: Sequence[str]) -> tuple[int, str | None]:
-    """Return the last ``--settings``, which counts, as the place of its value and that value."""
+    """Return the index and the value of the last ``--settings``, which is the effective one, or (0, None)."""
     found: tuple[int, str | None] = 0, None
     for index, argument in enumerate(command[1:], 1):
         if argument == "--":
@@ -80,7 +81,9 @@ def _merge(settings: Mapping[str, Any], variables: Mapping[str, str]) -> dict[st
 
 @contextmanager
 def _merged_file(path: Path, variables: Mapping[str, str]) -> Iterator[Path | None]:
-    """Make a file of settings and variables beside that of the settings, readable by its owner alone."""
+    """Write the settings of ``path`` with ``variables`` to a private file beside it, removed afterwards.
+
+    Yields None if the settings cannot be read or merged."""
     made = _make_merged_file(path, variables)
     try:
         yield made

@@ -1,7 +1,7 @@
-"""The settings files of Claude Code, whose ``env`` beats the environment that it is started in.
+"""The settings files of Claude Code, whose ``env`` overrides the environment of its process.
 
-A file that is not there, cannot be read or is not JSON sets nothing: Claude Code itself says so.
-"""
+A file that is missing, cannot be read or is not JSON counts as empty; Claude Code itself reports such
+files."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ MAX_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFile:
-    """A settings file with the variables that it sets. ``managed``: nothing else can beat it."""
+    """A settings file with the variables that it sets. ``managed``: no other place overrides them."""
 
     path: Path
     scope: Scope
@@ -37,9 +37,9 @@ def find_folder(environ: Mapping[str, str]) -> Path:
 def read_settings_files(
     environ: Mapping[str, str], folder: Path, managed_folder: Path = MANAGED_FOLDER
 ) -> Sequence[SettingsFile]:
-    """Return the files that set variables for Claude Code in a folder, the strongest first.
+    """Return the settings files of Claude Code in ``folder`` that set variables, highest precedence first.
 
-    Managed settings that are in no file of this machine (those of a device policy) are not known."""
+    Managed settings that a device policy keeps outside files are not found."""
     scopes: dict[Path, Scope] = {}
     for scope, path in _list_files(environ, folder, managed_folder):
         scopes.setdefault(
@@ -53,7 +53,7 @@ def read_settings_files(
 
 
 def read_variables(path: Path) -> Mapping[str, str]:
-    """Return the variables that a settings file sets, none where it cannot be read."""
+    """Return the variables that a settings file sets, empty if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return get_variables(parse_object(file.read(MAX_BYTES)) or {})
@@ -62,7 +62,7 @@ def read_variables(path: Path) -> Mapping[str, str]:
 
 
 def get_variables(settings: Mapping[str, object]) -> Mapping[str, str]:
-    """Return the variables in the ``env`` of settings."""
+    """Return the variables in ``env`` of parsed settings."""
     found = settings.get("env")
     if not isinstance(found, dict):
         return {}
@@ -85,7 +85,7 @@ def _list_files(
 
 
 def _find_root(folder: Path) -> Path:
-    """Return the top of the repository that a folder is in, the folder itself without one."""
+    """Return the root of the repository that contains ``folder``, or ``folder`` if there is none."""
     for each in (folder, *folder.parents):
         if (each / ".git").exists():
             return each

@@ -1,4 +1,4 @@
-"""Starting a client of a run with its variables, which Claude Code has in its settings too."""
+"""Starting the client of a run with its variables, which Claude Code also gets in its settings."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,9 +34,10 @@ def starting(
     as_direct: bool,
     managed_folder: Path = MANAGED_FOLDER,
 ) -> Iterator[Start]:
-    """Yield how to start a client in a folder, so that it uses this base URL.
+    """Yield the command and the environment that make a client in ``folder`` use the base URL ``url``.
 
-    What else sets a base URL for Claude Code is printed. For ``as_direct`` see ``choose_variables``."""
+    Other places that set a base URL for Claude Code are printed. For ``as_direct`` see
+    ``choose_variables``."""
     is_claude = is_claude_code(command)
     given = get_variables(get_given_settings(command)) if is_claude else {}
     sources = Sources.make(environ, read_settings_files(environ, folder, managed_folder), given)

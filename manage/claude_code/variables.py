@@ -1,10 +1,9 @@
-"""The variables by which Claude Code uses an endpoint, and behaves behind it as it does without one.
+"""The variables that make Claude Code use an endpoint, and make the same calls as without a proxy.
 
-Behind another base URL Claude Code leaves things out of its calls, and defers no tools before 2.1.305. Two
-variables have it treat the base URL as that of its vendor. They are not documented, and with another upstream
-they do harm: it gets fields that it does not know, and one that changes with each call, which breaks its
-prompt cache.
-"""
+With a base URL that is not the vendor's, Claude Code leaves out parts of its calls, and before 2.1.305
+defers no tools. Two undocumented variables make it treat the base URL as the vendor's. With another
+upstream they do harm: that upstream gets fields that it does not know, and one field that changes with
+each call, which breaks its prompt cache."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,8 @@ _OFF = frozenset({"", "0", "false", "no", "off"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A place that sets variables. ``is_managed``: an administrator's, which nothing beats."""
+    """A place that sets variables. ``is_managed``: set by an administrator, so no other place overrides
+    it."""
 
     name: str
     variables: Mapping[str, str]
@@ -42,7 +42,7 @@ class Source:
 
 
 class Sources:
-    """All places that set variables for Claude Code, the strongest first."""
+    """All places that set variables for Claude Code, highest precedence first."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
@@ -54,8 +54,9 @@ class Sources:
         files: Sequence[SettingsFile],
         given: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return the places of a client that is started in this environment. ``given`` are the variables
-        of its ``--settings``."""
+        """Return the places of a client that is started in ``environ`` with these settings ``files``.
+
+        ``given`` are the variables of its ``--settings``."""
         found = [
             Source(
                 name=str(each.path), variables=each.variables, is_managed=each.scope == "managed"
@@ -72,24 +73,25 @@ class Sources:
         )
 
     def find_all(self, name: str) -> list[Source]:
-        """Return the places that set a variable, the one that counts first."""
+        """Return the places that set a variable; the first is the effective one."""
         return [each for each in self._sources if name in each.variables]
 
     def find(self, name: str) -> str | None:
-        """Return the value that counts, None where none sets it."""
+        """Return the effective value of a variable, None if it is set nowhere."""
         found = self.find_all(name)
         return found[0].variables[name] if found else None
 
     def is_on(self, name: str) -> bool:
-        """Return whether a variable is set to something that means yes."""
+        """Return whether a variable is set to another value than empty, 0, false, no or off."""
         return (self.find(name) or "").strip().lower() not in _OFF
 
 
 def choose_variables(sources: Sources, url: str, *, as_direct: bool) -> dict[str, str]:
-    """Return the variables to set for a client of this base URL, where nobody has set them.
+    """Return the variables to set so that a client uses the base URL ``url``.
 
-    ``as_direct``: the upstream is the vendor's own, and the client is to make its calls as without us. Of
-    the two variables for that, one that somebody has set keeps the other from being set."""
+    Apart from the base URL and exemptions from HTTP proxies, a variable that is set already is left
+    out. ``as_direct``: the upstream is the vendor's own, so two more variables have Claude Code make
+    calls as without a proxy; both are left out if either is set already."""
     chosen = {BASE_URL: url}
     if is_loopback(urlsplit(url).hostname or ""):
         # Clients with a proxy ask it for this machine too, which it cannot reach.
@@ -102,16 +104,16 @@ def choose_variables(sources: Sources, url: str, *, as_direct: bool) -> dict[str
 
 
 def read_proxies(sources: Sources) -> dict[str, str]:
-    """Return the variables of HTTP proxies that count."""
+    """Return the effective values of the variables for HTTP proxies, empty for those that are not set."""
     names = [each for name in (*PROXY_VARIABLES, "no_proxy") for each in (name, name.upper())]
     return {name: sources.find(name) or "" for name in names}
 
 
 def describe_others(sources: Sources, *, is_beaten: bool) -> list[str]:
-    """Return lines on what else sets a base URL or another provider.
+    """Return a line for each other place that sets a base URL, and for each setting of another provider.
 
-    ``is_beaten``: the variables of the run are passed by ``--settings`` too, which beats all but managed
-    settings."""
+    ``is_beaten``: the variables of the run are also passed in ``--settings``, which overrides all but
+    managed settings."""
     lines = []
     for source in sources.find_all(BASE_URL):
         if source.name == ENVIRONMENT:
@@ -129,7 +131,7 @@ def describe_others(sources: Sources, *, is_beaten: bool) -> list[str]:
 
 
 def describe_providers(sources: Sources) -> list[str]:
-    """Return lines on what sends calls to another provider."""
+    """Return a line for each variable that makes Claude Code send its calls to another provider."""
     return [
         f"{source.name} sets {name}: calls of Claude Code go to that provider, and not through this run."
         for name in PROVIDERS

@@ -149,7 +149,7 @@ def test_alert(service: Service, alert: str) -> None:
 
 
 def _wait(service: Service, sent: AlertRule) -> AlertRule:
-    """Return the alert once its test has a result, or when that takes too long."""
+    """Return the alert once its test has a result, or unchanged after a timeout."""
     ends_s, found = monotonic() + TEST_WAIT_S, sent
     while not (found.last_delivered_at or found.last_error) and monotonic() < ends_s:
         sleep(TEST_LOOK_S)

@@ -26,14 +26,14 @@ class Backend(Protocol):
     def call[Request: RequestModel, Response: ResponseModel](
         self, operation: Operation[Request, Response], id_: str = "", /, **fields: object
     ) -> Response:
-        """Carry out an operation on the thing with this id, where it has one. ``fields`` are those of
-        its request, by their names in Python.
+        """Carry out an operation, on the object ``id_`` if its path has an id, and return the response.
 
-        Raises ControlError, BackendError."""
+        ``fields`` are those of the request, by their names in Python. Raises ControlError,
+        BackendError."""
 
 
 class LocalBackend:
-    """A data directory on this machine, used as one of its users.
+    """A data directory on this machine, accessed on behalf of one of its users.
 
     Methods also raise sqlite3.Error."""
 
@@ -59,7 +59,7 @@ class LocalBackend:
 def call_for_all[Response: ListResponse](
     backend: Backend, operation: Operation[PageQuery, Response]
 ) -> Response:
-    """Return all pages of a list as one without a next page. Raises as ``Backend.call`` does."""
+    """Return all pages of a list as one response without a next page. Raises as ``Backend.call`` does."""
     items: list[ResponseModel] = []
     seen: set[str] = set()
     page = backend.call(operation, limit=MAX_LIMIT)
@@ -74,5 +74,5 @@ def call_for_all[Response: ListResponse](
 
 
 def given(**options: object) -> Mapping[str, object]:
-    """Return the options that were given: None is one that was not."""
+    """Return the options whose value is not None."""
     return {name: value for name, value in options.items() if value is not None}

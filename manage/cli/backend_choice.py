@@ -1,4 +1,4 @@
-"""The choice of the backend of a command, and its responses as JSON."""
+"""The choice of the backend that a command uses: this machine or a remote service."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -31,11 +31,11 @@ def open_backend(
     *,
     running: Settings | None = None,
 ) -> Iterator[Backend]:
-    """Open the service to act on.
+    """Open the service that a command acts on.
 
-    That is a remote one where ``--base-url`` names it, or where the environment has both its
-    address and a key; otherwise the data directory of this machine. ``running`` are the settings of
-    the service that runs there, where they matter: else they are those of this environment."""
+    It is a remote one if ``--base-url`` names one, or if the environment has an address and a key;
+    otherwise it is the data directory of this machine. ``running`` are the settings of the service
+    that runs on that directory; without them the settings of this environment are used."""
     remote = find_remote(base_url, data_dir, user)
     if remote is not None:
         with open_remote(remote) as backend:
@@ -48,8 +48,9 @@ def open_backend(
 
 @contextmanager
 def open_all(base_url: str | None, data_dir: str | None) -> Iterator[Sequence[Backend]]:
-    """Open all organisations of the data directory, and of those that it has a part of, each as a backend:
-    what belongs to the operator. Of a remote service it is the organisation of the key."""
+    """Open a backend for each organisation of the data directory; for a remote service, for the key's one.
+
+    Organisations that are known only by their trace files are included."""
     remote = find_remote(base_url, data_dir)
     if remote is not None:
         with open_remote(remote) as backend:
@@ -67,7 +68,7 @@ def open_all(base_url: str | None, data_dir: str | None) -> Iterator[Sequence[Ba
 
 @contextmanager
 def open_remote(address: str) -> Iterator[Backend]:
-    """Open a remote service with the key in the environment."""
+    """Open the remote service at ``address`` with the API key from the environment."""
     try:
         api_key = read_api_key()
     except ApiKeyError as error:
@@ -81,7 +82,9 @@ def open_remote(address: str) -> Iterator[Backend]:
 
 
 def find_caller(settings: Settings, control: ControlDatabase, user: str | None) -> Caller:
-    """Return whom a command on this machine acts for: a user, or the local one. Raises NotFoundError."""
+    """Return the caller that a command on this machine acts for: ``user``, or the local user if None.
+
+    Raises NotFoundError."""
     # With --user the operator acts for that user, and is recorded as the operator.
     management = Management.make(control, settings)
     return management.find_caller(user, is_operator=user is not None)
@@ -90,9 +93,9 @@ def find_caller(settings: Settings, control: ControlDatabase, user: str | None) 
 def open_local(
     stack: ExitStack, settings: Settings, control: ControlDatabase, caller: Caller
 ) -> Backend:
-    """Return the data directory of this machine, used as a caller.
+    """Return a backend on the data directory of this machine that acts for ``caller``.
 
-    Where other nodes keep the caller's calls, what is about these is sent there."""
+    If other nodes keep the caller's calls, operations on calls are sent there."""
     local = LocalBackend(settings, control, caller)
     elsewhere: AbstractContextManager[Backend] | None = extensions.call().backend(
         data_dir=settings.data_dir, local=local, control=control, caller=caller, tell=make_notes()
@@ -101,7 +104,7 @@ def open_local(
 
 
 def make_notes() -> Callable[[str], None]:
-    """Return what prints notes on standard error, each once."""
+    """Return a function that prints a note on standard error, each text only once."""
 
     @cache
     def tell(note: str) -> None:
@@ -111,7 +114,7 @@ def make_notes() -> Callable[[str], None]:
 
 
 def find_remote(base_url: str | None, data_dir: str | None, user: str | None = None) -> str | None:
-    """Return the address of the remote service that is meant, None for the data on this machine.
+    """Return the address of the remote service to use, None for the data directory of this machine.
 
     Raises UsageError."""
     if base_url is None:

@@ -1,4 +1,5 @@
-"""The git checkout that a command is run in: the project that its origin names, and its branch."""
+"""The git checkout that a command is run in: its project, named by the URL of ``origin``, and its
+branch."""
 
 import re
 import subprocess
@@ -14,21 +15,21 @@ _BETWEEN = "_git"  # of Azure DevOps, before the name of the repository
 
 
 def find_project(folder: Path) -> str | None:
-    """Return the owner and the name of the repository that a folder is a checkout of, None without one."""
+    """Return the project of the repository checked out in ``folder``, as ``owner/name``, or None."""
     origin = _ask_git(folder, "remote", "get-url", "origin")
     return None if origin is None else name_project(origin)
 
 
 def find_branch(folder: Path) -> str | None:
-    """Return the branch that is checked out, None where there is none."""
+    """Return the branch that is checked out, None without a repository or on a detached head."""
     return _ask_git(folder, "symbolic-ref", "--short", "--quiet", "HEAD")
 
 
 def name_project(origin: str) -> str | None:
-    """Return the last two parts of the path of a repository's address, None where it has none.
+    """Return ``owner/name``, the last two parts of the path of a repository's URL, None without a path.
 
-    Neither user nor password are in it, nor the host. Of a path on this machine it is the last part
-    alone: the others are people's folders."""
+    User, password and host are left out. For a path on this machine it is the last part alone, since
+    the others are personal folders."""
     parts = [each for each in _find_path(origin).split("/") if each not in ("", ".", _BETWEEN)]
     if not parts:
         return None
@@ -54,7 +55,7 @@ def _is_on_this_machine(origin: str) -> bool:
 
 
 def _ask_git(folder: Path, *arguments: str) -> str | None:
-    """Return the line that git prints, None where it prints none or is not there."""
+    """Return what git prints, stripped, or None if it fails, prints nothing or is not installed."""
     try:
         done = subprocess.run(  # noqa: S603 - our own arguments
             ("git", *arguments),  # noqa: S607 - the one that people use

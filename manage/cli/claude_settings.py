@@ -1,4 +1,4 @@
-"""The settings file of Claude Code, of which only what belongs to Taximeter is changed."""
+"""The user's settings file of Claude Code, in which other settings are left unchanged."""
 
 import os
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from runtime.safe_text import terminal_line
 
 
 def find_settings(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the file with the user's settings, there or not."""
+    """Return the path of the user's settings file of Claude Code, whether it exists or not."""
     return find_folder(environ) / "settings.json"
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:
-    """Return the settings, none where there is no file. Raises ClickException, OSError."""
+    """Return the settings in a file, empty if there is no file. Raises ClickException, OSError."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -38,7 +38,8 @@ def read_settings_file(path: Path) -> dict[str, Any]:
 
 
 def write_settings_file(path: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings in one step. A link to a file elsewhere stays one. Raises OSError."""
+    """Replace a settings file atomically. A symbolic link stays, and its target is replaced. Raises
+    OSError."""
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     mode = target.stat().st_mode & 0o777 if target.exists() else None

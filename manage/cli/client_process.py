@@ -1,9 +1,7 @@
 """The client process of a run, in the foreground.
 
-It stays in our process group, so it has the terminal, and the terminal's own signals (Ctrl-C,
-Ctrl-Z, a new window size) reach it directly. Signals that are sent to our process alone are
-forwarded.
-"""
+It stays in our process group, so it has the terminal, and the terminal's own signals (Ctrl-C, Ctrl-Z,
+a new window size) reach it directly. Signals that only our process gets are forwarded to it."""
 
 import os
 import shutil
@@ -20,7 +18,7 @@ _KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 
 
 class ClientError(Exception):
-    """The client cannot be started. ``status`` is the exit status of a shell in that case."""
+    """The client cannot be started. ``status`` is the exit status that a shell has in that case."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -41,9 +39,9 @@ def run_client(
     environ: Mapping[str, str],
     on_start: Callable[[int], object] = lambda _pid: None,
 ) -> int:
-    """Run a client to its end. Returns its exit status, 128 + n where signal n ended it.
+    """Run a client until it ends. Return its exit status, or 128 + n if signal n ended it.
 
-    ``on_start`` is told the id of its process. Raises ClientError."""
+    ``on_start`` is called with the process id. Raises ClientError."""
     with _forwarding_signals() as forwarder:
         try:
             # Descriptors inherited from a shell, such as /dev/fd/63, are for the client; our own
@@ -58,7 +56,7 @@ def run_client(
 
 
 class _SignalForwarder:
-    """Forwards signals to the client, those that arrive before it has started as soon as it has."""
+    """Forwards signals to the client. Those that arrive earlier are sent at the client's start."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -96,7 +94,7 @@ def _forwarding_signals() -> Iterator[_SignalForwarder]:
 
 
 def _is_foreground() -> bool:
-    """Return whether the terminal sends what is typed to our process group."""
+    """Return whether our process group is the foreground group of the terminal."""
     for stream in (sys.stdin, sys.stderr, sys.stdout):
         with suppress(OSError, ValueError, AttributeError):  # not a terminal, closed, or missing
             return os.tcgetpgrp(stream.fileno()) == os.getpgrp()

@@ -1,6 +1,6 @@
-"""The group of all commands: it imports a command when that is called, and ends well without output.
+"""The group of all commands: it imports a command when that is called, and handles output that fails.
 
-Errors of a command's own output are one line on standard error, and exit status 1."""
+An error while writing the command's own output is one line on standard error, and exit status 1."""
 
 import errno
 import os
@@ -20,9 +20,10 @@ from manage.cli.program import CALLED_AS, find_name
 class CommandGroup(click.Group):
     """A group whose commands end quietly on a broken pipe, and with one line on a full disk.
 
-    ``modules`` names the module of each command that is not added otherwise. In it the command's
-    function has the command's name. All of them together take longer to import than the service to
-    start. ``find_others`` returns further ones, where all are listed or one is unknown."""
+    ``modules`` maps the name of a command to the module that has a function of that name. It is
+    imported when the command is called, since importing all modules takes longer than the start of the
+    service. ``find_others`` returns more commands by name; it is called to list all commands, or for a
+    name that is in no other place."""
 
     def __init__(
         self,
@@ -48,8 +49,9 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the name of the command, the command, and the other arguments. Raises
-        NoSuchCommand, which suggests those with a similar name."""
+        """Return the name of the command, the command, and the other arguments.
+
+        Raises NoSuchCommand, which suggests commands with a similar name."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:  # Click looks among those that are not in modules
@@ -57,7 +59,7 @@ class CommandGroup(click.Group):
             raise click.NoSuchCommand(error.command_name, possibilities=known, ctx=ctx) from None
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command to the end of its output. Raises SystemExit."""
+        """Run a command and flush its output. Raises SystemExit."""
         if CALLED_AS in os.environ:
             kwargs["prog_name"] = find_name()
         try:
@@ -77,7 +79,7 @@ class CommandGroup(click.Group):
 
 
 def _discard_output() -> None:
-    """Let Python end without trying again to write what could not be written."""
+    """Redirect standard output to /dev/null, so that Python does not try again to write it at exit."""
     with suppress(OSError, ValueError):
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -30,11 +30,11 @@ type Command = Callable[..., Any]
 
 
 class BackendError(Exception):
-    """The backend failed, whatever the operation was. The message says what to do."""
+    """The backend failed, whatever the operation. The message says what to do."""
 
 
 def settings_options(command: Command) -> Command:
-    """Add an option for every setting; a setting that is not given comes from the environment."""
+    """Add an option for every setting of the service; its default comes from the environment."""
     for setting in reversed(list_settings()):
         default = f"  [default: {setting.default}]" if setting.default else ""
         command = click.option(
@@ -100,10 +100,10 @@ def explained() -> Iterator[None]:
 
 
 def read_settings(**given: str | None) -> Settings:
-    """Return the settings from the environment, overridden by the options given.
+    """Return the settings from the environment, overridden by the options in ``given``.
 
-    Without a base URL, it is the one that the service on this data directory last had; without
-    upstreams, they are those of the running one. Raises SettingsError."""
+    If no base URL is set, it is the last one of the service on this data directory; if no upstreams
+    are set, they are those of the running service. Raises SettingsError."""
     environ = make_environ(**given)
     settings = Settings.from_env(environ)
     runs = is_running(settings.data_dir)
@@ -127,8 +127,9 @@ def make_environ(**given: str | None) -> dict[str, str]:
 
 
 def check_there_is_data(settings: Settings) -> None:
-    """Check that the data directory has been set up. A typing error in its path must not create an
-    empty one, nor look like one. Raises ControlError."""
+    """Raise ControlError unless the data directory has been set up.
+
+    A typing error in its path must not create an empty directory, nor look like one without calls."""
     if not settings.control_path.exists():
         raise ControlError(
             f"there is no Taximeter data in {settings.data_dir.absolute()}; start `taximeter up` once,"
@@ -137,7 +138,7 @@ def check_there_is_data(settings: Settings) -> None:
 
 
 def tell_of_other_nodes(settings: Settings) -> None:
-    """Say on which other nodes a command has to be run too, which is about files here."""
+    """Print on which other nodes a command that works on local files has to be run too, if there are any."""
     copies = find_copies(settings.data_dir)
     others = None if copies is None else copies.list_others()
     if others:
@@ -151,8 +152,9 @@ def tell_of_other_nodes(settings: Settings) -> None:
 
 
 def open_control(settings: Settings) -> ControlDatabase:
-    """Open the control database. Raises ControlError where no service has been set up yet, and
-    EarlierVersionError where traces are those of an earlier version, which commands only read."""
+    """Open the control database. Raises ControlError if no service has been set up yet.
+
+    Raises EarlierVersionError if trace databases have the schema of an earlier version."""
     check_there_is_data(settings)
     migration_status.check_all(settings.data_dir)
     return ControlDatabase(settings.control_path)

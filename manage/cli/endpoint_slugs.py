@@ -1,4 +1,4 @@
-"""Proxy endpoints that options name: a mistyped one is an error, and no list without calls."""
+"""Checks of the proxy endpoints that options name, so that a mistyped name is an error."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,9 +16,9 @@ def list_slugs(backend: Backend) -> list[str]:
 
 
 def check_slugs(backends: Sequence[Backend], slugs: Collection[str]) -> None:
-    """Check that each of these is the slug of a proxy endpoint, or of a deleted one that has calls.
+    """Raise NotFoundError unless each slug is that of a proxy endpoint, or of a deleted one with calls.
 
-    Raises NotFoundError, and what ``Backend.call`` raises."""
+    Also raises what ``Backend.call`` raises."""
     if not slugs:
         return
     known = {slug for backend in backends for slug in list_slugs(backend)}
@@ -30,9 +30,9 @@ def check_slugs(backends: Sequence[Backend], slugs: Collection[str]) -> None:
 
 
 def check_endpoint(backend: Backend, id_or_slug: str) -> None:
-    """Check that this is a proxy endpoint, or a deleted one that has calls.
+    """Raise NotFoundError unless this is an existing proxy endpoint, or a deleted one with calls.
 
-    Raises NotFoundError, and what ``Backend.call`` raises."""
+    Also raises what ``Backend.call`` raises."""
     live = call_for_all(backend, endpoint_operations.list_endpoints).items
     if any(id_or_slug in (each.id, each.slug) for each in live):
         return
@@ -44,9 +44,9 @@ def check_endpoint(backend: Backend, id_or_slug: str) -> None:
 
 @contextmanager
 def suggesting_endpoints(backend: Backend, id_or_slug: str | None) -> Iterator[None]:
-    """Have an operation on an endpoint that is not there name it, and those with a similar slug.
+    """Have a NotFoundError raised in the block name the endpoint, and suggest similar slugs.
 
-    A service does not repeat what it was asked for. Raises what the operation does."""
+    The error of a remote service does not name it. Other errors pass unchanged."""
     try:
         yield
     except NotFoundError:
@@ -57,6 +57,6 @@ def suggesting_endpoints(backend: Backend, id_or_slug: str | None) -> Iterator[N
 
 
 def _list_used(backend: Backend) -> list[tuple[str, str]]:
-    """Return slug and id of the proxy endpoints that have calls, deleted ones among them."""
+    """Return (slug, id) of each proxy endpoint that has calls, deleted ones included."""
     usage = backend.call(usage_operations.get_usage, by="endpoint")
     return [(group.slug or "", group.proxy_endpoint_id or "") for group in usage.groups]

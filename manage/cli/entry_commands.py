@@ -202,7 +202,7 @@ def export(
 
 
 def _find_format(output: Path | None) -> Format:
-    """Return the format for a file's name. Raises click.UsageError for an unknown one."""
+    """Return the export format for a file's extension. Raises click.UsageError if it is unknown."""
     suffix = "" if output is None else output.suffix.lower()
     if not suffix:
         return "jsonl"

@@ -1,6 +1,6 @@
 """Export of entries, or managed sessions and dreams, as JSON lines, CSV, Parquet or a JSON document.
 
-One page is in memory at a time."""
+At most one page of a list is in memory."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ type Format = Literal["jsonl", "csv", "parquet", "json"]
 
 
 def check_can_write(kind: Format) -> None:
-    """Raise BackendError, with the command that installs it, where a format needs what is not installed."""
+    """Raise BackendError if a library for a format is not installed, with the command to install it."""
     if kind == "parquet" and find_spec("pyarrow") is None:
         raise BackendError(explain_missing("Parquet", "parquet"))
 
@@ -42,23 +42,23 @@ def write_rows(
     raw_csv: bool = False,
     **only: object,
 ) -> int:
-    """Write what an operation lists, of one backend after the other. Returns how many rows there were.
+    """Write the rows that ``operation`` lists, one backend after the other. Return the number of rows.
 
-    ``only``: fields of the request for them. ``raw_csv``: leave cells of CSV as they are that a spreadsheet
-    would execute. Raises sqlite3.Error, OSError, ControlError and BackendError."""
+    ``only``: fields of the request. ``raw_csv``: do not neutralise CSV cells that a spreadsheet would
+    execute. Raises sqlite3.Error, OSError, ControlError and BackendError."""
     return _write(output, _List(operation, backends, only), kind, raw_csv=raw_csv)
 
 
 @dataclass(frozen=True, slots=True)
 class _List:
-    """A list of the API, of several backends. ``only``: fields of the request for it."""
+    """A list operation over several backends. ``only``: fields of its request."""
 
     operation: Operation[Any, Any]
     backends: Sequence[Backend]
     only: Mapping[str, object]
 
     def iter_rows(self) -> Iterator[Row]:
-        """Yield all rows, a page in memory at a time."""
+        """Yield the rows of all backends, with one page at a time in memory."""
         for backend in self.backends:
             page = backend.call(self.operation, limit=MAX_ROWS, **self.only)
             yield from map(dict, page.items)
@@ -69,8 +69,9 @@ class _List:
                 yield from map(dict, page.items)
 
     def find_columns(self) -> dict[str, str]:
-        """Return the columns of all databases together, with the types that their schema declares: a
-        database of an older version may lack some columns."""
+        """Return the columns of all databases together, by name, with the type that the schema declares.
+
+        They are collected from all databases, since one of an older version may lack some."""
         columns: dict[str, str] = {}
         # Without bodies: the first call may have large ones.
         only = {**self.only, "bodies": "no"} if "bodies" in self.only else self.only
@@ -96,7 +97,7 @@ def _write(output: BinaryIO, rows: _List, kind: Format, *, raw_csv: bool) -> int
 
 @contextmanager
 def _as_text(output: BinaryIO) -> Iterator[TextIO]:
-    """Yield a stream in UTF-8, with line ends unchanged, over one that somebody else closes."""
+    """Yield a text stream over ``output``: UTF-8, line ends unchanged. ``output`` is left open."""
     stream = io.TextIOWrapper(output, encoding="utf-8", newline="")
     try:
         yield stream
@@ -147,7 +148,7 @@ def _write_lines(output: TextIO, rows: Iterable[Row]) -> None:
 
 
 def _write_document(output: TextIO, rows: Iterable[Row]) -> None:
-    """Write the entries as one document, with the same fields as a list of the API."""
+    """Write the rows as one JSON document, with the same fields as a list of the API."""
     output.write('{"items": [')
     separator = ""
     for row in rows:
@@ -160,8 +161,7 @@ def _write_document(output: TextIO, rows: Iterable[Row]) -> None:
 def open_private(path: Path) -> Iterator[BinaryIO]:
     """Open a file for writing that only its owner can read: bodies contain what people wrote.
 
-    It gets its name once it is complete, so that nobody takes a part for the whole. Raises OSError.
-    """
+    It gets its name once it is complete, so that no incomplete file has that name. Raises OSError."""
     if path.exists() and not path.is_file():  # a pipe or a device has no name to give
         with path.open("wb") as file:
             yield file

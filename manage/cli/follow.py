@@ -1,4 +1,4 @@
-"""Following entries as they are recorded, across all organisations, in order of insertion."""
+"""Following new entries while they are recorded, in all organisations, in order of insertion."""
 
 import heapq
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from store.traces.paths import find_trace_files
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """An entry and the organisation it belongs to."""
+    """An entry with the organisation that it belongs to."""
 
     organization_id: str
     row: Row
@@ -27,8 +27,9 @@ class _Place:
 
 
 class Follower:
-    """Remembers the last ``id`` read from each database. So no entry is missed or returned twice.
-    Raises sqlite3.Error."""
+    """Reads new entries from all trace databases, each entry once, by the last ``id`` read from each.
+
+    Methods raise sqlite3.Error."""
 
     def __init__(self, data_dir: Path, entry_filter: EntryFilter) -> None:
         self._data_dir = data_dir
@@ -43,7 +44,7 @@ class Follower:
         self._open.close()
 
     def read_last(self, count: int) -> list[Followed]:
-        """Return the newest entries recorded so far; later ones are returned by ``read_new``."""
+        """Return the newest ``count`` entries, oldest first. ``read_new`` then returns only later ones."""
         newest: list[list[Followed]] = []
         for place in self._find_places():
             place.last_id = place.reader.find_last_id()
@@ -54,7 +55,7 @@ class Follower:
         return list(merged)[-count:] if count else []
 
     def read_new(self) -> Iterator[Followed]:
-        """Yield the entries inserted since the last call."""
+        """Yield the entries inserted since the last ``read_last`` or ``read_new``."""
         for place in self._find_places():
             up_to_id = place.reader.find_last_id()
             for row in place.reader.iter_inserted(place.last_id, up_to_id, self._entry_filter):
@@ -62,7 +63,9 @@ class Follower:
             place.last_id = up_to_id
 
     def _find_places(self) -> list[_Place]:
-        """Return the position in every database, including those created since the last call."""
+        """Return the reading position in each trace database, opening new ones.
+
+        Databases that are not yet ready are skipped."""
         for path in find_trace_files(self._data_dir):
             if path not in self._places:
                 reader = TraceReader(path)

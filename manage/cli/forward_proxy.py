@@ -1,8 +1,7 @@
 """The forward proxy of a run: its process, and the environment of its client.
 
-The process is in a session of its own, so that the keys typed at the terminal reach the client alone. It
-ends with the pipe to its standard input, whatever becomes of this one.
-"""
+The process has a session of its own, so that keys typed at the terminal reach the client alone. It
+ends when the pipe to its standard input is closed, so it never outlives this process."""
 
 import json
 import subprocess
@@ -33,10 +32,10 @@ _BUNDLE_VARIABLES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """The way of calls through a forward proxy.
+    """The route of calls through a forward proxy.
 
-    ``host`` and ``port`` are those of the upstream, which are opened. ``service_url`` is the base URL of the
-    run, which calls are handed over to."""
+    ``host`` and ``port`` are those of the upstream; only its connections are decrypted.
+    ``service_url`` is the base URL of the run, to which calls are sent."""
 
     host: str
     port: int
@@ -45,7 +44,9 @@ class Route:
 
 
 def find_route(upstream_url: str | None, service_url: str, slug: str) -> Route:
-    """Return the way of the calls of an endpoint. Raises StartError."""
+    """Return the route for the calls of an endpoint.
+
+    Raises StartError if the upstream is not known or is not an https address."""
     parts = urlsplit(upstream_url or "")
     if upstream_url is None or not parts.hostname:
         raise StartError(
@@ -67,10 +68,10 @@ def find_route(upstream_url: str | None, service_url: str, slug: str) -> Route:
 def make_variables(
     environ: Mapping[str, str], route: Route, address: str, bundle: str
 ) -> dict[str, str]:
-    """Return the variables by which a client finds the forward proxy and trusts it.
+    """Return the variables that make a client use the forward proxy and trust its certificates.
 
-    What the user exempts from proxies stays exempt, but for the upstream itself, and so does this machine:
-    local servers of tools are not to be reached by a proxy."""
+    Hosts that the user exempts from proxies stay exempt, apart from the upstream. Loopback is exempt
+    too, so that clients reach local servers of tools directly."""
     kept = [
         each for each in UserProxies.of(environ).exempt if not covers(each, route.host, route.port)
     ]
@@ -92,10 +93,9 @@ def run_by_proxy(
     route: Route,
     print_line: Callable[[str], None],
 ) -> tuple[int, str]:
-    """Run a client through a forward proxy. Return its exit status, and why there were no calls if there
-    were none.
+    """Run a client through a forward proxy. Return its exit status and the reason for a lack of calls.
 
-    Raises StartError, ClientError."""
+    The reason is meaningful only if no calls were recorded. Raises StartError, ClientError."""
     is_claude = is_claude_code(command)
     files = read_settings_files(environ, folder) if is_claude else ()
     given = get_variables(get_given_settings(command)) if is_claude else {}
@@ -114,7 +114,7 @@ def run_by_proxy(
 
 
 def find_obstacles(sources: Sources, route: Route) -> Iterator[str]:
-    """Yield what keeps calls of a client from the forward proxy."""
+    """Yield a line for each setting that makes a client send calls past the forward proxy."""
     for source in sources.find_all(BASE_URL)[:1]:
         text = source.variables[BASE_URL]
         with suppress(ValueError):
@@ -127,10 +127,10 @@ def find_obstacles(sources: Sources, route: Route) -> Iterator[str]:
 
 
 class ForwardProxy:
-    """The process of a forward proxy. ``variables`` are for its client."""
+    """The process of a forward proxy. ``variables`` is the environment that its client needs."""
 
     def __init__(self, environ: Mapping[str, str], route: Route) -> None:
-        """Start it, and wait until it listens. Raises StartError."""
+        """Start the forward proxy and wait until it listens. Raises StartError."""
         self._host = route.host
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "addon.forward"],
@@ -163,7 +163,9 @@ class ForwardProxy:
         self.close()
 
     def note_client(self, pid: int) -> None:
-        """Tell it which process is the client, to be ended if this one is killed."""
+        """Tell the forward proxy the client's process id.
+
+        If this process is killed, the forward proxy ends the client."""
         self._tell(str(pid))
 
     def _tell(self, line: str) -> None:
@@ -173,14 +175,16 @@ class ForwardProxy:
             pipe.flush()
 
     def _read(self) -> dict[str, Any]:
-        """Return the next document that it prints, an empty one at its end."""
+        """Return the next JSON document that the forward proxy prints, ``{}`` at the end of its output."""
         with suppress(ValueError):
             document: dict[str, Any] = json.loads(_pipe(self._process.stdout).readline())
             return document
         return {}
 
     def close(self) -> dict[str, Any]:
-        """End it; return what it has done, nothing where that is not known. May be called again."""
+        """Stop the forward proxy (killed after ``STOP_S``) and return its report.
+
+        The report is ``{}`` if the forward proxy gave none or was closed before."""
         stdin, stdout = _pipe(self._process.stdin), _pipe(self._process.stdout)
         if stdin.closed:
             return {}
@@ -196,7 +200,7 @@ class ForwardProxy:
             return self._read()
 
     def explain(self, done: Mapping[str, Any]) -> str:
-        """Return why there may have been no calls, by what ``close`` has returned."""
+        """Return a probable reason why there were no calls, from the report ``done`` of ``close``."""
         if done.get("refused"):
             failed = format_number(done["refused"], "connection")
             return (

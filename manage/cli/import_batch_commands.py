@@ -56,7 +56,7 @@ _ID_IN_NAME = re.compile(r"msgbatch_[A-Za-z0-9]+", re.ASCII)
 def _check_profile(
     _context: click.Context, _option: click.Parameter, value: str | None
 ) -> str | None:
-    """Return the id of a user profile as it is named. Raises BadParameter for any other text."""
+    """Return the id of a user profile unchanged. Raises BadParameter for any other text."""
     if value is not None and not _PROFILE_ID.fullmatch(value):
         raise click.BadParameter("this is not the id of a user profile, as in uprof_011CZkZ")
     return value
@@ -121,8 +121,10 @@ def batch(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Results:
-    """The results of a batch. ``created_at`` is the instant that they are booked to, and ``size`` 0 where
-    it is not known. ``customer`` is the user profile of the customer who pays for them."""
+    """The results of a batch.
+
+    ``created_at`` is the time that their calls get, and ``size`` the number of bytes, 0 if unknown.
+    ``customer`` is the user profile of the customer who pays for them, None if nobody else does."""
 
     batch_id: str
     created_at: datetime
@@ -138,7 +140,7 @@ def _open(
     source: str,
     batch_id: str | None,
 ) -> _Results:
-    """Open a file, or the download of a batch. Raises UsageError, DownloadError, OSError."""
+    """Open a file of results, or the download of a batch. Raises UsageError, DownloadError, OSError."""
     path = Path(source)
     if source != "-" and not path.exists() and _BATCH_ID.fullmatch(source):
         if batch_id is not None:
@@ -188,7 +190,7 @@ def _import(
     endpoint: ProxyEndpoint,
     prices: PriceTable,
 ) -> Result:
-    """Import results. Where they break off, what came is stored.
+    """Import the results of a batch. If they break off, those read so far are stored.
 
     Raises BackendError, DownloadError, sqlite3.Error, OSError."""
     result = Result()
@@ -216,7 +218,9 @@ def _read(
     prices: PriceTable,
     result: Result,
 ) -> UsageLogEntry | None:
-    """Return the entry of a line. None for what is left out, whose reason is counted."""
+    """Return the entry for a line of results, or None for a line that is left out.
+
+    The reason for leaving it out is counted in ``result``."""
     parsed = None if line is None else parse_result(line)
     if parsed is not None and parsed.has_run:
         entry = make_result_entry(
@@ -239,5 +243,5 @@ def _read(
 
 
 def _find_payer(entry: UsageLogEntry) -> Billing | None:
-    """Return who pays for a result whose request says that a customer does."""
+    """Return the billing of a result whose request bills a customer."""
     return find_billing(None, None, bill_to=BILL_TO_CUSTOMER, status_code=entry.status_code)

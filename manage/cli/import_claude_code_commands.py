@@ -1,4 +1,4 @@
-"""``taximeter import claude-code``: the sessions of Claude Code from before, by its transcripts."""
+"""``taximeter import claude-code``: earlier sessions of Claude Code, from its transcripts."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +66,7 @@ def claude_code(
 def _import(
     folder: Path, target: Target, store: ImportStore, endpoint: ProxyEndpoint, *, with_text: bool
 ) -> Result:
-    """Import transcripts. Raises BackendError, sqlite3.Error, OSError."""
+    """Import the transcripts in ``folder``. Raises BackendError, sqlite3.Error, OSError."""
     files = _list_files(folder)
     prices = load_prices(target.settings.prices)
     result = Result()
@@ -91,7 +91,7 @@ def _import(
 
 
 def _list_files(folder: Path) -> list[Path]:
-    """Return the transcripts. Raises BackendError, OSError."""
+    """Return the transcripts in ``folder``. Raises BackendError if there are none, OSError."""
     try:
         files = list_files(folder)
     except FileNotFoundError:

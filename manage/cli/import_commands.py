@@ -1,4 +1,4 @@
-"""``taximeter import``: the group of its commands, of which ``file`` need not be named."""
+"""``taximeter import``: the group of import commands; ``import FILE`` means ``import file FILE``."""
 
 import re
 from pathlib import Path
@@ -12,10 +12,10 @@ _WORD = re.compile(r"[a-z]+(-[a-z]+)*")
 
 
 class _ImportGroup(CommandGroup):
-    """A group of commands, in which the name of a file may stand in the place of the command ``file``."""
+    """A command group that accepts the name of a file in place of the command ``file``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments of the command that is named, those of ``file`` where a file is."""
+        """Return the arguments, with ``file`` inserted if the first is no command but the name of a file."""
         first = args[0] if args else None
         if first is None or first in (*self.list_commands(ctx), *ctx.help_option_names):
             return super().parse_args(ctx, args)
@@ -24,7 +24,7 @@ class _ImportGroup(CommandGroup):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands that begin like this, and have the shell add its files."""
+        """Return the completions of ``incomplete``: matching commands, and files, which the shell adds."""
         return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
 

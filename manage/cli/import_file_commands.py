@@ -1,8 +1,7 @@
-"""``taximeter import file``: calls of an export, into the traces of this machine.
+"""``taximeter import file``: imports exported calls into the traces of this machine.
 
-Where a recorder runs, groups of lines are handed over to it; otherwise the command stores them in its
-place. Either way a group is one transaction, and calls that are there already are left as they are.
-"""
+If a recorder runs, groups of lines are handed over to it; otherwise the command stores them itself. In
+both cases a group is one transaction, and calls that are already stored are not changed."""
 
 import sys
 from collections.abc import Iterator
@@ -67,7 +66,9 @@ def file(
 
 @dataclass(slots=True)
 class _Import:
-    """An import as far as it is. ``source`` is the organisation that the calls are of."""
+    """The state of an import. ``only``: the organisation to import, None for any single one.
+
+    ``source`` is the organisation of the lines so far."""
 
     target: Target
     writer: Writer
@@ -81,7 +82,7 @@ class _Import:
         return cls(target, Writer(target, store, result), result, only)
 
     def run(self, stream: BinaryIO) -> None:
-        """Import the calls of a stream. What comes before a line that is wrong is imported.
+        """Import the calls of a stream. An invalid line ends the import; the lines before it are imported.
 
         Raises BackendError, sqlite3.Error, OSError."""
         with Progress(find_size(stream)) as progress:
@@ -112,9 +113,9 @@ class _Import:
             self.writer.add(entry.entry_id, named)
 
     def _is_wanted(self, organization_id: str) -> bool:
-        """Return whether lines of an organisation are imported, and count those that are not.
+        """Return whether to import a line of this organisation; count it as left out if not.
 
-        Raises LineError for a second organisation where none was chosen."""
+        Raises LineError for a second organisation if none was chosen."""
         if self.only is not None and organization_id != self.only:
             self.result.left_out[OTHER_ORGANIZATION] += 1
             return False
@@ -127,7 +128,7 @@ class _Import:
         return True
 
     def _translate(self, line: bytes, row: Row, slug: str, endpoint_id: str) -> bytes:
-        """Return the line with the endpoint that has the slug here, if there is one."""
+        """Return the line with this machine's id of the endpoint ``slug``, unchanged if there is none."""
         here = self.target.endpoints.get(slug)
         if here is None or here.id == endpoint_id:
             return line.strip()

@@ -18,7 +18,8 @@ PATIENCE_S = 120.0
 
 
 class ImportStore:
-    """The place that calls go to: the database if this process has the recorder's lock, else a recorder."""
+    """Stores imported calls: in the database if this process gets the recorder's lock, else by the
+    recorder."""
 
     def __init__(self, data_dir: Path, organization_id: str) -> None:
         self._data_dir = data_dir
@@ -28,7 +29,7 @@ class ImportStore:
         self._traces: TraceDatabase | None = None
 
     def store(self, lines: list[bytes]) -> None:
-        """Store the calls of these lines. Raises BackendError, sqlite3.Error, OSError."""
+        """Store calls, given as lines of an export. Raises BackendError, sqlite3.Error, OSError."""
         if self._has_lock():
             self._store_here(lines)
             return

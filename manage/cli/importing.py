@@ -1,4 +1,4 @@
-"""The parts that all kinds of import share: whose calls they become, what is new, progress."""
+"""Shared parts of the import commands: the target organisation, groups of new calls, progress."""
 
 import os
 import sys
@@ -40,7 +40,7 @@ PROGRESS_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The organisation that calls are imported into, with its endpoints by their slugs."""
+    """The organisation that calls are imported into, with its endpoints by slug."""
 
     settings: Settings
     organization_id: str
@@ -48,9 +48,9 @@ class Target:
 
     @classmethod
     def find(cls, settings: Settings, user: str | None) -> Self:
-        """Return the organisation of a user, or of the local one.
+        """Return the target for the organisation of ``user``, or of the local user if None.
 
-        Raises NotFoundError, and BackendError where other nodes keep its calls."""
+        Raises NotFoundError, and BackendError if other nodes keep its calls."""
         with open_control(settings) as control:
             organization_id = find_caller(settings, control, user).organization_id
             endpoints = control.list_endpoints(organization_id)
@@ -73,9 +73,9 @@ class Target:
 
 @dataclass(slots=True)
 class Result:
-    """The calls, managed sessions and dreams of an import by what became of them.
+    """The counts of calls, managed sessions and dreams that were imported, already there or left out.
 
-    ``left_out`` counts by reason, ``new_objects`` are those of ``new`` that are no calls."""
+    ``left_out`` counts by reason. ``new_objects`` are the managed sessions and dreams among ``new``."""
 
     new: int = 0
     new_objects: int = 0
@@ -83,7 +83,7 @@ class Result:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def make_document(self) -> dict[str, Any]:
-        """Return the document as JSON has it."""
+        """Return the counts as a JSON document."""
         return {
             "new": self.new,
             "already_there": self.already_there,
@@ -91,12 +91,12 @@ class Result:
         }
 
     def describe_new(self) -> str:
-        """Return what was imported, as a part of a sentence."""
+        """Return what was imported, as a part of a sentence: ``3 calls``."""
         calls = format_calls(self.new - self.new_objects)
         return f"{calls} and {format_objects(self.new_objects)}" if self.new_objects else calls
 
     def describe_others(self) -> str:
-        """Return what is said of what was there already or is left out, after the new ones."""
+        """Return the end of the sentence: how many were already there or left out, empty if none were."""
         others = [(self.already_there, "there already")]
         others += [(count, f"left out ({why})") for why, count in sorted(self.left_out.items())]
         return "".join(
@@ -106,7 +106,7 @@ class Result:
         )
 
     def print(self, *, as_json: bool) -> None:
-        """Print what became of the calls, as a sentence or as the document."""
+        """Print the counts, as a sentence or as a JSON document."""
         if as_json:
             print_json(self.make_document())
         else:
@@ -114,13 +114,13 @@ class Result:
 
 
 def import_options(command: Command) -> Command:
-    """Add the options that every kind of import has."""
+    """Add the options that all import commands have."""
     return user_option(data_dir_option(json_option(command)))
 
 
 @contextmanager
 def open_import(user: str | None, data_dir: str | None) -> Iterator[tuple[Target, ImportStore]]:
-    """Open where calls are imported to. Errors that the user can correct become one line."""
+    """Open the target organisation and its store. Errors that the user can correct become one line."""
     with explained():
         settings = read_settings(data_dir=data_dir)
         target = Target.find(settings, user)
@@ -134,13 +134,18 @@ class _ObjectLine(NamedTuple):
 
 
 class Writer:
-    """Stores calls in groups, and leaves out those that are there already: by their entry ids, and by the
-    message of upstream where that is given, so that it counts once."""
+    """Stores calls in groups, except those that are already there.
+
+    A call is already there if an entry has its id or, if ``message_id`` is given, the same upstream
+    message."""
 
     def __init__(
         self, target: Target, store: ImportStore, result: Result, own_prefix: str = ""
     ) -> None:
-        """Store into this. Entries whose id begins with ``own_prefix`` are known by it alone."""
+        """Store into ``target``.
+
+        An entry whose id begins with ``own_prefix`` is no duplicate because of its message, only
+        because of its id."""
         self._path = trace_path(target.settings.data_dir, target.organization_id)
         self._store = store
         self._result = result
@@ -151,7 +156,7 @@ class Writer:
         self._bytes = 0
 
     def add(self, entry_id: str, line: bytes, message_id: str | None = None) -> None:
-        """Take a call to be stored. Raises BackendError, sqlite3.Error, OSError."""
+        """Add a call to the group that is stored next. Raises BackendError, sqlite3.Error, OSError."""
         if entry_id in self._group:
             self._result.already_there += 1
             return
@@ -161,7 +166,7 @@ class Writer:
         self._take(line)
 
     def add_object(self, object_id: str, read_at: str, line: bytes) -> None:
-        """Take a managed session or dream to be stored, as it was read last. Raises as ``add`` does."""
+        """Add the newest reading of a managed session or dream to the group. Raises as ``add`` does."""
         if object_id in self._objects:
             self._result.already_there += 1
             if self._objects[object_id].read_at >= read_at:
@@ -175,7 +180,7 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Store what was taken and is not there yet. Raises as ``add`` does."""
+        """Store the calls and objects of the group that are not there yet. Raises as ``add`` does."""
         known = call_imports.find_known(self._path, list(self._group)) | self._find_copies()
         read_at = {object_id: each.read_at for object_id, each in self._objects.items()}
         known_objects = find_known_objects(self._path, read_at)
@@ -192,7 +197,7 @@ class Writer:
         self._bytes = 0
 
     def _find_copies(self) -> set[str]:
-        """Return the entry ids of calls whose message another entry has already."""
+        """Return the ids of entries in the group whose upstream message another stored entry has."""
         found = call_imports.find_messages(self._path, list(self._messages.values()))
         elsewhere = {
             message_id
@@ -203,14 +208,14 @@ class Writer:
 
 
 def find_size(stream: BinaryIO) -> int:
-    """Return the size of a file, 0 for a stream that has none."""
+    """Return the size of a file in bytes, 0 for a stream without a size."""
     with suppress(OSError, ValueError):
         return os.fstat(stream.fileno()).st_size
     return 0
 
 
 class Progress:
-    """A line on a terminal that says how far an import is. ``size`` 0 is not known."""
+    """A line on a terminal that shows the progress of an import. ``size`` is in bytes, 0 if unknown."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -226,7 +231,8 @@ class Progress:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def show(self, size: int, calls: int) -> None:
-        """Note that ``size`` more bytes are read, and print the progress now and then."""
+        """Count ``size`` more bytes, and print the progress if some time has passed. ``calls``: imported so
+        far."""
         self._read += size
         if not self._is_shown or time.monotonic() < self._next_s:
             return

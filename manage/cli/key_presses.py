@@ -1,4 +1,4 @@
-"""Enter, pressed in the terminal that a command runs in."""
+"""Calling a function when Enter is pressed in the terminal of a command."""
 
 import asyncio
 import os
@@ -11,15 +11,15 @@ _LINE_BYTES = 4096
 
 
 def can_press(terminal: TextIO | None) -> bool:
-    """Return whether somebody may type into this file."""
+    """Return whether a file is a terminal, so that somebody may press keys there."""
     return terminal is not None and terminal.isatty()
 
 
 @contextmanager
 def calling_on_enter(action: Callable[[], object]) -> Iterator[None]:
-    """Call a function each time when Enter is pressed, within the block and the event loop that runs.
+    """Call ``action`` at each press of Enter in the block, from the running event loop.
 
-    Nothing is watched where standard input is no terminal."""
+    Does nothing if standard input is no terminal."""
     terminal = sys.stdin
     if not can_press(terminal):
         yield

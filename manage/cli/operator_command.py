@@ -1,4 +1,4 @@
-"""Commands on the data directory of this machine: their options, and how results are printed."""
+"""Commands on the data directory of this machine: their shared options, and printing of results."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -20,7 +20,7 @@ from store.control.database import ControlDatabase
 
 
 class DataDirectory:
-    """The data directory that a command acts on, and the way in which results are printed."""
+    """The data directory that a command acts on. It also prints results, as text or as JSON."""
 
     def __init__(self, settings: Settings, *, as_json: bool) -> None:
         self.settings = settings
@@ -31,7 +31,7 @@ class DataDirectory:
         return open_control(self.settings)
 
     def print(self, document: Mapping[str, Any], text: str) -> None:
-        """Print a result: as a text, or the document with ``--json``."""
+        """Print a result: ``document`` with ``--json``, otherwise ``text``."""
         if self.as_json:
             print_json(document)
         else:
@@ -39,10 +39,10 @@ class DataDirectory:
 
 
 def operator_command(run: Callable[..., None]) -> Command:
-    """Return a command of a function that takes the data directory, and then the options of its own.
+    """Turn a function into a command. It gets a ``DataDirectory``, then the values of its own options.
 
-    The command has ``--data-dir`` and ``--json``. Errors that the user can correct are one line, with exit
-    status 1."""
+    The command also has ``--data-dir`` and ``--json``. Errors that the user can correct are one line,
+    with exit status 1."""
 
     @wraps(run)
     def command(*, data_dir: str | None, as_json: bool, **options: object) -> None:

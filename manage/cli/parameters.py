@@ -1,4 +1,4 @@
-"""Types of options. Their errors quote what was given, and say what to write instead."""
+"""Types of options. Their errors quote the value that was given, and say what to write instead."""
 
 import math
 import re
@@ -20,7 +20,7 @@ _DAYS = re.compile(r"(\d{1,5})d?", re.ASCII)
 
 
 class Choice(click.Choice[str]):
-    """One of several words. An error suggests the nearest."""
+    """One of several words. An error suggests the most similar one."""
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
         hint = suggest(str(value), self.choices)
@@ -43,14 +43,14 @@ class Whole(click.IntRange):
 
 
 class Amount(click.FloatRange):
-    """A number within limits, of ``kind``."""
+    """A number within limits. ``kind`` names it in errors, as in "an amount in dollars"."""
 
     def __init__(self, kind: str, example: str, **limits: Any) -> None:
         super().__init__(**limits)
         self._kind, self._example = kind, f"a number such as {example}"
 
     def _describe_range(self) -> str:
-        """Return nothing where there are no limits: click would write ``x<=None`` into the help."""
+        """Return the range for the help, empty without limits, for which click would write ``x<=None``."""
         return "" if self.min is None and self.max is None else super()._describe_range()
 
     def convert(
@@ -122,7 +122,7 @@ class Size(click.ParamType[int | str]):
 
 
 class PartOfCalls(click.ParamType[Part]):
-    """The calls of a user, of a project or with a tag: ``project=shop``."""
+    """The calls of a user or a project, or with a tag: ``project=shop``."""
 
     name = "part"
 
@@ -164,5 +164,5 @@ def _refuse(
     param: click.Parameter | None,
     ctx: click.Context | None,
 ) -> NoReturn:
-    """Refuse a value. Raises click.BadParameter, which names the option."""
+    """Raise click.BadParameter, which names the option, the value, its kind and an example."""
     raise click.BadParameter(f"{value!r} is not {kind}: write {example}", ctx, param)

@@ -1,9 +1,8 @@
-"""Times and days as people write them, and the options of a period. Everything is UTC.
+"""Times and days in options, and the options of a period. Everything is UTC.
 
-A time without an offset is UTC, one with an offset is converted. ``--from`` and ``--to`` name days, of
-which the last is included; ``--since`` and ``--until`` name points in time, the first at or after the
-one and the last before the other. So it is in every command that takes them.
-"""
+A time without an offset is UTC, one with an offset is converted. ``--from`` and ``--to`` name days,
+both included; ``--since`` and ``--until`` name points in time, the first included and the second not.
+This holds for every command that has these options."""
 
 import re
 from collections.abc import Callable
@@ -22,8 +21,9 @@ type Command = Callable[..., Any]
 
 
 class Instant(click.ParamType[datetime]):
-    """A point in time: a day, a day with a time, or ``7d`` (that long ago). Examples:
-    ``2026-01-31``, ``2026-01-31T18:00``, ``2026-01-31T18:00+02:00``."""
+    """A point in time: a day, a day with a time, or ``7d`` for 7 days ago.
+
+    Examples: ``2026-01-31``, ``2026-01-31T18:00``, ``2026-01-31T18:00+02:00``."""
 
     name = "time"
 
@@ -64,7 +64,7 @@ class Day(click.ParamType[date]):
 
 
 def period_options(point: click.ParamType[Any]) -> Callable[[Command], Command]:
-    """Add ``--from``, ``--to``, ``--since`` and ``--until``; ``point`` is what the latter two take."""
+    """Add ``--from``, ``--to``, ``--since`` and ``--until``; ``point`` is the type of the last two."""
     kind = point.name.upper()
 
     def add(command: Command) -> Command:
@@ -97,7 +97,7 @@ def period_options(point: click.ParamType[Any]) -> Callable[[Command], Command]:
 def find_days(
     from_day: date | None, to_day: date | None, since: date | None, until: date | None
 ) -> tuple[date | None, date | None]:
-    """Return the first and the last day of a period of whole days. Raises click.UsageError."""
+    """Return the first and the last day of the period, None for an open end. Raises click.UsageError."""
     _refuse_both(from_day, to_day, since, until)
     last = to_day if until is None or until == date.min else until - _ONE_DAY
     return from_day or since, last
@@ -106,9 +106,9 @@ def find_days(
 def find_instants(
     from_day: date | None, to_day: date | None, since: datetime | None, until: datetime | None
 ) -> tuple[str | None, str | None]:
-    """Return the first instant of a period and the first after it, as ``clock.format_ms`` writes them.
+    """Return the first instant of a period and the first instant after it, None for an open end.
 
-    Raises click.UsageError."""
+    They are in the format of ``clock.format_ms``. Raises click.UsageError."""
     _refuse_both(from_day, to_day, since, until)
     if from_day is not None:
         since = _midnight(from_day)

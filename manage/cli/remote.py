@@ -42,11 +42,11 @@ class RemoteError(BackendError):
 
 
 class AwayError(RemoteError):
-    """The service does not respond, or only what is in front of it does."""
+    """The service does not respond; an error may come from a proxy in front of it."""
 
 
 class ApiKeyError(Exception):
-    """There is no usable service API key in the environment. The message never quotes it."""
+    """The environment has no usable service API key. The message never quotes its value."""
 
 
 def read_api_key(environ: Mapping[str, str] = os.environ) -> str:
@@ -73,7 +73,7 @@ def is_loopback(base_url: str) -> bool:
 
 
 def is_exposed(base_url: str) -> bool:
-    """Return whether the key would be sent to another machine without TLS."""
+    """Return whether a key would be sent to another machine without TLS."""
     return base_url.startswith("http:") and not is_loopback(base_url)
 
 
@@ -84,13 +84,13 @@ class KeyAuth(httpx.Auth):
         self._api_key = api_key
 
     def auth_flow(self, request: httpx.Request) -> Iterator[httpx.Request]:  # type: ignore[override]
-        """Add the key to a request."""
+        """Yield the request with the key added."""
         request.headers["authorization"] = f"Bearer {self._api_key}"
         yield request
 
 
 class RemoteBackend:
-    """A remote service, used as whom ``auth`` says. See ``backend.Backend``.
+    """A remote service, accessed with the identity in ``auth``. See ``backend.Backend``.
 
     Methods also raise RemoteError."""
 
@@ -103,8 +103,10 @@ class RemoteBackend:
         timeout: httpx.Timeout | None = None,
         uses_proxies: bool = True,
     ) -> None:
-        """Use the service at this address. ``tell`` is told what to know of a response besides;
-        ``uses_proxies``: the HTTP proxies of the environment may be on the way."""
+        """Use the service at ``base_url``.
+
+        ``tell`` is called with a note for the user if a response was read from a copy of the calls.
+        ``uses_proxies``: use the HTTP proxies of the environment, except for this machine."""
         self.base_url = base_url
         self._tell = tell
         self._client = httpx.Client(
@@ -162,7 +164,7 @@ class RemoteBackend:
             ) from error
 
     def explain(self, response: httpx.Response) -> ControlError | RemoteError:
-        """Return the error of a response that is no success."""
+        """Return the error for a response without a success status."""
         status = response.status_code
         if response.is_redirect:
             target = shorten(response.headers.get("location", ""))

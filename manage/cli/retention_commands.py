@@ -248,7 +248,7 @@ def _confirm(service: Service, fields: Mapping[str, object]) -> None:
 
 
 def _list_fingerprints(state: ErasureState) -> str:
-    """Return the fingerprints of the same account, where there are others than the one that was given."""
+    """Return a sentence with the fingerprints of the account, empty if there is only one."""
     if len(state.fingerprints) < 2:
         return ""
     return f" They are of one account, by the fingerprints {', '.join(state.fingerprints)}."
@@ -269,7 +269,9 @@ def _describe_progress(state: ErasureState) -> str:
 
 
 def _carry_out_here(settings: Settings) -> None:
-    """Carry out the orders of this data directory, unless a recorder does, or those of several copies."""
+    """Carry out the open erasures of this data directory.
+
+    Does nothing if a recorder runs, which does it itself, or if other nodes have copies."""
     if find_copies(settings.data_dir) is not None:
         return
     try:
@@ -289,9 +291,9 @@ def _carry_out_here(settings: Settings) -> None:
 
 
 def _wait(service: Service, erasure_id: str) -> ErasureState:
-    """Return the state of an erasure when the recorded calls are gone, or when that takes too long.
+    """Return the state of an erasure once the recorded calls are erased, or after ``PATIENCE_S``.
 
-    Of several copies it waits for those whose nodes live."""
+    If there are several copies, only copies on live nodes are waited for."""
     ends_at_s = time.monotonic() + PATIENCE_S
     state = service.call(operations.get_erasure, erasure_id)
     while _goes_on(state) and time.monotonic() < ends_at_s:
@@ -324,7 +326,7 @@ def _describe(state: ErasureState) -> str:
 
 
 def _describe_copies(state: ErasureState) -> Iterator[str]:
-    """Yield sentences about the copies that have erased the calls, and those that have to."""
+    """Yield a sentence on each copy: whether it has erased the calls, and whether its node is away."""
     for each in state.copies:
         place = f"the copy {each.copy_name} (node {each.node} at {each.address or 'no address'})"
         if each.erased_at is not None:

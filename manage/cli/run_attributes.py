@@ -1,4 +1,4 @@
-"""The options by which ``taximeter run`` is told for whom and what the calls of its client are made."""
+"""The options of ``taximeter run`` for attributes of its calls: user, project and tags."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ BRANCH, DIRECTORY = "branch", "directory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """The values of the options. ``project`` is None where it is that of the repository."""
+    """The values of the options. A ``project`` of None is taken from the repository."""
 
     user: str | None
     project: str | None
@@ -32,7 +32,7 @@ class Wishes:
 
     @property
     def is_stated(self) -> bool:
-        """Return whether somebody asked for more than what is there by default."""
+        """Return whether an option asks for an attribute, rather than only defaults."""
         return bool(
             self.user or self.project or self.tags or self.with_branch or self.with_directory
         )
@@ -40,7 +40,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """Attributes of a run, within the rules."""
+    """The validated attributes of a run."""
 
     user: str | None
     project: str | None
@@ -48,7 +48,7 @@ class Attributes:
 
 
 def attribute_options(command: Command) -> Command:
-    """Add the options, whose values are the fields of ``Wishes``."""
+    """Add the options whose values are the fields of ``Wishes``."""
     options = (
         click.option("--user", metavar="NAME", help="For whom the calls are made."),
         click.option(
@@ -79,7 +79,8 @@ def attribute_options(command: Command) -> Command:
 
 
 def find_attributes(wishes: Wishes, folder: Path) -> Attributes:
-    """Return what is to be stored with a run in this folder. Raises UsageError, which says the rule."""
+    """Return the attributes of a run in ``folder``. Raises UsageError if one breaks a rule, and says
+    which."""
     if wishes.project is not None and wishes.has_no_project:
         raise click.UsageError("give either --project or --no-project")
     project = wishes.project
@@ -99,7 +100,7 @@ def find_attributes(wishes: Wishes, folder: Path) -> Attributes:
 
 
 def make_tag(key: str, value: str) -> str:
-    """Return a tag of a text that may break the rules: with hyphens for other characters, and cut."""
+    """Return the tag ``key:value``, with invalid characters replaced by hyphens, and cut to the limit."""
     return attribution.make_valid(f"{key}:{value}")[: attribution.MAX_TAG_CHARS]
 
 
@@ -112,9 +113,10 @@ def begin_run(
     *,
     is_stated: bool,
 ) -> BegunRun | None:
-    """Store the attributes of a run; return it as it is stored, None where the service refuses.
+    """Store the attributes of a run and return them as stored, or None if the service refuses.
 
-    A client is not kept from its work by that, so what is wrong is printed."""
+    The client starts all the same; with ``is_stated`` (the user asked for attributes) a message is
+    printed."""
     try:
         begun = backend.call(
             run_operations.begin_run,

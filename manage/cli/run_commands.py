@@ -44,7 +44,7 @@ WITHOUT_BASE_URL = "The client may not use ANTHROPIC_BASE_URL, or have a setting
 class Place(Protocol):
     """A service that clients can use. ``address`` is for clients, ``base_url`` for people.
 
-    ``settings`` are known of one on this machine alone."""
+    ``settings`` is None for a remote service. ``is_running``: the service goes on after ``close``."""
 
     address: str
     base_url: str
@@ -184,7 +184,10 @@ def run(
 
 
 def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
-    """Return the slug of the proxy endpoint to use. Raises NotFoundError, ClickException, UsageError."""
+    """Return ``wanted``, the slug "default", or the only slug there is.
+
+    Raises NotFoundError if ``wanted`` does not exist, ClickException if there is no slug, UsageError
+    if there are several."""
     if wanted is not None:
         if wanted not in slugs:
             raise make_not_found(wanted, slugs)
@@ -203,7 +206,7 @@ def choose_slug(slugs: Sequence[str], wanted: str | None) -> str:
 
 
 def _find_folder() -> Path:
-    """Return the current folder, by its former name where it has been removed."""
+    """Return the current folder; if it was removed, its former path from the environment."""
     try:
         return Path.cwd()
     except OSError:
@@ -218,7 +221,7 @@ def _open_place(base_url: str | None, data_dir: str | None) -> Place:
 
 
 def _check_address(url: str) -> None:
-    """Check that the client can make calls at this address. Raises ClickException."""
+    """Raise ClickException unless ``url`` responds with 200."""
     try:
         response = httpx.head(
             url,
@@ -249,8 +252,9 @@ def _warn_of_other_address(environ: Mapping[str, str]) -> None:
 def _print_summary(
     place: Place, backend: Backend, run_id: str, why_none: str, *, as_json: bool
 ) -> None:
-    """Print what the run cost, or why it may have had no calls. The client has ended, so no failure may
-    change the exit status."""
+    """Print what the run cost, or why it may have had no calls. Errors are printed, never raised.
+
+    The client has ended by then, and no error may change its exit status."""
     try:
         with explained():
             totals = _wait_for_calls(backend, run_id)
@@ -265,7 +269,7 @@ def _print_summary(
 
 
 def _wait_for_calls(backend: Backend, run_id: str) -> Run:
-    """Return the totals once every call is in them, or after a while those that there are."""
+    """Return the totals of a run once no call is pending, or those known after ``RECORDING_S``."""
     deadline_s = time.monotonic() + RECORDING_S
     totals = backend.call(run_operations.get_run, run_id)
     while totals.pending and time.monotonic() < deadline_s:
@@ -285,7 +289,8 @@ def _print_line(text: str) -> None:
 def describe_run(
     run: Run, base_url: str, why_none: str = WITHOUT_BASE_URL, *, is_running: bool
 ) -> list[str]:
-    """Return the lines for the totals of a run. ``is_running``: the pages can be opened now."""
+    """Return lines with the totals of a run. ``is_running``: the service still runs, so pages can be
+    opened."""
     totals = run.totals
     lines = [""]
     if not totals.calls and not run.pending:
@@ -310,7 +315,7 @@ def describe_run(
 
 
 def describe_attributes(run: Run) -> list[str]:
-    """Return the line that says for whom and what the calls of a run are recorded."""
+    """Return a line with user, project and tags of a run; an empty list if it has none."""
     named = [
         f"{name} {value}" for name, value in (("user", run.user), ("project", run.project)) if value
     ]

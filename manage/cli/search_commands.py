@@ -1,4 +1,4 @@
-"""``taximeter search``: what was said in calls, and in which."""
+"""``taximeter search``: searches the texts of calls."""
 
 import re
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def search(
 
 
 def _describe(found: SearchHits, pages_url: str) -> Iterator[str]:
-    """Yield the lines of what was found."""
+    """Yield the lines that describe search results."""
     for hit in found.items:
         yield from _describe_hit(hit, pages_url)
     if not found.items and found.has_more:
@@ -98,7 +98,7 @@ def _describe_hit(hit: SearchHit, pages_url: str) -> Iterator[str]:
 
 
 def _format_snippet(hit: SearchHit) -> str:
-    """Return a snippet as one line, with what was searched for in a colour."""
+    """Return a snippet as one line, with the words that were found in a colour."""
     parts = (
         (_SPACE.sub(" ", part), is_marked)
         for part, is_marked in split_marks(hit.snippet, hit.marks)

@@ -1,4 +1,4 @@
-"""Commands that act on a service, here or elsewhere: their options, and how responses are printed."""
+"""Commands on a service, local or remote: their shared options, and printing of responses."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,12 +13,12 @@ from store.json_models import RequestModel, ResponseModel
 
 
 class Service:
-    """The service that a command acts on: a ``Backend``, and the way in which its responses are printed."""
+    """The service that a command acts on. It also prints responses, as text or as JSON."""
 
     def __init__(
         self, backend: Backend, base_url: str | None, data_dir: str | None, *, as_json: bool
     ) -> None:
-        """Use a backend that was opened by these options."""
+        """Use ``backend``, which was opened with the options ``base_url`` and ``data_dir``."""
         self.backend = backend
         self.data_dir = data_dir
         self.as_json = as_json
@@ -27,15 +27,15 @@ class Service:
     def call[Request: RequestModel, Response: ResponseModel](
         self, operation: Operation[Request, Response], id_: str = "", /, **fields: object
     ) -> Response:
-        """Return the response to an operation. See ``Backend.call``."""
+        """Carry out an operation and return its response. See ``Backend.call``."""
         return self.backend.call(operation, id_, **fields)
 
     def find_pages_url(self) -> str:
-        """Return the address of its pages. Raises SettingsError."""
+        """Return the base URL of the pages of the service. Raises SettingsError."""
         return find_base_url(self._base_url, self.data_dir)
 
     def print(self, response: ResponseModel, text: str) -> None:
-        """Print a response: as a text, or with ``--json`` as the API sends it."""
+        """Print ``text``, or with ``--json`` the response in the JSON of the API."""
         if self.as_json:
             print_json(response.model_dump(mode="json", by_alias=True))
         else:
@@ -43,10 +43,10 @@ class Service:
 
 
 def service_command(run: Callable[..., None]) -> Command:
-    """Return a command of a function that takes the service, and then the options of its own.
+    """Turn a function into a command. It gets a ``Service``, then the values of its own options.
 
-    The command has the options that name the service, and ``--json``. Errors that the user can correct
-    are one line, with exit status 1."""
+    The command also has the options that choose the service, and ``--json``. Errors that the user can
+    correct are one line, with exit status 1."""
 
     @wraps(run)
     def command(

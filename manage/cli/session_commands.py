@@ -32,10 +32,10 @@ MAIN_AGENT = "main"
 
 
 class _SessionsGroup(CommandGroup):
-    """A group that lists sessions where no other command is named."""
+    """A group whose default command is ``list``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments for the command that they name."""
+        """Return the parsed arguments, with ``list`` inserted if they name no command."""
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -138,7 +138,7 @@ def show_session(service: Service, session_id: str) -> None:
 
 
 def _describe(session: OpenedSession, pages_url: str) -> Iterator[str]:
-    """Yield the lines of what a session has."""
+    """Yield lines on a session: title, times, cost, turns, agents, cache breaks, address of its page."""
     yield terminal_line(session.title or session.session_id)
     yield (
         f"{format_time(session.started_at)} to {format_time(session.ended_at)} UTC:"
@@ -185,7 +185,7 @@ def _describe_breaks(session: OpenedSession) -> Iterator[str]:
 
 
 def _describe_turn(turn: SessionTurn) -> str:
-    """Return what a turn did, in a line."""
+    """Return a line on a turn: its error, the tools that it used, or its text."""
     if turn.outcome not in NO_ERROR:
         return turn.outcome
     if turn.tools:

@@ -1,8 +1,7 @@
-"""``taximeter statusline``: what Claude Code shows below a session.
+"""``taximeter statusline``: the status line that Claude Code displays below a session.
 
-Installed is a line for ``/bin/sh`` that posts to the service by curl, since this program takes a fifth of a
-second to start.
-"""
+The installed command is a line for ``/bin/sh`` that posts to the service with curl, since this program
+takes a fifth of a second to start."""
 
 import shlex
 import sys
@@ -29,7 +28,7 @@ _BEGIN = "/bin/sh -c 'curl -q "  # of the commands that are ours
 def _check_parts(
     _context: click.Context, _option: click.Parameter, value: str | None
 ) -> str | None:
-    """Return the parts as they are named. Raises BadParameter."""
+    """Return the value of ``--format`` unchanged. Raises BadParameter for an unknown part."""
     try:
         return (
             value if value is None else ",".join(sorted(parse_parts(value), key=list(PARTS).index))
@@ -81,7 +80,8 @@ def statusline(
 
 
 def _find_address(data_dir: str | None, parts: str | None) -> str:
-    """Return the address of the status line. Raises SettingsError."""
+    """Return the URL of the status line, with its parts. Raises SettingsError if it is not a loopback
+    address."""
     base_url = read_settings(data_dir=data_dir).base_url
     if urlsplit(base_url).hostname not in LOOPBACK_HOSTS:
         raise SettingsError(
@@ -93,7 +93,7 @@ def _find_address(data_dir: str | None, parts: str | None) -> str:
 
 
 def _ask(address: str) -> str:
-    """Return the line for what is on standard input, nothing where the service does not respond."""
+    """Post standard input to ``address``; return the status line, empty if there is no response."""
     body = sys.stdin.buffer.read(MAX_BYTES + 1)
     url = urlsplit(address)
     connect = HTTPSConnection if url.scheme == "https" else HTTPConnection
@@ -109,7 +109,8 @@ def _ask(address: str) -> str:
 
 
 def make_command(address: str) -> str:
-    """Return the command of the setting. It reads no settings of curl and knows no HTTP proxy."""
+    """Return the shell command that Claude Code runs. curl ignores its settings files and HTTP proxies
+    there."""
     curl = (
         f'curl -q -sf -m {PATIENCE_S} --noproxy "*" --data-binary @- "{address}" 2>/dev/null || :'
     )
@@ -117,7 +118,7 @@ def make_command(address: str) -> str:
 
 
 def _install(address: str, *, force: bool, as_json: bool) -> None:
-    """Write the setting. Raises ClickException, OSError."""
+    """Write ``statusLine`` into the user's settings of Claude Code. Raises ClickException, OSError."""
     path = find_settings()
     settings = read_settings_file(path)
     before = settings.get(KEY)

@@ -24,7 +24,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 class Colour(StrEnum):
-    """A kind of output, as the code by which a terminal colours it."""
+    """A colour for one kind of output; the value is the code of the terminal."""
 
     FAILED = "\x1b[31m"
     FOUND = "\x1b[1;33m"
@@ -39,7 +39,7 @@ def format_text(value: object) -> str:
 
 
 def measure(text: str) -> int:
-    """Return the number of terminal columns that a safe text takes."""
+    """Return the number of terminal columns that a text without control characters fills."""
     return max(wcswidth(text), 0)
 
 
@@ -50,9 +50,9 @@ def format_table(
     right: Iterable[str] = (),
     empty: str | None = None,
 ) -> str:
-    """Return a table as text, or ``empty`` in place of one without rows.
+    """Return a table as text, or ``empty`` if there are no rows and ``empty`` is not None.
 
-    ``right`` names the columns that are aligned to the right, as numbers are."""
+    ``right`` names the columns that are aligned to the right."""
     rows = list(rows)
     if not rows and empty is not None:
         return name_commands(empty)
@@ -62,14 +62,14 @@ def format_table(
 def print_table(
     header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
 ) -> None:
-    """Print a table. ``right`` is as for ``format_table``."""
+    """Print a table. ``right`` names the columns that are aligned to the right."""
     click.echo(format_table(header, rows, right=right))
 
 
 def make_table(
     header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
 ) -> list[str]:
-    """Return the lines of a table. ``right`` is as for ``format_table``."""
+    """Return the lines of a table. ``right`` names the columns that are aligned to the right."""
     right = frozenset(right)
     lines = [[format_text(cell) for cell in row] for row in (header, *rows)]
     widths = [max(map(measure, column)) for column in zip(*lines, strict=True)]
@@ -88,7 +88,7 @@ def _pad(cell: str, width: int, *, to_right: bool) -> str:
 
 
 def make_bar(value: float, largest: float, *, width: int = BAR_WIDTH) -> str:
-    """Return a bar in proportion to the largest value; a value above zero has at least a sliver."""
+    """Return a bar as long as ``value`` / ``largest`` of ``width``, visible for any value above 0."""
     if value <= 0 or largest <= 0:
         return ""
     if not can_print("█"):
@@ -106,13 +106,13 @@ def can_print(text: str) -> bool:
 
 
 def paint(text: str, colour: Colour) -> str:
-    """Return a text as one line that is safe to print, in a colour where output has colours."""
+    """Return ``text`` as one line that is safe to print, coloured if the output shows colours."""
     line = terminal_line(text)
     return f"{colour}{line}{_END}" if has_colours() else line
 
 
 def has_colours() -> bool:
-    """Return whether standard output is a terminal that shows colours, and its user wants these.
+    """Return whether standard output is a terminal with colours and the user has not turned them off.
 
     See https://no-color.org."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
@@ -121,12 +121,12 @@ def has_colours() -> bool:
 
 
 def format_amount(cents: float | None) -> str:
-    """Return an amount as pages write it."""
+    """Return an amount in dollars, formatted as on the pages."""
     return formats.format_cents(cents, UNKNOWN)
 
 
 def format_cost(cents: float | Decimal | None) -> str:
-    """Return an amount with four digits, for columns that are compared."""
+    """Return an amount in dollars with four decimals, for columns that are compared."""
     return formats.format_cents_for_column(cents, UNKNOWN)
 
 
@@ -135,7 +135,7 @@ def format_count(count: int | None) -> str:
 
 
 def format_time(instant: str | None) -> str:
-    """Return an instant to the minute, in UTC; the heading of its column says so."""
+    """Return an instant to the minute, in UTC, without a zone: the heading of the column names it."""
     if instant is None:
         return UNKNOWN
     try:

@@ -82,7 +82,7 @@ async def _up(settings: Settings, environ: dict[str, str], *, as_json: bool) -> 
 def _introduce(
     supervisor: Supervisor, settings: Settings, environ: dict[str, str], *, as_json: bool
 ) -> None:
-    """Set up what a first start needs, and print how the service is reached."""
+    """Do the set-up of a first start, and print the addresses of the service."""
     environ["TAXIMETER_LISTEN"] = str(supervisor.address)
     settings = Settings.from_env(environ)
     Announcement.make(settings, environ).write(settings.data_dir)
@@ -126,7 +126,7 @@ def _introduce(
 
 
 def _offer_history() -> None:
-    """Say how transcripts of Claude Code are imported, where there are any. Nothing is, by itself."""
+    """Print how to import transcripts of Claude Code, if there are any. They are never imported unasked."""
     folder = find_projects()
     if has_transcripts(folder):
         click.echo(

@@ -1,4 +1,4 @@
-"""Totals of calls as cells of a table, and what they leave open as lines of text."""
+"""Totals of calls as cells of a table, and remarks on their costs as lines of text."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ _PARTS = {"estimated_cents": "OF WHICH ESTIMATED", "value_cents": "OF WHICH VALU
 
 
 def name_group(group: UsageGroup, field: str) -> str:
-    """Return the name of a group, which this field has."""
+    """Return the name to print for a group of calls that is grouped by ``field``."""
     if field == "model" and group.model is None and group.request_model is not None:
         return requested_models.mark(group.request_model)
     if group.name is not None:
@@ -30,11 +30,11 @@ def name_group(group: UsageGroup, field: str) -> str:
 def make_cells(
     totals: Sequence[UsageTotals],
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the headings of a table, and the cells of each row.
+    """Return the headings of a table, and the cells of a row for each of ``totals``.
 
-    Input is all that the model read. There are columns for estimates and for the value of calls that
-    a subscription or a customer covers or that are imported, where there are any, and cells in the rows
-    that have some."""
+    Input is all tokens that the model read, cached ones included. The columns for estimates and for
+    the value of calls that are no spend (paid by a subscription or a customer, or imported) are left
+    out if empty."""
     parts = [name for name in _PARTS if any(getattr(each, name) for each in totals)]
     headings = (*_HEADINGS, *(_PARTS[name] for name in parts))
     rows = [
@@ -48,7 +48,7 @@ def _format_part(cents: float) -> str:
 
 
 def describe_products(products: Sequence[UsageProduct]) -> Iterator[str]:
-    """Yield a line for what other interfaces than messages have used: as a part of the calls, or besides."""
+    """Yield a line for the use of other products than messages: within the calls, and apart from them."""
     for is_of_calls, where in ((True, "Of the calls"), (False, "Besides the calls")):
         parts = [_describe_product(each) for each in products if each.is_of_calls is is_of_calls]
         if parts:

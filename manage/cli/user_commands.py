@@ -117,7 +117,9 @@ def link(place: DataDirectory, email: str | None) -> None:
 
 
 def make_link(settings: Settings, control: ControlDatabase, email: str | None = None) -> str:
-    """Return a link that signs in a user. Raises NotFoundError when there is no such user."""
+    """Return a link that signs in the user with this address, or the local user if ``email`` is None.
+
+    Raises NotFoundError if there is no such user."""
     with control.reading() as db:
         user_id = people.get_user_id(db, email)
     return settings.link_url(SignIn(control).make_link(user_id))

@@ -61,12 +61,12 @@ def examine(
     echo: bool = False,
     live_slug: str | None = None,
 ) -> Iterator[Finding]:
-    """Yield findings one by one, since a connection to the upstream may take a while.
+    """Yield the findings of all checks one by one, since a connection to the upstream may take a while.
 
-    ``echo`` adds the trial of a proxy with these settings, ``live_slug`` a request through this endpoint.
-
-    Where a service runs, ``service`` is its announcement, and ``settings`` are its settings.
-    Otherwise everything is checked as it would be for a service started in this environment."""
+    ``echo`` adds the trial of a proxy with these settings, ``live_slug`` a real request through this
+    endpoint. If a service runs, ``service`` is its announcement, and ``settings`` are its settings;
+    otherwise both checks and settings are those of a service that would be started in this
+    environment."""
     yield from check_service(settings, service)
     yield check_python(*_versions(service))
     yield check_mitmproxy(version("mitmproxy"), ask_proxy)
@@ -104,8 +104,9 @@ def check_python(python: str, sqlite: str) -> Finding:
 
 
 def check_mitmproxy(installed: str, ask: Callable[[], str | None]) -> Finding:
-    """Say whether the proxy starts with this mitmproxy. ``ask`` is called for one that was not tried, and
-    returns the complaint of the proxy, or None."""
+    """Check whether the proxy starts with the installed version of mitmproxy.
+
+    ``ask`` is called for a version that was not tested, and returns the error of the proxy, or None."""
     name, shown = "mitmproxy", terminal_line(installed)
     if _numbers(MITMPROXY_OLDEST) <= _numbers(installed) <= _numbers(MITMPROXY_NEWEST):
         return Finding(name, "ok", shown)
@@ -117,7 +118,7 @@ def check_mitmproxy(installed: str, ask: Callable[[], str | None]) -> Finding:
 
 
 def ask_proxy() -> str | None:
-    """Have the proxy compare the functions of mitmproxy that it depends on; return its complaint, or None."""
+    """Run the proxy's own check of the mitmproxy functions that it depends on. Return its error, or None."""
     command = [sys.executable, "-P", "-m", "addon", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
     if not done.returncode:
@@ -127,7 +128,7 @@ def ask_proxy() -> str | None:
 
 
 def check_datasette(installed: str) -> Finding:
-    """Compare the version of Datasette with those that the pages of tables are known to work with."""
+    """Check whether the installed Datasette is a version that the pages of tables were tested with."""
     name = "datasette"
     if installed in DATASETTE_VERSIONS:
         return Finding(name, "ok", installed)
@@ -138,7 +139,7 @@ def check_datasette(installed: str) -> Finding:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers that a version begins with: 3, 13 and 0 of ``3.13.0rc1``."""
+    """Return the leading numbers of a version: (3, 13, 0) for ``3.13.0rc1``."""
     return tuple(int(number) for number in re.findall(r"(?:^|(?<=\.))\d+", text))
 
 
@@ -173,7 +174,7 @@ def check_data_dir(folder: Path) -> Iterator[Finding]:
 
 
 def _open_to_others(folder: Path) -> list[Path]:
-    """Return the files that others can read. Files in a private folder are protected by the folder."""
+    """Return the paths that others can access, empty if the folder itself is private."""
     candidates = (folder, folder / "control.db", folder / "traces", folder / "spool")
     if not folder.stat().st_mode & 0o077:
         return []
@@ -181,7 +182,7 @@ def _open_to_others(folder: Path) -> list[Path]:
 
 
 def _find_strangers(folder: Path, owner: int) -> list[Path]:
-    """Return the files and folders that another user has made, as after a command run by root."""
+    """Return the files and folders that another user owns, for example after a command run by root."""
     candidates = [folder / "control.db", folder / "spool", folder / "traces"]
     for path in find_trace_files(folder):
         candidates += (path.parent, path)
@@ -266,7 +267,7 @@ def check_prices(settings: Settings) -> Finding:
 
 
 def _find_age_of_prices() -> timedelta:
-    """Return the age of the built-in list that is ours, whose version is the day of its making."""
+    """Return the age of our built-in price list, whose version ends with its date."""
     days = [each.rpartition(" ")[2] for each in list_built_in_versions() if OWN_LABEL in each]
     return clock.now() - datetime.fromisoformat(max(days)).replace(tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""The check of the variables of Claude Code on this machine. Of their values none is printed."""
+"""The check of the variables of Claude Code on this machine. Their values are not printed."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ def check_claude_code(
     managed_folder: Path = MANAGED_FOLDER,
     find_version: Callable[[], str | None] | None = None,
 ) -> Iterator[Finding]:
-    """Yield where the variables are set, and what is wrong with them. Where none is, yield nothing."""
+    """Yield findings on where the variables are set and what is wrong with them; none if they are not set."""
     sources = Sources.make(environ, read_settings_files(environ, folder, managed_folder))
     where = [
         f"{name} is set in {', '.join(terminal_line(each.name) for each in found)}"
@@ -57,7 +57,7 @@ def check_claude_code(
 
 
 def _judge_flag(settings: Settings, url: str, slug: str | None) -> Finding | None:
-    """Return what is wrong with the variable by which our base URL is taken for that of the vendor."""
+    """Return a finding if the variable that passes our base URL off as the vendor's is wrong, or None."""
     if slug is None:
         is_another = "/proxy/" in url
         message = f"{FLAG} is set, and {BASE_URL} does not lead to this service"
@@ -76,7 +76,7 @@ def _judge_flag(settings: Settings, url: str, slug: str | None) -> Finding | Non
 
 
 def _is_behind_proxy(sources: Sources, url: str) -> bool:
-    """Return whether clients ask an HTTP proxy for a base URL that leads to this machine."""
+    """Return whether clients would use an HTTP proxy for a base URL on this machine."""
     parts, proxies = urlsplit(url), read_proxies(sources)
     host, port = parts.hostname or "", parts.port or 80
     exempt = UserProxies.of(proxies).exempt
@@ -101,7 +101,7 @@ def _check_version(text: str | None) -> Iterator[Finding]:
 
 
 def read_version() -> str | None:
-    """Return what ``claude --version`` prints, None where there is none."""
+    """Return the output of ``claude --version``, None if it cannot be run."""
     try:
         done = subprocess.run(
             ["claude", "--version"],  # noqa: S607 - as people call it
@@ -116,7 +116,7 @@ def read_version() -> str | None:
 
 
 def _find_slug(settings: Settings, url: str) -> str | None:
-    """Return the slug of the endpoint of this service that a base URL is that of, None for another."""
+    """Return the slug of this service's endpoint in a base URL, None for another URL."""
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)

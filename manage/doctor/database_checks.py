@@ -50,7 +50,9 @@ def check_databases(settings: Settings) -> Iterator[Finding]:
 
 
 def _find_damages(paths: list[Path]) -> tuple[dict[Path, str], int]:
-    """Return the damage of each database, and how many could not be looked through in a few seconds."""
+    """Return the damage of each damaged database, and the number of databases that were not fully checked.
+
+    All of them together are checked for ``DAMAGE_S`` seconds, small ones first."""
     ends_at_s = time.monotonic() + DAMAGE_S
     damages, unfinished = {}, 0
     for path in sorted(paths, key=lambda path: path.stat().st_size):
@@ -101,11 +103,12 @@ _STEPS = 10_000  # of SQLite's virtual machine, between two looks at the clock
 
 
 class UnfinishedError(Exception):
-    """The time was not enough."""
+    """The check of a database was stopped because its time was over."""
 
 
 def find_damage(path: Path, ends_at_s: float) -> str | None:
-    """Return what is damaged in a database, or None. ``ends_at_s`` is of the monotonic clock.
+    """Return a description of the damage of a database, or None. The check stops at ``ends_at_s``
+    (monotonic).
 
     Raises UnfinishedError, and sqlite3.OperationalError for a database that cannot be read now."""
     with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:

@@ -1,8 +1,7 @@
-"""An upstream that notes each request as it comes, and responds as it is told.
+"""An upstream for trials that keeps each request as it was received, and sends a given response.
 
-A stream is sent one event after the other, each only when the client has the one before. So a proxy that
-holds events back is found by that, on however slow a machine.
-"""
+A stream is sent event by event, each only once the client has the one before. So a proxy that holds
+events back is detected, however slow the machine is."""
 
 import threading
 import time
@@ -20,7 +19,7 @@ type Headers = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A request as the built-in upstream received it."""
+    """A request as ``EchoUpstream`` received it."""
 
     method: str
     target: str
@@ -30,10 +29,10 @@ class Seen:
 
 @dataclass(slots=True, kw_only=True)
 class Response:
-    """A response to be sent: a body of a known length, or a stream of events.
+    """A response for ``EchoUpstream`` to send: a body of a known length, or a stream of events.
 
-    ``sent_s`` has when each event was sent; ``was_held`` is set where the client did not get one in time.
-    """
+    ``sent_s`` has the time at which each event was sent (monotonic). ``was_held`` is set if the client
+    did not get an event within ``patience_s``."""
 
     status: int = 200
     headers: Headers = ()
@@ -45,20 +44,20 @@ class Response:
     _arrived: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def note_arrival(self) -> None:
-        """Note that the client has the latest event."""
+        """Note that the client has received the latest event."""
         self._arrived.release()
 
     def wait_for_arrival(self) -> None:
-        """Wait until the client has the latest event, unless it did not get one before."""
+        """Wait until the client has the latest event; return at once if an event was held back before."""
         if not self.was_held and not self._arrived.acquire(timeout=self.patience_s):
             self.was_held = True
 
 
 class EchoUpstream:
-    """The upstream, on a port of loopback. One request at a time."""
+    """The upstream for trials, on a loopback port. It serves one request at a time."""
 
     def __init__(self) -> None:
-        """Listen. Raises OSError."""
+        """Listen on a free port. Raises OSError."""
         self.response = Response()
         self.seen: list[Seen] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _make_handler(self))
@@ -101,7 +100,7 @@ def _make_handler(upstream: EchoUpstream) -> type[BaseHTTPRequestHandler]:
                 _respond(self, upstream.response)
 
         def log_message(self, *_: object) -> None:
-            """Print nothing."""
+            """Print nothing, unlike the base class."""
 
     return Handler
 

@@ -1,4 +1,4 @@
-"""The check of extensions of others: of the running service, or each tried in a process of its own."""
+"""The check of third-party extensions: of the running service, or loaded each in a process of its own."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ _ADVICE = "mend it or remove it, and start the service again"
 
 
 def check_extensions(settings: Settings, *, is_running: bool) -> Iterator[Finding]:
-    """Yield a finding for each extension, none where there is none."""
+    """Yield a finding for each third-party extension."""
     found = find(settings.extensions)
     known = {each.name: each for each in ExtensionStates.read(settings.data_dir).extensions}
     for each in found:
@@ -25,7 +25,7 @@ def check_extensions(settings: Settings, *, is_running: bool) -> Iterator[Findin
 
 
 def try_loading(found: Found, settings: Settings) -> str | None:
-    """Return why an extension cannot be loaded, None where it can."""
+    """Return the reason why an extension cannot be loaded, None if it can."""
     command = [sys.executable, "-P", "-m", "manage.third_party", "--try", found.name]
     if settings.extensions is not None:
         command += ["--folder", str(settings.extensions)]

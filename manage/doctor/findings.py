@@ -9,7 +9,7 @@ type Verdict = Literal["ok", "note", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check. ``advice`` says what to do, where there is something to do."""
+    """The result of a check. ``advice`` says what to do, if anything."""
 
     check: str
     verdict: Verdict
@@ -18,5 +18,5 @@ class Finding:
 
 
 def advise_owner(folder: Path) -> str:
-    """Return what to do about a folder that cannot be read or written."""
+    """Return the advice for a folder that cannot be read or written."""
     return f"run as the user the service runs as, or give {folder} to this one with chown"

@@ -1,8 +1,8 @@
 """The comparison of the running service with the real upstream.
 
-Tokens of a small request are counted twice, with the user's key: directly, and through a proxy endpoint. That
-is free, and deterministic. The key goes where the service sends it too, and is not printed.
-"""
+Tokens of a small request are counted twice with the user's key, directly and through a proxy endpoint,
+which is free and deterministic. The key is sent only to the hosts to which the service sends it too,
+and is not printed."""
 
 import json
 import ssl
@@ -62,7 +62,7 @@ class _Response:
 def check_live(
     settings: Settings, slug: str, environ: Mapping[str, str], trust: ssl.SSLContext
 ) -> Iterator[Finding]:
-    """Yield what differs, and how the clock compares with upstream's."""
+    """Yield the differences between both responses, and the difference of the clock from upstream's."""
     headers = _make_headers(environ)
     if headers is None:
         message = "there is no key to send a request with"

@@ -23,10 +23,9 @@ _MAY_DIFFER = frozenset({"TAXIMETER_DATA_DIR", "TAXIMETER_LISTEN", "TAXIMETER_BA
 
 
 def check_service(settings: Settings, service: Announcement | None) -> Iterator[Finding]:
-    """Check whether the service runs and is healthy.
+    """Yield findings on whether the service runs and is healthy.
 
-    ``settings`` are those of the running service where they are known, otherwise of this
-    environment."""
+    ``settings`` are those of the running service if they are known, otherwise of this environment."""
     try:
         holder = find_holder(settings.data_dir / "up.lock")
         recorder = find_holder(settings.data_dir / "recorder.lock")
@@ -78,7 +77,7 @@ def _check_running(settings: Settings, service: Announcement) -> Iterator[Findin
 
 
 def _check_health(settings: Settings, who: str) -> Finding:
-    """Request ``/healthz`` at the listen address, not at what may be in front of it."""
+    """Check ``/healthz`` at the listen address, without what may be in front of the service."""
     url = f"http://{settings.listen.connectable}/healthz"
     try:
         response = httpx.get(url, timeout=HEALTH_TIMEOUT_S, trust_env=False)
@@ -98,7 +97,7 @@ def _check_health(settings: Settings, who: str) -> Finding:
 
 
 def _last_lines(settings: Settings) -> str:
-    """Return the last line of each process that is down, to append to a message."""
+    """Return the last log line of each process that is down, as text to append to a message."""
     last_lines = [
         f"the last line of the {trouble.name} process: {terminal_line(trouble.last_lines[-1])}"
         for trouble in read_troubles(settings.data_dir)
@@ -108,8 +107,9 @@ def _last_lines(settings: Settings) -> str:
 
 
 def _check_base_url(base_url: str) -> Finding:
-    """Check that the base URL leads here. Inside a network a public name may lead nowhere, so an
-    address that does not respond is only a note."""
+    """Check that the base URL leads to this service.
+
+    No response is only a note, since a public name may not be reachable from inside a network."""
     name, url = "address", f"{base_url}/livez"
     advice = "check TAXIMETER_BASE_URL and what is in front of the service"
     try:
@@ -130,7 +130,7 @@ def _check_base_url(base_url: str) -> Finding:
 
 
 def _check_environment(service: Announcement) -> Iterator[Finding]:
-    """Compare the settings and the version of this environment with those of the service."""
+    """Yield findings on settings and version that differ between this environment and the service."""
     ours = relevant_variables(os.environ)
     differing = sorted(
         name

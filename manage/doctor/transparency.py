@@ -1,8 +1,8 @@
-"""The trial that a proxy with the settings of a service changes nothing on its way.
+"""The trial that shows whether a proxy with the settings of a service changes anything.
 
-A proxy of our own (``trial_proxy``) stands in front of an upstream of our own (``echo``), so both ends are
-seen: bytes, headers, the cadence of a stream, and what would be recorded. Nothing leaves this machine.
-"""
+A proxy of our own (``trial_proxy``) is put in front of an upstream of our own (``echo``), so both ends
+are known: bytes, headers, the timing of a stream, and what would be recorded. Nothing leaves this
+machine."""
 
 import gzip
 import hashlib
@@ -101,7 +101,7 @@ _RESPONSE_HEADERS: Headers = (
 
 
 def check_transparency(settings: Settings, variables: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what a proxy with these settings changes."""
+    """Yield findings on what a proxy with these settings changes in requests, responses and recording."""
     try:
         with EchoUpstream() as upstream, run_trial_proxy(variables, upstream.url) as proxy:
             yield from _check(upstream, proxy, settings)
@@ -134,7 +134,7 @@ def _check(upstream: EchoUpstream, proxy: TrialProxy, settings: Settings) -> Ite
 
 
 def make_request() -> bytes:
-    """Return a request that parsing and writing again would change."""
+    """Return a request body that would change if it were parsed and written again."""
     words = "".join(random.choices("aäß“\N{OTTER}\\ \t", k=100_000))  # noqa: S311 - no secret
     text = json.dumps(words, ensure_ascii=False)
     return (
@@ -144,7 +144,7 @@ def make_request() -> bytes:
 
 
 def make_response() -> Response:
-    """Return a compressed response, which a proxy that decodes it would change."""
+    """Return a compressed response, which would change if a proxy decoded it."""
     body = gzip.compress(random.randbytes(200_000))  # noqa: S311 - no secret
     return Response(headers=(*_RESPONSE_HEADERS, ("Content-Encoding", "gzip")), body=body)
 
@@ -161,7 +161,7 @@ def make_stream(patience_s: float = PATIENCE_S) -> Response:
 
 
 def send(proxy: TrialProxy, headers: Headers, body: bytes) -> tuple[int, Headers, bytes]:
-    """Send a call; return status, headers and the body as it came, still encoded."""
+    """Send a request; return status, headers and body of the response, without decoding it."""
     with closing(_begin(proxy, headers, body)) as connection:
         response = connection.getresponse()
         return response.status, response.getheaders(), response.read()
@@ -170,7 +170,9 @@ def send(proxy: TrialProxy, headers: Headers, body: bytes) -> tuple[int, Headers
 def send_stream(
     proxy: TrialProxy, headers: Headers, body: bytes, stream: Response
 ) -> tuple[bytes, Sequence[float]]:
-    """Send a call; return the body and how long after its sending each event came, in seconds."""
+    """Send a request; return the body of the response, and the delay of each event in seconds.
+
+    The delay is the time from the event's sending to its arrival."""
     received = b""
     delays_s: list[float] = []
     ends = [sum(map(len, stream.events[: number + 1])) for number in range(len(stream.events))]
@@ -195,7 +197,7 @@ def _begin(proxy: TrialProxy, headers: Headers, body: bytes) -> http.client.HTTP
 
 
 def compare_request(client: str, headers: Headers, body: bytes, seen: Seen) -> Finding:
-    """Return whether a request came to the upstream as it was sent."""
+    """Check that a request reached the upstream unchanged."""
     name = "request"
     if (seen.method, seen.target) != ("POST", TARGET):
         message = f"{client}: POST {TARGET} became {terminal_line(f'{seen.method} {seen.target}')}"
@@ -216,7 +218,7 @@ def compare_request(client: str, headers: Headers, body: bytes, seen: Seen) -> F
 def compare_response(
     client: str, response: Response, status: int, headers: Headers, body: bytes
 ) -> Finding:
-    """Return whether a response came to the client as it was sent."""
+    """Check that a response reached the client unchanged."""
     name = "response"
     if status != response.status:
         message = f"{client}: status {response.status} became {status}: {terminal_line(body[:200].decode(errors='replace'))}"
@@ -233,7 +235,9 @@ def compare_response(
 
 
 def describe_changes(wanted: Headers, got: Headers) -> str:
-    """Return which headers are missing, added or changed; order and case count. Empty for none."""
+    """Return text on the headers that are missing, added, changed or in another order, empty if none.
+
+    Names are compared with their case."""
     if list(wanted) == list(got):
         return ""
     missing = sorted({name for name, _ in wanted} - {name for name, _ in got})
@@ -258,7 +262,7 @@ def describe_changes(wanted: Headers, got: Headers) -> str:
 def judge_stream(
     stream: Response, body: bytes, delays_s: Sequence[float], *, is_buffered: bool
 ) -> Finding:
-    """Return whether each event came before the next was sent."""
+    """Check that each event arrived before the next one was sent."""
     name = "streaming"
     if body != b"".join(stream.events):
         message = f"{_describe(b''.join(stream.events))} became {_describe(body)}"
@@ -281,7 +285,7 @@ def judge_stream(
 def compare_spooled(
     sent: Sequence[tuple[bytes, bytes]], spooled: Sequence[tuple[bytes | None, bytes]]
 ) -> Finding:
-    """Return whether what is recorded is what went over the wire."""
+    """Check that the recorded bodies are those that were sent."""
     name = "recording"
     if list(spooled) == list(sent):
         return Finding(name, "ok", f"both bodies of {len(sent)} calls are recorded as they went")

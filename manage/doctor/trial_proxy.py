@@ -1,4 +1,4 @@
-"""A proxy of our own for a trial: the program and the settings of a service, and none of its data."""
+"""A proxy for a trial: with the program and the settings of a service, and none of its data."""
 
 import os
 import select
@@ -27,26 +27,28 @@ _OWN = ("BASE_URL", "DATA_DIR", "DISK_RESERVE", "LISTEN", "PRICES", "UPSTREAM_UR
 
 
 class TrialError(Exception):
-    """The proxy does not start. The message is the last line that it printed."""
+    """The trial proxy does not start. The message is the last line that it printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialProxy:
-    """A proxy that runs, and the folder of its spool."""
+    """A running trial proxy, and the folder of its spool."""
 
     host: str
     port: int
     spool: Path
 
     def read_spooled(self) -> list[SpooledExchange]:
-        """Return what it has spooled, oldest first. Raises OSError, SpoolError."""
+        """Return the exchanges in its spool, oldest first. Raises OSError, SpoolError."""
         found = (reader.read_exchange(each.path) for each in reader.find_waiting(self.spool))
         return [each for each in found if each is not None]
 
 
 @contextmanager
 def run_trial_proxy(variables: Mapping[str, str], upstream_url: str) -> Iterator[TrialProxy]:
-    """Run a proxy with these settings in front of this upstream. Raises TrialError, OSError."""
+    """Run a proxy with the settings in ``variables`` in front of ``upstream_url``.
+
+    Raises TrialError, OSError."""
     with (
         tempfile.TemporaryDirectory(prefix="taximeter-doctor-") as folder,
         socket.create_server(("127.0.0.1", 0)) as listener,

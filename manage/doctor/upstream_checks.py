@@ -1,4 +1,4 @@
-"""The checks of the upstreams: that of the service, and those that endpoints may have or have."""
+"""The checks of the upstreams: the default one, and those that endpoints may choose."""
 
 import re
 import socket
@@ -23,7 +23,7 @@ _CONNECTED = re.compile(rb"HTTP/1\.[01] 2")
 
 
 def check_upstreams(settings: Settings, trust_file: str | None) -> Iterator[Finding]:
-    """Check that each upstream can be reached, and that there is one for each endpoint.
+    """Check that each upstream can be reached, and that the upstream of each endpoint is configured.
 
     ``trust_file`` is the SSL_CERT_FILE of the proxy."""
     urls = (settings.upstream_url, *settings.upstreams.values())
@@ -42,10 +42,9 @@ def check_upstream(
     trust_file: str | None,
     proxy: HttpProxy | None = None,
 ) -> Finding:
-    """Open a connection, perhaps through an HTTP proxy, and TLS on it, as the proxy would. No request is
-    sent to the upstream.
+    """Check that a TLS connection to the upstream can be opened, if configured through an HTTP proxy.
 
-    ``variable`` is the setting that names the upstream."""
+    No request is sent to the upstream. ``variable`` is the setting that names the upstream."""
     if proxy is not None and proxy.scheme == "https":
         message = f"{upstream} is reached through {proxy}, which is not tried here"
         return Finding(_NAME, "note", message)
@@ -73,7 +72,7 @@ def check_upstream(
 
 
 def _connect(upstream: Upstream, proxy: HttpProxy | None, timeout_s: float) -> socket.socket:
-    """Return a connection to the upstream. Raises OSError."""
+    """Return a TCP connection to the upstream, through ``proxy`` unless it is None. Raises OSError."""
     if proxy is None:
         return socket.create_connection((upstream.host, upstream.port), timeout_s)
     connection = socket.create_connection((proxy.host, proxy.port), timeout_s)
@@ -115,14 +114,16 @@ def _check_endpoints(settings: Settings) -> Iterator[Finding]:
 
 
 def make_trust(trust_file: str | None) -> ssl.SSLContext:
-    """Return the trust store that the proxy has with this SSL_CERT_FILE. Raises OSError."""
+    """Return the trust store that the proxy uses with this SSL_CERT_FILE. Raises OSError."""
     if trust_file:
         return ssl.create_default_context(cafile=trust_file)
     return httpx.create_ssl_context(trust_env=False)  # those bundled with it
 
 
 def find_upstream(settings: Settings, slug: str) -> Upstream | None:
-    """Return the upstream of an endpoint, that of the service for one that is not known here."""
+    """Return the upstream of an endpoint, or the default one if the endpoint is not known here.
+
+    None if ``settings`` do not have the upstream that the endpoint names."""
     name = None
     with (
         suppress(sqlite3.Error),

@@ -32,7 +32,7 @@ _TIMES = {
 
 
 class _Scrape(Collector):
-    """Yields the metrics of one scrape."""
+    """The collector of one scrape: it yields all metrics."""
 
     def __init__(self, figures: Figures, processes: Sequence[Process], version: str) -> None:
         self._figures = figures
@@ -74,7 +74,7 @@ class _Scrape(Collector):
 def render(
     figures: Figures, processes: Sequence[Process], version: str, accept: str
 ) -> tuple[bytes, str]:
-    """Return the text of the metrics and its content type, as the ``Accept`` header wishes."""
+    """Return the metrics as text, in the format that the ``Accept`` header prefers, and its content type."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Scrape(figures, processes, version))
     encode: Callable[[CollectorRegistry], bytes]
@@ -83,7 +83,7 @@ def render(
 
 
 def _of_copy(copy: str | None) -> dict[str, str]:
-    """Return the labels by which the same calls in two copies are told apart."""
+    """Return the label that distinguishes metrics of this copy of the calls, none if there is one copy."""
     return {} if copy is None else {"copy": copy}
 
 
@@ -167,7 +167,8 @@ def _make_gauges(spool: Spool) -> Iterator[Metric]:
 
 
 def _make_window_gauges(windows: Iterable[WindowState]) -> Iterator[Metric]:
-    """Yield what is known of windows; of one that was reset since it was read, only when that was."""
+    """Yield the gauges of subscription windows. A window that has been reset since has only the time of
+    its reading."""
     labels = ("account", "window")
     used, resets, ends, read = (
         GaugeMetricFamily(f"taximeter_limit_{name}", help_text, labels=labels)

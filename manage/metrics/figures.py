@@ -1,4 +1,4 @@
-"""Reading the figures of ``/metrics``: of one organisation, or of all of them."""
+"""Reading the figures of ``/metrics``, of one organisation or of all."""
 
 import logging
 import os
@@ -37,7 +37,9 @@ REFUSALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spool:
-    """The calls in flight, and those that wait for the recorder with the age of the oldest one."""
+    """The number of calls in flight and of files that wait for the recorder.
+
+    ``age_s`` is the time that the oldest file has waited."""
 
     in_flight: int
     files: int
@@ -46,9 +48,11 @@ class Spool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The figures of a scrape. ``recorder_is_up`` and ``unreadable_databases`` are None where they are
-    not the reader's business. ``refused`` is what the proxy refused before it read a request, and
-    ``copy`` is the copy of all calls that the counters are of, if there are several."""
+    """The figures of a scrape.
+
+    ``recorder_is_up`` and ``unreadable_databases`` are None for a reader who may not see them.
+    ``refused`` counts requests that the proxy refused before reading them, by reason. ``copy`` is the
+    copy of all calls that the counters are from, None if there is only one."""
 
     counters: Counters
     spool: Spool
@@ -62,8 +66,10 @@ class Figures:
 
 @dataclass(slots=True)
 class FigureReader:
-    """Reads figures. It blocks: use it in a thread. ``proxy_spool_path`` is where calls in flight are,
-    ``spool_path`` where others wait, and ``board_fd`` the board of the proxy's workers."""
+    """Reads figures from disk. It blocks, so use it in a thread.
+
+    ``proxy_spool_path`` is the folder of calls in flight, ``spool_path`` that of calls that wait for
+    the recorder, and ``board_fd`` the shared board of the proxy's workers."""
 
     data_dir: Path
     proxy_spool_path: Path
@@ -86,8 +92,10 @@ class FigureReader:
         )
 
     def read_all(self) -> Figures:
-        """Return the figures of all organisations. A database that cannot be read is left out, with
-        its counters: no other one has the same slugs, so no counter becomes smaller by that."""
+        """Return the figures of all organisations. A database that cannot be read is left out.
+
+        Its counters are left out too. No other database has the same slugs, so no other counter
+        becomes smaller."""
         call_sums: dict[CallKey, tuple[float, ...]] = {}
         time_sums: dict[TimeKey, tuple[float, ...]] = {}
         windows: list[WindowState] = []
@@ -136,7 +144,7 @@ class FigureReader:
 
 
 def _bound(windows: Sequence[WindowState]) -> list[WindowState]:
-    """Return the windows of the accounts that were used last, whose number is bounded."""
+    """Return the windows of the most recently used accounts, a bounded number of them."""
     accounts = list(dict.fromkeys(each.account for each in windows))[:MAX_ACCOUNTS]
     return [each for each in windows if each.account in accounts]
 
@@ -148,7 +156,7 @@ def _of(organization_id: str | None, files: Iterable[Waiting]) -> list[Waiting]:
 
 
 def _find_age_s(waiting: list[Waiting]) -> float:
-    """Return how long the oldest file has waited since its last byte, 0 where none waits."""
+    """Return the seconds since the last byte of the file that has waited longest, 0 if none waits."""
     written_s = []
     for file in waiting[:MAX_AGES]:
         with suppress(OSError):  # it is recorded meanwhile

@@ -1,4 +1,4 @@
-"""The processes of the service as Linux describes them below ``/proc``. Elsewhere there are none."""
+"""The processes of the service, read from ``/proc`` of Linux. On other systems the list is empty."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ _EXTENSIONS = "extensions."  # a process of one has its name
 
 
 class Process(NamedTuple):
-    """A process of the service. ``name`` is that of its log lines."""
+    """A process of the service. ``name`` is the one in its log lines."""
 
     name: str
     cpu_s: float
@@ -27,9 +27,10 @@ class Process(NamedTuple):
 
 
 def find_processes(supervisor_pid: int, proc: Path = PROC) -> list[Process]:
-    """Return the supervisor and its children, without their own children.
+    """Return the supervisor and its direct children.
 
-    Of several with one name it is the youngest: a worker that is being replaced still ends calls."""
+    Of several processes with one name only the youngest is returned: a worker that is being replaced
+    lives on until its calls end."""
     found: dict[str, tuple[int, Process]] = {}
     with suppress(OSError, ValueError, IndexError):
         found["up"] = _describe(proc / str(supervisor_pid), "up")
@@ -43,7 +44,7 @@ def find_processes(supervisor_pid: int, proc: Path = PROC) -> list[Process]:
 
 
 def find_name(command: Sequence[str]) -> str | None:
-    """Return the name of a process by its command, or None for one that is not of the service."""
+    """Return the name of a process from its command, or None if it is not of the service."""
     for option, module in pairwise(command):
         if option == "-m":
             if module.startswith(_EXTENSIONS):
@@ -65,7 +66,9 @@ def _list_children(pid: int, proc: Path) -> Iterator[str]:
 
 
 def _describe(folder: Path, name: str) -> tuple[int, Process]:
-    """Return when a process began, in ticks, and what it takes. Raises OSError, ValueError, IndexError."""
+    """Return the start of a process in clock ticks, and its use of resources.
+
+    Raises OSError, ValueError, IndexError."""
     # The second field is a name in brackets, in which there may be anything.
     fields = (folder / "stat").read_text().rpartition(")")[2].split()
     user, system, started = int(fields[11]), int(fields[12]), int(fields[19])

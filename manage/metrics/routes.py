@@ -1,8 +1,7 @@
-"""The address ``/metrics``: who asks, and the response.
+"""The address ``/metrics``: authentication, and the response.
 
-A service API key sees the figures of its organisation. A request from this machine, and one with the
-operator's token, see those of all organisations and of the processes.
-"""
+A service API key gives access to the figures of its organisation. A request from this machine, or with
+the operator's token, gets those of all organisations and of the processes."""
 
 import asyncio
 import sqlite3
@@ -37,9 +36,9 @@ _NO_KEY = (
 class Metrics:
     """The route of ``/metrics``. ``clock_s`` returns monotonic seconds.
 
-    Without ``supervisor_pid`` there are no figures of processes, and without ``board_fd``, the board of
-    the proxy's workers, none of what these refused. ``takes_keys`` is False on a machine
-    without people: the one with people takes them, and states whose they are."""
+    Without ``supervisor_pid`` there are no figures of processes. Without ``board_fd``, the board of
+    the proxy's workers, there are none of requests that these refused. ``takes_keys`` is False on a
+    machine without sign-in: another machine checks keys for it and states the caller."""
 
     def __init__(
         self,
@@ -70,7 +69,7 @@ class Metrics:
         self._turn = asyncio.Lock()
 
     async def serve(self, request: Request) -> Response:
-        """Return the metrics that the caller may see."""
+        """Return the response with the metrics that the caller may see."""
         credentials = request.headers.getlist("authorization")
         client = request.client.host if request.client else ""
         stated: Caller | None = request.scope.get(key_authentication.STATED_CALLER)
@@ -123,7 +122,7 @@ class Metrics:
     def _render(
         self, control: ControlDatabase, bearer: str | None, caller: Caller | None, accept: str
     ) -> tuple[bytes, str] | None:
-        """Return the metrics with their content type, or None for an unknown key. Raises sqlite3.Error."""
+        """Return the metrics with their content type, or None if the key is unknown. Raises sqlite3.Error."""
         if caller is None and (bearer is None or self._is_token(bearer)):
             processes = [] if self._supervisor_pid is None else find_processes(self._supervisor_pid)
             return render(self._reader.read_all(), processes, self._version, accept)

@@ -1,8 +1,7 @@
 """``service.json``: the announcement of a running service, for commands on the same machine.
 
-It is readable by its owner only, and still has no secrets: settings for the web process alone (mail
-server, providers) are left out, and of the addresses of other servers user and password.
-"""
+It is readable by its owner only, and still has no secrets: settings of the web process alone (mail
+server, sign-in providers) are left out, and so are user and password in addresses of other servers."""
 
 import platform
 import sqlite3
@@ -28,8 +27,8 @@ TRUST_VARIABLE = "SSL_CERT_FILE"
 class Announcement:
     """A running service: address, process, versions and settings.
 
-    ``variables`` are its environment variables. ``base_url`` has the port that it really listens
-    on, also where the settings leave the port open."""
+    ``variables`` are its environment variables. ``base_url`` has the actual port, also if the settings
+    leave the choice of a port to the kernel."""
 
     base_url: str
     pid: int = 0
@@ -40,7 +39,7 @@ class Announcement:
 
     @classmethod
     def make(cls, settings: Settings, environ: Mapping[str, str]) -> Self:
-        """Return the announcement of this process."""
+        """Return the announcement of a service in this process, with these settings and variables."""
         return cls(
             base_url=settings.base_url,
             pid=getpid(),
@@ -52,7 +51,7 @@ class Announcement:
 
     @classmethod
     def read(cls, data_dir: Path) -> Self | None:
-        """Return the last announcement; None when there is none that can be read."""
+        """Return the last announcement written; None if there is none or it cannot be read."""
         with suppress(OSError, ValueError, TypeError):
             return cls(**orjson.loads(_path(data_dir).read_bytes()))
         return None
@@ -62,16 +61,16 @@ class Announcement:
         replace_private(_path(data_dir), orjson.dumps(asdict(self)))
 
     def settings(self, data_dir: Path) -> Settings:
-        """Return the settings of the service, except those of the web process alone. Its data
-        directory is where this process finds it.
+        """Return the settings of the service, except those of the web process alone.
 
-        Raises SettingsError for those of a version that is too different."""
+        Their data directory is ``data_dir``. Raises SettingsError if the service's version is too
+        different."""
         here = {"TAXIMETER_BASE_URL": self.base_url, "TAXIMETER_DATA_DIR": str(data_dir)}
         return Settings.from_env({**self.variables, **here})
 
 
 def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that decide what a service does, without secrets."""
+    """Return the variables that affect the service, without secrets."""
     known = {setting.variable for setting in list_settings()}
     return {
         name: text
@@ -88,8 +87,9 @@ def is_running(data_dir: Path) -> bool:
 
 
 def find_running(data_dir: Path) -> Announcement | None:
-    """Return the announcement of the service on this data directory. None when none runs, or it has
-    not written one yet. Raises OSError."""
+    """Return the announcement of the service that runs on a data directory, or None.
+
+    It is also None if the service has not written it yet. Raises OSError."""
     holder = find_holder(data_dir / "up.lock")
     if holder is None:
         return None

@@ -34,24 +34,25 @@ def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_private(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without what extensions give to processes of theirs alone."""
+    """Return the environment without the variables that only the extensions' own processes may see."""
     hidden = tuple(chain(*extensions.call().private_variables()))
     return {name: text for name, text in environ.items() if not name.startswith(hidden)}
 
 
 def give_back_memory(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process that does not keep the memory of large bodies."""
+    """Return the environment of a process that returns freed memory of large bodies to the system."""
     return {**GIVING_BACK, **environ}
 
 
 def make_web_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the web process, whose address space is limited."""
+    """Return the environment of the web process, with settings that save its limited address space."""
     return {"MALLOC_ARENA_MAX": _FEW_ARENAS, **_NO_PLUGINS, **environ}
 
 
 def make_query_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the query processes. Of the settings it has that of
-    the log's lines alone, and so no secrets."""
+    """Return the environment of the query processes, without secrets.
+
+    The log format is the only setting of the service in it."""
     kept = (
         parent_watch.VARIABLE,
         logs.FORMAT_VARIABLE,

@@ -1,9 +1,8 @@
 """The child processes of a service, and the rules for restarting them.
 
-A process that dies after it was ready is restarted for ever, with growing pauses: a failure of the
-recorder or of the pages must never end the proxy. A first start that fails is different. Its cause,
-such as a wrong setting, is not removed by a restart, and somebody is there to read the message.
-"""
+A process that dies after it was ready is restarted again and again, with growing pauses: a failure of
+the recorder or of the pages must never end the proxy. A first start that fails is different: a restart
+does not remove its cause, such as a wrong setting, and somebody is there to read the message."""
 
 import asyncio
 import os
@@ -28,15 +27,16 @@ MAX_DEATHS, DEATHS_WINDOW_S = 3, 10.0
 
 @dataclass(slots=True)
 class RestartRule:
-    """The pauses before restarts of one child."""
+    """The rule for the pauses before restarts of one child."""
 
     longest_pause_s: float = LONGEST_PAUSE_S
     deaths: int = 0
     _next_pause_s: float = FIRST_PAUSE_S
 
     def pause_after(self, lived_s: float) -> float:
-        """Return the seconds to wait after a life of ``lived_s``: twice as long each time, and from
-        the beginning again after a long life."""
+        """Return the seconds to wait before the restart of a child that lived for ``lived_s``.
+
+        The pause doubles with each death, and is short again after a long life."""
         if lived_s >= LONG_LIFE_S:
             self.deaths, self._next_pause_s = 0, FIRST_PAUSE_S
         pause_s = min(self._next_pause_s, self.longest_pause_s)
@@ -47,20 +47,20 @@ class RestartRule:
 
 @dataclass(slots=True)
 class DeathWindow:
-    """Counts deaths of a child, to tell when restarting it is pointless."""
+    """Counts deaths of a child, to detect that it dies too often to be restarted."""
 
     _deaths_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_DEATHS))
 
     def is_too_often(self, now_s: float) -> bool:
-        """Note a death, and return whether it is the third within ten seconds."""
+        """Count a death, and return whether it is the third within ten seconds."""
         self._deaths_s.append(now_s)
         return len(self._deaths_s) == MAX_DEATHS and now_s - self._deaths_s[0] < DEATHS_WINDOW_S
 
 
 class _Watch(asyncio.SubprocessProtocol):
-    """The lines of a process's standard error, and its end.
+    """Passes on the lines of a process's standard error, and notes the end of the process.
 
-    The end is that of the process itself: what it has forked may keep its standard error open."""
+    The end is that of the process itself, since its own children may keep standard error open."""
 
     def __init__(self, take_line: Callable[[str], None]) -> None:
         loop = asyncio.get_running_loop()
@@ -100,9 +100,9 @@ class _Watch(asyncio.SubprocessProtocol):
 class Child:
     """One process of the service.
 
-    ``find_environ`` is asked at each start for further variables. ``ready`` is set once it has ever
-    become ready. A vital one must come back soon, or the service ends. One that ``is_replaced`` is not
-    started again."""
+    ``find_environ`` is called at each start for more variables. ``ready`` is set once the child has
+    become ready for the first time. If a child ``is_vital`` and dies too often, the service ends. A
+    child that ``is_replaced`` is not restarted."""
 
     name: str
     command: Sequence[str]
@@ -130,9 +130,10 @@ class Child:
         return self._process is not None and self._process.get_returncode() is None
 
     async def run_once(self, environ: Mapping[str, str]) -> int:
-        """Start the child and wait for its end. Returns the exit status (negative: the signal).
+        """Start the child and wait for its end. Return its exit status, or minus the number of the signal.
 
-        A machine that has no memory or descriptors left for it is like an end of the child."""
+        If the process cannot be started, for lack of memory or descriptors, return
+        ``NOT_STARTED_STATUS``."""
         try:
             return await self._run(environ)
         except OSError as error:
@@ -183,12 +184,12 @@ class Child:
                 self.on_ready()
 
     def explain_end(self, what: str) -> ChildError:
-        """Return the error for an end of the whole service, with this child's last lines."""
+        """Return the error that ends the whole service: ``what`` happened, and this child's last lines."""
         lines = "\n".join(f"  {line}" for line in self.last_lines) or "  (no output)"
         return ChildError(f"the {self.name} process {what}. Its last lines:\n{lines}")
 
     async def stop(self, grace_s: float) -> None:
-        """Send SIGTERM, and SIGKILL if the process has not ended within the grace period."""
+        """Send SIGTERM, and SIGKILL if the process has not ended after ``grace_s``."""
         watch = self._watch
         if watch is None or not self.is_running:
             return

@@ -1,10 +1,9 @@
-"""The end of a process that runs and does nothing any more.
+"""Killing of processes that run but no longer respond.
 
-A process that holds its interpreter, waits for a lock that nobody releases, or is stopped does not end by
-itself, so it would never be started again. It is asked for ``/livez``, and killed when there is no response
-for ten seconds in a row. They are counted in turns of the supervisor, not on a clock: while the whole
-machine stands still (suspended, or without a processor to spare) none of them passes.
-"""
+A process that holds its interpreter lock, waits for a lock that is never released, or is stopped does
+not end by itself, so it would never be restarted. It is asked for ``/livez``, and killed if there is
+no response for ten seconds in a row. These are counted in turns of the supervisor, not on a clock:
+while the whole machine is suspended or has no processor time to spare, no turn passes."""
 
 import asyncio
 import signal
@@ -22,7 +21,7 @@ type Ask = Callable[[], Awaitable[object]]
 
 
 async def ask_livez(port: int) -> None:
-    """Wait for a response of whatever listens on a port of this machine. Raises OSError."""
+    """Request ``/livez`` at a local port and wait for the first byte of the response. Raises OSError."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(_REQUEST)
@@ -32,7 +31,7 @@ async def ask_livez(port: int) -> None:
 
 
 async def end_when_silent(child: Child, ask: Ask, warn: Callable[[str], None]) -> None:
-    """Kill a child whenever it is ready and does not respond any more. Goes on until it is cancelled."""
+    """Kill a child each time it is ready and does not respond. Runs until it is cancelled."""
     while True:
         life = child.lives
         if child.is_ready and await _is_silent(child, ask):
@@ -48,7 +47,7 @@ async def end_when_silent(child: Child, ask: Ask, warn: Callable[[str], None]) -
 
 
 async def _is_silent(child: Child, ask: Ask) -> bool:
-    """Return whether one life of a child does not respond for ``MOST_TURNS`` turns."""
+    """Return whether the current process of a child does not respond for ``MOST_TURNS`` turns."""
     life = child.lives
     asking = asyncio.ensure_future(ask())
     try:

@@ -1,8 +1,7 @@
-"""The proxy's workers: processes that accept on one socket, and their restart one by one.
+"""The proxy's workers: processes that accept connections on one socket, and their restart one by one.
 
-A worker that is replaced goes on until its calls have ended, while its successor accepts connections. So
-each worker may have two processes, and each process has a row of its own on the board that they share.
-"""
+A worker that is replaced lives on until its calls have ended, while its successor accepts connections.
+So each worker may have two processes, and each process has its own row on the board that they share."""
 
 import asyncio
 import os
@@ -22,7 +21,7 @@ type Keep = Callable[[Child, Mapping[str, str]], Coroutine[Any, Any, None]]
 
 @dataclass(slots=True)
 class _Process:
-    """A process of a worker. ``is_trial`` is whether it replaces another one and was never ready."""
+    """A process of a worker. ``is_trial``: it is to replace another process and has not been ready yet."""
 
     number: int
     row: int
@@ -31,10 +30,10 @@ class _Process:
 
 
 class ProxyWorkers:
-    """The processes of the proxy, and the memory that they share."""
+    """The processes of the proxy, and their shared memory."""
 
     def __init__(self, count: int, listen_fd: int, web_port: int | None, parent_fd: int) -> None:
-        """Take what the processes inherit. Raises OSError."""
+        """Create the shared memory. The descriptors are those that the processes inherit. Raises OSError."""
         self._count = count
         self._listen_fd = listen_fd
         self._web_port = web_port
@@ -50,9 +49,9 @@ class ProxyWorkers:
         return [process.child for process in self._processes]
 
     async def keep(self, keep: Keep, environ: Mapping[str, str]) -> None:
-        """Keep a process for each worker, and return when none is left.
+        """Run a process for each worker by ``keep``, and return once all have ended.
 
-        Raises ChildError when one cannot live."""
+        Raises the ChildError of a process that cannot be kept running."""
         for process in self._processes:
             self._begin(process, keep, environ)
         while self._processes:
@@ -64,8 +63,8 @@ class ProxyWorkers:
     async def restart(self, keep: Keep, environ: Mapping[str, str]) -> None:
         """Replace the workers one by one, each once its successor is ready.
 
-        Raises ChildError when a successor cannot start, or has no room on the board because earlier
-        processes still end their calls. The workers that were not replaced go on."""
+        Raises ChildError if a successor cannot start, or if earlier processes still occupy all rows of
+        the board. Workers not yet replaced keep running."""
         for old in [each for each in self._processes if not each.child.is_replaced]:
             new = self._make(old.number, self._find_row())
             new.is_trial = True
@@ -82,7 +81,7 @@ class ProxyWorkers:
             old.child.send_signal(signal.SIGUSR1)
 
     def close(self) -> None:
-        """Give the shared memory up. No process runs any more."""
+        """Close the shared memory. To be called once no process runs any more."""
         os.close(self.board_fd)
         os.close(self._windows_fd)
 
@@ -94,7 +93,7 @@ class ProxyWorkers:
         return keeping
 
     def _find_row(self) -> int:
-        """Return a row of the board that no process has. Raises ChildError."""
+        """Return a free row of the board. Raises ChildError."""
         used = {process.row for process in self._processes}
         for row in range(2 * self._count):
             if row not in used:
@@ -102,11 +101,11 @@ class ProxyWorkers:
         raise ChildError("calls from before the last restart are still in flight; try again later")
 
     def _find_pace(self) -> dict[str, str]:
-        """Return the variable that makes a process load gently, where others serve meanwhile."""
+        """Return the variable that makes a process start at low speed, if other workers are serving."""
         return {loading.GENTLY_VARIABLE: "1"} if worker_board.is_any_serving(self.board_fd) else {}
 
     def _make(self, number: int, row: int) -> _Process:
-        """Return a process for a worker, not yet started."""
+        """Return a process for worker ``number``, not yet started."""
         name = "proxy" if self._count == 1 else f"proxy-{number}"
         # -O skips mitmproxy's run-time type checks, a sixth of the time of a small request.
         command = [sys.executable, "-P", "-O", "-m", "addon", "--name", name]

@@ -1,10 +1,9 @@
-"""``runs.lock``: which ``taximeter run`` processes use the service of a data directory.
+"""``runs.lock``: the lock held by the ``taximeter run`` processes that use the service.
 
-Each holds the lock shared for as long as it lives; the kernel drops it however a process ends. A
-service that was started for a run waits to have the lock alone, and then ends. So it ends after the
-last run that used it, also when that was killed. While it ends it keeps the lock, and the next run
-waits for that instead of using a service that is about to go.
-"""
+Each holds the lock shared for as long as it lives; the kernel releases it however a process ends. A
+service that was started for a run waits for the lock exclusively, and then ends: so it ends after the
+last run that used it, even if that run was killed. While the service ends it keeps the lock, and the
+next run waits for that instead of using a service that is ending."""
 
 import fcntl
 import os
@@ -19,12 +18,12 @@ class RunLock:
     """The shared lock of one run."""
 
     def __init__(self, data_dir: Path) -> None:
-        """Wait while the service of an earlier run ends. Raises OSError."""
+        """Take the lock, waiting until the service of an earlier run has ended. Raises OSError."""
         self._fd = _open(data_dir)
         fcntl.flock(self._fd, fcntl.LOCK_SH)
 
     def is_last(self) -> bool:
-        """Return whether no other run uses the service; then none can begin to, until ``release``."""
+        """Return whether no other run uses the service. If so, no other can start until ``release``."""
         if self._try(fcntl.LOCK_EX):
             return True
         # Taking it alone gives it up first, so the service itself may have it now: it ends.

@@ -37,9 +37,10 @@ _LISTEN, _WORKERS = "TAXIMETER_LISTEN", "TAXIMETER_WORKERS"
 
 
 class RunService:
-    """The service that a run uses, found or started. ``settings`` are its own, ``address`` is where it is
-    reached on this machine, ``base_url`` the address that people use. ``print_line`` prints a line for
-    the person at the terminal."""
+    """The service that a run uses, found or started.
+
+    ``settings`` are its settings, ``address`` is its URL on this machine, and ``base_url`` its URL for
+    people. ``print_line`` prints a message for the user."""
 
     def __init__(
         self, settings: Settings, environ: Mapping[str, str], print_line: Callable[[str], None]
@@ -73,16 +74,16 @@ class RunService:
 
     @property
     def log_path(self) -> Path:
-        """Return the file that a service started here writes its output to."""
+        """Return the path of the log of a service that is started here."""
         return self._data_dir / LOG_NAME
 
     @property
     def is_running(self) -> bool:
-        """Return whether the service goes on after ``close``."""
+        """Return whether the service keeps running after ``close``."""
         return self._process is None
 
     def close(self) -> None:
-        """End the service, if it was started here and no other run uses it. May be called again."""
+        """End the service if it was started here and no other run uses it. May be called again."""
         if self._process is not None and not self._is_closed:
             self._end(self._process)
         self._is_closed = True
@@ -126,7 +127,9 @@ class RunService:
             os.close(log_fd)
 
     def _wait(self) -> Settings:
-        """Wait until the service responds, or a new one is healthy. Returns its settings."""
+        """Wait until a found service responds or a started one is healthy, and return its settings.
+
+        Raises StartError after ``START_S``, or if the started one ends."""
         deadline_s = time.monotonic() + START_S
         while time.monotonic() < deadline_s:
             announcement = find_running(self._data_dir)
@@ -144,13 +147,15 @@ class RunService:
         )
 
     def _settle_for(self, pid: int) -> None:
-        """Forget the service started here if another one took the lock first; ours has ended then."""
+        """Use the service with process ``pid`` if it is not the one started here.
+
+        The one started here has ended then, since it got no lock."""
         if self._process is not None and self._process.pid != pid:
             self._process.wait()
             self._process = None
 
     def _quote_log(self) -> str:
-        """Return the last lines of the log, to append to a message."""
+        """Return the last lines of the log, as text to append to a message."""
         with suppress(OSError), self.log_path.open(errors="replace") as log:
             lines = deque((terminal_line(line.rstrip("\n")) for line in log), LAST_LINES)
             return f". The last lines of {self.log_path}:\n" + "\n".join(f"  {x}" for x in lines)
@@ -158,7 +163,7 @@ class RunService:
 
 
 def _take_proxy(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the setting by which a service uses the proxy that its person has for the upstream."""
+    """Return the setting that makes a service use the user's HTTP proxy for the upstream, empty if none."""
     upstream = settings.upstream_url
     proxies = UserProxies.of(environ)
     with suppress(ValueError):  # of another kind, such as SOCKS
@@ -168,8 +173,9 @@ def _take_proxy(settings: Settings, environ: Mapping[str, str]) -> dict[str, str
 
 
 def choose_listen(settings: Settings, environ: Mapping[str, str]) -> str:
-    """Return the listen address for a service: the one that is set, else the default one, or any port
-    where that is taken."""
+    """Return the configured or default listen address.
+
+    If none is configured and the default is in use, return one with a free port."""
     if environ.get(_LISTEN, "").strip() or _is_free(settings):
         return str(settings.listen)
     return ANY_PORT

@@ -1,4 +1,4 @@
-"""The processes of a node besides the proxy, by its roles and settings."""
+"""The processes of a node other than the proxy's, chosen by its roles and settings."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ type Environ = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A process, and how long it may take to end. It responds to ``/livez`` on ``livez_port``."""
+    """A process with its environment, ``grace_s`` to end in, and the port that serves ``/livez``, if any."""
 
     child: Child
     environ: Environ
@@ -27,9 +27,11 @@ class Service:
 
 
 class ServiceMaker:
-    """Makes the processes of a node. ``parent_fd`` is the pipe by which they see the supervisor end,
-    ``stdout_fd`` the output for the lines of calls, ``is_demo`` what the web process is told,
-    ``board_fd`` the board of the proxy's workers, ``sockets`` the folder of the query processes."""
+    """Makes the processes of a node.
+
+    ``parent_fd`` is the pipe by which they notice the supervisor's end, ``stdout_fd`` the output for
+    lines on calls, ``board_fd`` the board of the proxy's workers, and ``sockets`` the folder of the
+    query processes' sockets. ``is_demo`` is passed to the web process."""
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class ServiceMaker:
         self._is_demo = is_demo
 
     def make(self, environ: Environ, specs: Sequence[ProcessSpec]) -> Sequence[Service]:
-        """Return the processes, with those of extensions, in the order in which they are stopped."""
+        """Return the processes, with those of extensions (``specs``), in the order of stopping them."""
         settings = self._settings
         no_secrets = without_secrets(environ)
         services = []

@@ -59,8 +59,8 @@ class Supervisor:
     ) -> None:
         """Take the lock of the data directory and bind the sockets.
 
-        ``stdout_fd`` replaces standard output for the lines of calls and for sign-in links. ``is_demo``:
-        whoever is at this machine may sign in. Raises StartError when the data directory is in use or the
+        ``stdout_fd`` replaces standard output for lines on calls and for sign-in links. ``is_demo``:
+        everybody at this machine may sign in. Raises StartError if the data directory is in use or the
         address cannot be bound."""
         self._settings = settings
         try:
@@ -101,14 +101,14 @@ class Supervisor:
 
     @property
     def address(self) -> Address:
-        """Return the address on which the front door listens, also for port 0 in the settings."""
+        """Return the address on which the front door listens, with the actual port."""
         host, port = self._front.getsockname()[:2]
         return Address(host, port)
 
     async def run(self, environ: Mapping[str, str]) -> None:
         """Run until a signal stops the service. ``environ`` holds the settings for the children.
 
-        Raises ChildError; the children are stopped first."""
+        Raises ChildError after the children have been stopped."""
         descriptors.raise_limit()  # here, once: the children inherit it
         self._write_troubles()  # remove those of an earlier service
         for_proxy = self._prepare(give_back_memory(without_credentials(environ)))
@@ -143,7 +143,7 @@ class Supervisor:
                 raise result
 
     def _prepare(self, environ: dict[str, str]) -> dict[str, str]:
-        """Make the services, take signals, and return the environment of the proxy."""
+        """Make the services and install the signal handlers. Return the environment of the proxy."""
         for_extensions = dict(environ)
         environ = without_private(environ)
         environ[parent_watch.VARIABLE] = str(self._parent_pipe_read)
@@ -160,9 +160,9 @@ class Supervisor:
         return for_proxy
 
     async def _keep(self, child: Child, environ: Mapping[str, str]) -> None:
-        """Run a child and start it again whenever it dies.
+        """Run a child and restart it whenever it dies.
 
-        Raises ChildError when its first start fails, or when it is vital and cannot live."""
+        Raises ChildError if its first start fails, or if it is vital and dies too often."""
         rule = RestartRule(VITAL_LONGEST_PAUSE_S) if child.is_vital else RestartRule()
         window = DeathWindow()
         child.print_line = partial(self._print_line_of, child.name)
@@ -184,7 +184,7 @@ class Supervisor:
             await self._pause(child, status, rule, now_s - started_s)
 
     async def _pause(self, child: Child, status: int, rule: RestartRule, lived_s: float) -> None:
-        """Report a death, and wait until it is time for the restart or for the end."""
+        """Report the death of a child, and wait until its restart is due or the service stops."""
         pause_s = rule.pause_after(lived_s)
         trouble = self._troubles[child.name] = ChildTrouble(
             name=child.name,
@@ -239,7 +239,7 @@ class Supervisor:
             self._restarting = asyncio.create_task(self._restart(environ))
 
     async def _restart(self, environ: Mapping[str, str]) -> None:
-        """Replace the proxy's workers one by one, and say how that went."""
+        """Replace the proxy's workers one by one, and print the result."""
         self._warn("replacing the proxy's workers; calls in flight end where they began")
         try:
             await self._workers.restart(self._keep, environ)
@@ -259,7 +259,7 @@ class Supervisor:
         self._errors.write_line(line)
 
     def close(self) -> None:
-        """Release the lock, the sockets and the folder of sockets. No child runs any more."""
+        """Release the lock, the sockets and their folder. To be called once no child runs any more."""
         self._errors.close()
         self._workers.close()
         self._front.close()
@@ -271,14 +271,14 @@ class Supervisor:
 
 
 def _make_socket_folder() -> Path:
-    """Return a new folder that only this user can enter, with a path that is short enough."""
+    """Return a new private folder whose path is short enough for sockets."""
     here = tempfile.gettempdir()
     parent = here if len(os.fsencode(here)) < MAX_SOCKET_FOLDER - 20 else "/tmp"  # noqa: S108
     return Path(tempfile.mkdtemp(prefix="taximeter-", dir=parent))
 
 
 def check_trust_store(path: str | None) -> None:
-    """Check the file of ``SSL_CERT_FILE``, without which every call would fail. Raises StartError."""
+    """Raise StartError if ``path``, the SSL_CERT_FILE, cannot be used, since then every call would fail."""
     try:
         if path:
             ssl.create_default_context(cafile=path)

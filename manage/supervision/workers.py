@@ -33,8 +33,9 @@ class Workers:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Start the threads, and stop them at the end of the block. Raises sqlite3.Error, OSError,
-        RuntimeError."""
+        """Start the threads, and stop them at the end of the block.
+
+        Raises sqlite3.Error, OSError, RuntimeError."""
         with ExitStack() as stack:
             self._idle = deque(
                 stack.enter_context(ControlDatabase(self._settings.control_path, any_thread=True))
@@ -48,7 +49,7 @@ class Workers:
             yield
 
     async def run[T](self, work: Callable[[ControlDatabase], T], /) -> T:
-        """Run ``work`` in a thread and return its result. Raises what it raises."""
+        """Run ``work`` in a thread and return its result. Raises what ``work`` raises."""
         if self._executor is None:
             raise RuntimeError("workers work only within running()")
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._do, work)
@@ -62,8 +63,10 @@ class Workers:
 
 
 def _start_threads(executor: ThreadPoolExecutor) -> None:
-    """Start all threads of a pool. It would start them one by one: if there is no memory for one then, its
-    work is reported as failed, and another thread does it nevertheless. Raises RuntimeError."""
+    """Start all threads of a pool at once. Raises RuntimeError.
+
+    By default the executor starts a thread when work arrives. If memory lacks then, it reports the
+    work as failed although another thread still does it."""
     all_are_there = Barrier(COUNT)
     try:
         list(executor.map(lambda _: all_are_there.wait(), range(COUNT)))

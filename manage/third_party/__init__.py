@@ -1,1 +1,1 @@
-"""Extensions of others: found, loaded in a process of their own, and told of calls that were stored."""
+"""Third-party extensions: found, loaded in their own process, and notified of stored calls."""

@@ -1,8 +1,7 @@
-"""``python -m manage.third_party``: the process that tells extensions of others of stored calls.
+"""``python -m manage.third_party``: the process that notifies third-party extensions of stored calls.
 
-No call and no entry passes through it, and it has a lower priority. Whatever an extension does here ends at
-worst this process, which is started again without it.
-"""
+No call and no entry passes through it, and it has a lower priority. At worst, an extension ends this
+process, which is then restarted without the extension."""
 
 import argparse
 import logging
@@ -32,7 +31,7 @@ NICENESS = 10
 
 
 def load(found: list[Found], calling: Calling) -> dict[str, pluggy.PluginManager]:
-    """Return the hooks of each extension that can be loaded, by its name. Raises OSError."""
+    """Return the plugin manager of each extension that can be loaded, by name. Raises OSError."""
     managers = {}
     for each in found:
         if calling.is_left_out(each.name):
@@ -46,7 +45,7 @@ def load(found: list[Found], calling: Calling) -> dict[str, pluggy.PluginManager
 
 
 def run(tellers: list[Teller], stop: threading.Event) -> None:
-    """Tell extensions of calls until told to stop."""
+    """Notify extensions of calls until ``stop`` is set."""
     trouble = TroubleLog(logger, "Extensions cannot be told of calls, which wait: %s")
     while not stop.is_set():
         try:
@@ -60,7 +59,7 @@ def run(tellers: list[Teller], stop: threading.Event) -> None:
 
 
 def try_loading(name: str, folder: Path | None) -> None:
-    """Load an extension as this process would. Ends with what is wrong on standard error."""
+    """Load an extension as this process would, and exit. If that fails, the reason is on standard error."""
     manager = pluggy.PluginManager(hooks.NAME)
     manager.add_hookspecs(hooks)
     try:

@@ -1,4 +1,4 @@
-"""Calls of extensions of others: what raises, hangs or ends the process is left out from then on."""
+"""Calls of third-party extensions: one that raises, hangs or ends the process is disabled afterwards."""
 
 import faulthandler
 import logging
@@ -14,10 +14,11 @@ logger = logging.getLogger(__name__)
 
 
 class Calling:
-    """Calls extensions, and notes beforehand which one: a process that is ended cannot say it any more."""
+    """Calls extensions. Each call is noted on disk first, since a process that dies cannot say which it
+    was."""
 
     def __init__(self, data_dir: Path, found: list[Found], patience_s: float) -> None:
-        """Leave out what was left out, or was being called, when the process before this one ended.
+        """Disable the extensions that were disabled or being called when the previous process ended.
 
         Raises OSError."""
         self._data_dir = data_dir
@@ -42,9 +43,9 @@ class Calling:
 
     @contextmanager
     def noted(self, name: str, what: str) -> Iterator[None]:
-        """Call an extension in the block, which ends the process where it takes too long.
+        """Note on disk that the block calls extension ``name``; end the process if it takes ``patience_s``.
 
-        What it raises is logged, and the extension left out. Raises OSError."""
+        An exception in the block is logged, and the extension is disabled. Raises OSError."""
         self._write((name, what))
         # A thread of the C library's own ends the process, also where the extension never gives way.
         faulthandler.dump_traceback_later(self._patience_s, exit=True)

@@ -1,4 +1,4 @@
-"""Commands that extensions of others add to ``taximeter``."""
+"""Commands that third-party extensions add to ``taximeter``."""
 
 import os
 from importlib import import_module
@@ -15,9 +15,9 @@ FOLDER_VARIABLE = "TAXIMETER_EXTENSIONS"
 
 
 def find_commands() -> dict[str, click.Command]:
-    """Return the commands of all extensions of others, by their names.
+    """Return the commands of all third-party extensions, by name.
 
-    One that cannot be loaded, or raises, is left out with a line on standard error."""
+    An extension that cannot be loaded, or raises, is left out with a line on standard error."""
     folder = os.environ.get(FOLDER_VARIABLE, "").strip()
     commands: dict[str, click.Command] = {}
     for found in find(Path(folder) if folder else None):
@@ -30,7 +30,7 @@ def find_commands() -> dict[str, click.Command]:
 
 
 def _load_commands(found: Found) -> dict[str, click.Command]:
-    """Return the commands of an extension. Raises ExtensionError, and whatever it raises."""
+    """Return the commands of an extension by name. Raises ExtensionError, and what the extension raises."""
     manager = pluggy.PluginManager(hooks.NAME)
     manager.add_hookspecs(hooks)
     register(manager, found)

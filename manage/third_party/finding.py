@@ -1,4 +1,4 @@
-"""Finding extensions of others: entry points of the group ``taximeter``, and the files of a folder."""
+"""Finding third-party extensions: entry points of the group ``taximeter``, and files in a folder."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -17,12 +17,12 @@ HOOKS = frozenset({"calls_were_stored", "commands"})
 
 
 class ExtensionError(Exception):
-    """An extension cannot be used. The message says why."""
+    """An extension cannot be used. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An extension that is there. ``load`` imports it, and raises whatever it raises."""
+    """An extension that was found. ``load`` imports it, and raises what its module raises."""
 
     name: str
     origin: str
@@ -30,9 +30,9 @@ class Found:
 
 
 def find(folder: Path | None) -> list[Found]:
-    """Return the extensions that are installed, and those in the folder, without importing any.
+    """Return the installed extensions and those in ``folder``, without importing any.
 
-    Of several with one name it is the first."""
+    Of several extensions with one name only the first is returned."""
     found: dict[str, Found] = {}
     for each in (*_find_installed(), *_find_files(folder)):
         found.setdefault(each.name, each)
@@ -40,7 +40,7 @@ def find(folder: Path | None) -> list[Found]:
 
 
 def register(manager: pluggy.PluginManager, found: Found) -> None:
-    """Load an extension and register its hooks. Raises ExtensionError, and whatever its module raises."""
+    """Load an extension and register its hooks. Raises ExtensionError, and what its module raises."""
     before = set(manager.get_plugins())
     manager.register(found.load(), found.name)
     (plugin,) = set(manager.get_plugins()) - before

@@ -1,4 +1,4 @@
-"""The start of extensions of others with the service."""
+"""Preparation of third-party extensions at the start of the service."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ from runtime.settings import Settings
 
 
 def prepare(settings: Settings, warn: Callable[[str], None]) -> Sequence[ProcessSpec]:
-    """Return the process that tells extensions of others of calls, where there are any.
+    """Return the process that notifies extensions of calls, none if there are no extensions.
 
-    It notes where new ones begin, before the first call, and forgets why an earlier service left some out.
-    Raises StartError, OSError."""
+    A new extension gets calls from now on: its position is stored before the first call. The list of
+    extensions that an earlier service disabled is cleared. Raises StartError, OSError."""
     if settings.extensions is not None and not settings.extensions.is_dir():
         raise StartError(
             f"TAXIMETER_EXTENSIONS={settings.extensions} is no folder: name one with Python files"

@@ -1,4 +1,4 @@
-"""Telling an extension of others of calls that were stored."""
+"""Notifying a third-party extension of stored calls."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,12 +17,12 @@ migrations = make_migrations("extensions")
 
 
 def open_positions(data_dir: Path) -> Positions:
-    """Return up to which call each extension was told. Raises sqlite3.Error, OSError."""
+    """Open the positions up to which each extension was notified. Raises sqlite3.Error, OSError."""
     return Positions(data_dir / NAME, migrations)
 
 
 def begin(data_dir: Path, names: Iterable[str]) -> None:
-    """Note where extensions begin that are new: with what is stored from now on.
+    """Store the current position for new extensions, so that they get only calls stored from now on.
 
     Raises sqlite3.Error, OSError."""
     with open_positions(data_dir) as positions:
@@ -31,7 +31,7 @@ def begin(data_dir: Path, names: Iterable[str]) -> None:
 
 
 class Teller:
-    """Tells one extension of the calls of all organisations."""
+    """Notifies one extension of the calls of all organisations."""
 
     def __init__(
         self,
@@ -47,7 +47,9 @@ class Teller:
         self._follower = Follower(data_dir, positions, name, self._tell)
 
     def run_round(self, is_stopping: Callable[[], bool]) -> None:
-        """Tell it of what was stored, unless it is left out. Raises sqlite3.Error, OSError."""
+        """Notify the extension of calls stored since the last round, unless it is disabled.
+
+        Raises sqlite3.Error, OSError."""
         if self._calling.is_left_out(self._name):
             return
         try:

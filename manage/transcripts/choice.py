@@ -1,9 +1,8 @@
 """The choice of one copy of each message.
 
-Copies are in the transcripts of branches and of side questions. That of a parent is taken before one in a
-sidechain, then the one with most tokens, then the first. The choices are in a temporary database, so that
-months of history take little memory.
-"""
+Transcripts of branches and of side questions contain copies. The choice prefers a copy outside
+sidechains, then the one with most tokens, then the first. Choices are kept in a temporary database, so
+that months of history need little memory."""
 
 from contextlib import closing, suppress
 from pathlib import Path
@@ -23,10 +22,10 @@ _BATCH = 5_000
 
 
 class Choice:
-    """The copies that are taken, by the place of their file in the list of files."""
+    """The chosen copy of each message, named by the index of its file in the list of files."""
 
     def __init__(self) -> None:
-        """Make the temporary database. Raises sqlite3.Error."""
+        """Create the temporary database. Raises sqlite3.Error."""
         self._db = open_temporary()
         self._db.execute("pragma journal_mode = off")
         self._db.execute(
@@ -47,15 +46,15 @@ class Choice:
         self._db.close()
 
     def offer(self, message: Message, file: int) -> None:
-        """Take this copy of a message unless a better one is taken. Raises sqlite3.Error."""
+        """Choose this copy of a message unless a better one is known. Raises sqlite3.Error."""
         rank = min(message.total, (1 << _SIDECHAIN_BITS) - 1)
         rank += 0 if message.is_sidechain else 1 << _SIDECHAIN_BITS
         self._db.execute(_TAKE, (message.id, message.request_id, rank, file))
 
     def mark_recorded(self, traces: Path, own_prefix: str) -> None:
-        """Note which messages a trace database has as recorded calls: by their id, or by their request.
+        """Mark the messages that a trace database has as recorded calls, by message id or request id.
 
-        Raises sqlite3.Error."""
+        Entries whose id begins with ``own_prefix`` do not count. Raises sqlite3.Error."""
         if not traces.exists():
             return
         with closing(open_readonly(traces, busy_timeout_s=5.0)) as db:
@@ -85,9 +84,9 @@ class Choice:
         self._db.execute("drop table recorded")
 
     def find(self, message_id: str) -> tuple[int, bool]:
-        """Return the file whose copy of a message is taken, and whether it is recorded already.
+        """Return the index of the file with the chosen copy, and whether the message is recorded already.
 
-        The file is -1 for a message that was not offered: it was written meanwhile."""
+        The index is -1 for a message that was not offered, because it was written later."""
         with suppress(TypeError):
             file, is_recorded = self._db.execute(
                 "select file, is_recorded from chosen where message_id = ?", (message_id,)

@@ -1,4 +1,4 @@
-"""The files of transcripts below a folder, and their lines, which take bounded memory."""
+"""Transcript files below a folder, and their lines, read with bounded memory."""
 
 import os
 import stat
@@ -13,19 +13,19 @@ SUFFIX = ".jsonl"
 
 
 class Line(NamedTuple):
-    """A line and where it begins in its file. ``text`` is None where it is too long."""
+    """A line and its offset in the file in bytes. ``text`` is None if the line is too long."""
 
     offset: int
     text: bytes | None
 
 
 def find_projects(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of transcripts, there or not."""
+    """Return the path of Claude Code's folder of transcripts, whether it exists or not."""
     return find_folder(environ) / "projects"
 
 
 def list_files(folder: Path) -> list[Path]:
-    """Return the transcripts below a folder, or the file that is named itself. Raises OSError."""
+    """Return the transcripts below a folder; if ``folder`` is a file, that file. Raises OSError."""
     if folder.is_file():
         return [folder]
     folder.stat()
@@ -41,7 +41,7 @@ def has_transcripts(folder: Path) -> bool:
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether a path is a file. A pipe would be waited for."""
+    """Return whether a path is a regular file: reading a pipe would block."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -49,7 +49,7 @@ def _is_plain(path: Path) -> bool:
 
 
 def iter_lines(file: BinaryIO, max_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
-    """Yield the lines of a file that are not empty. Raises OSError."""
+    """Yield the lines of a file that are not blank. Raises OSError."""
     offset = 0
     while text := file.readline(max_bytes + 1):
         start, offset = offset, offset + len(text)
@@ -64,6 +64,6 @@ def iter_lines(file: BinaryIO, max_bytes: int = MAX_LINE_BYTES) -> Iterator[Line
 
 
 def read_line(file: BinaryIO, offset: int) -> bytes:
-    """Return the line that begins at an offset. Raises OSError."""
+    """Return the line at an offset in bytes. Raises OSError."""
     file.seek(offset)
     return file.readline(MAX_LINE_BYTES + 1)

@@ -1,4 +1,4 @@
-"""Reading transcripts twice: to choose among copies of messages, and to take each message once."""
+"""Reading transcripts twice: first to choose a copy of each message, then to read the chosen ones."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ type Show = Callable[[int], None]
 
 
 class Found(NamedTuple):
-    """A message that is taken, with its request where that is wanted and known."""
+    """A chosen message, and its request, None if it is not wanted or not known."""
 
     message: Message
     request: Rebuilt | None
@@ -29,10 +29,10 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Transcripts:
-    """The transcripts of a folder.
+    """The transcripts in ``files``.
 
-    ``left_out`` counts lines and messages that are no calls, by reason, and
-    ``recorded`` messages that are recorded calls. ``show`` is told how many bytes were read."""
+    ``left_out`` counts lines and messages that are not imported, by reason, and ``recorded`` counts
+    messages that are recorded calls already. ``show`` is called with the number of bytes read."""
 
     files: Sequence[Path]
     choice: Choice
@@ -42,7 +42,7 @@ class Transcripts:
     _last_counted: str = field(default="", init=False)
 
     def scan(self) -> None:
-        """Offer every message to the choice. Files that cannot be read are left out."""
+        """Offer every message to ``choice``. Files that cannot be read are skipped and counted."""
         for number, path in enumerate(self.files):
             try:
                 self._scan_file(number, path)
@@ -67,7 +67,7 @@ class Transcripts:
                     self.left_out[found] += 1
 
     def read(self, *, with_text: bool) -> Iterator[Found]:
-        """Yield each message once, with its request if texts are wanted."""
+        """Yield each chosen message that is not recorded, with its request if ``with_text``."""
         for number, path in enumerate(self.files):
             try:
                 yield from self._read_file(number, path, with_text=with_text)
@@ -111,7 +111,7 @@ class Transcripts:
         return file == number and not is_recorded
 
     def _is_new(self, key: str) -> bool:
-        """Return whether something is counted for the first time: a message has several lines."""
+        """Return whether ``key`` differs from the last one counted: one message has several lines."""
         is_new = key != self._last_counted
         self._last_counted = key
         return is_new

@@ -1,10 +1,10 @@
-"""Requests that newer transcripts have whole, put together from their parts.
+"""Requests that newer transcripts contain in parts, put together again.
 
-``api-request-shape`` has system and tools, ``api-request-blob`` a message, both by a hash. ``api-request``
-has parameters, how many of the messages of its ``base`` it keeps, the hashes of those that follow, and where
-cache markers were. A message that is in the transcript anyway has no blob: its hash is that of its JSON, with
-sorted keys. Messages are read again from the file, so that none but a few are in memory.
-"""
+A line ``api-request-shape`` has system prompt and tools, ``api-request-blob`` a message, both by a
+hash. ``api-request`` has the parameters, the number of messages kept of its ``base``, the hashes of
+the messages after those, and the places of cache markers. A message that the transcript has anyway has
+no blob: its hash is that of its JSON with sorted keys. Messages are read from the file again when
+needed, so that few are in memory."""
 
 import hashlib
 from collections import OrderedDict
@@ -41,24 +41,25 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A request: its body as it may have been sent, and the betas of its header."""
+    """A request: its body as it was probably sent, and the value of its betas header."""
 
     body: bytes
     betas: str | None
 
 
 class Requests:
-    """The requests of one transcript, which is read once from its beginning."""
+    """The requests of one transcript, collected while the transcript is read from its beginning."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Read messages again from this file, whose position this moves."""
+        """Read messages again from ``file``, whose position this moves."""
         self._file = file
         self._places: dict[str, tuple[int, ...]] = {}  # of shapes and messages, by their hashes
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._requests: OrderedDict[str, _Request] = OrderedDict()
 
     def note(self, line: Mapping[str, Any], offset: int) -> None:
-        """Note what a line has of requests, if anything."""
+        """Collect the part of a request in a line, if there is one. ``offset`` is the line's position in
+        bytes."""
         kind = line.get("type")
         if kind in (SHAPE, BLOB):
             hash_ = as_text(line.get("shapeHash" if kind == SHAPE else "hash"))
@@ -72,7 +73,7 @@ class Requests:
             self._note_block(line, offset)
 
     def rebuild(self, ref: str | None) -> Rebuilt | None:
-        """Return a request, None where a part of it is missing or it is too large. Raises OSError."""
+        """Return the request ``ref``, None if a part is missing or it is too large. Raises OSError."""
         request = None if ref is None else self._requests.get(ref)
         if request is None:
             return None
@@ -94,7 +95,7 @@ class Requests:
         return Rebuilt(orjson.dumps(document), ",".join(betas) or None)
 
     def _note_block(self, line: Mapping[str, Any], offset: int) -> None:
-        """Note a line of a response, which with the lines before it is a message of later requests."""
+        """Collect a line of a response. Together with earlier lines it is a message of later requests."""
         id_ = as_text(as_object(line.get("message")).get("id"))
         known = self._open.setdefault(id_, _Open([], []))
         known.offsets.append(offset)
@@ -138,7 +139,7 @@ class Requests:
         return {"role": "assistant", "content": content}
 
     def _load(self, hash_: str) -> list[dict[str, Any]]:
-        """Return the lines that have a shape or a message, none where it is not known."""
+        """Return the lines with the shape or message of this hash, empty if it is not known."""
         found = []
         for offset in self._places.get(hash_, ()):
             try:
@@ -149,7 +150,7 @@ class Requests:
 
 
 def _strip(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the message of a line as requests have it."""
+    """Return the message of a line with role and content alone, as requests have it."""
     message = as_object(line.get("message"))
     return {"role": message.get("role"), "content": message.get("content")}
 
