@@ -31,18 +31,6 @@ def signed_in(client, token):
     return client
 
 
-def test_signed_out_people_are_sent_to_the_sign_in_page(client):
-    answer = client.get("/")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
-    assert "taximeter users link" in client.get("/sign-in").text
-
-
-def test_signed_out_programs_are_told_in_json(client):
-    answer = client.get("/", headers={"accept": "application/json"})
-    assert answer.status_code == 401
-    assert answer.json()["error"]["code"] == "not_signed_in"
-
-
 def test_a_link_signs_in_once(client, token):
     page = client.get(f"/sign-in/link?token={token}")
     assert page.status_code == 200

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from dashboard.call.conversation import MAX_MESSAGES
-from tests.dashboard.pages import Page, find_address
+from tests.dashboard.pages import Page
 from tests.store.traffic import png
 
 ANSWER = b'{"content": [{"type": "text", "text": "Done, all of it."}], "stop_reason": "end_turn"}'
@@ -218,24 +218,3 @@ async def test_where_there_is_no_file_there_is_none(ask, ann, place):
     ann.record(request_body=body_of(messages(1)), response_body=ANSWER)
     await ask(f"/traces/usage/1/request/file/{place}", 404)
     await ask(f"/traces/usage/1/response/file/{place}", 404)
-
-
-# -- others --------------------------------------------------------------------------------------------
-
-PARTS = [
-    "", "/request/read", "/request/front/part", "/request/messages/1-9/part", "/request/block/0.0",
-    "/request/json/0.0/part", "/request/file/0.0", "/response/read/part", "/response/json/0",
-]  # fmt: skip
-
-
-async def test_another_organisation_sees_no_part_of_a_call(ask, ann, cid):
-    given = [{"role": "user", "content": [image_of(png(2, 2)), {"type": "text", "text": "secret"}]}]
-    ann.record(request_body=body_of(given, system="secret"), response_body=ANSWER)
-    cid.record(request_body=b"{}", response_body=b"{}", session_id="other")
-    for path in PARTS:
-        assert (await ask(find_address(1, path))).status_code == 200
-        answer = await ask(find_address(2, path), 404, cid.cookie)
-        assert "secret" not in answer.text
-    for path in PARTS[1:]:
-        answer = await ask(find_address(1, path), 404 if "0" in path else 200, cid.cookie)
-        assert "secret" not in answer.text

@@ -721,26 +721,6 @@ async def test_a_call_that_is_not_there_says_which_is_the_newest(ask, ann):
     assert '<a href="/calls">Calls</a>' in page.text
 
 
-async def test_other_organisations_calls_are_out_of_reach(client, ann, cid):
-    ann.record(request_body=b"ours", slug="ours")
-    for _ in range(3):
-        cid.record(request_body=b"theirs", response_body=b"theirs", slug="theirs")
-    for path in ("", "/request", "/response", "/request/read", "/request/raw/part"):
-        for number in (1, 2, 3):
-            answer = await client.get(address_of(number, path), headers=ann.cookie)
-            assert "theirs" not in answer.text
-            assert number == 1 or answer.status_code == 404
-
-
-async def test_the_signed_out_are_asked_to_sign_in(client, ann):
-    ann.record(request_body=REQUEST)
-    for path in ("", "/request", "/request/read", "/request/raw/part"):
-        answer = await client.get(address_of(1, path))
-        assert answer.status_code == 303
-        assert answer.headers["location"] == f"/sign-in?next={address_of(1, path)}"
-        assert (await client.post(address_of(1, path), headers=ann.cookie)).status_code == 405
-
-
 async def test_before_the_first_call_nothing_is_there(ask):
     for path in ("", "/request", "/request/read"):
         answer = await ask(address_of(1, path))

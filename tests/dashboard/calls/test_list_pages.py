@@ -228,13 +228,6 @@ def test_a_call_without_its_text_says_so(ann):
     assert "Answer call 1 without its text" in main_of(ann.get("/calls").text)
 
 
-def test_calls_of_others_are_not_listed(ann, cid):
-    record(ann, {"said_text": "ours"})
-    record(cid, {"said_text": "theirs"}, {"said_text": "theirs"})
-    assert ids_of(ann.get("/calls").text) == [1]
-    assert "theirs" not in ann.get("/calls?period=all").text
-
-
 def test_before_the_first_call_the_page_says_how_to_connect(ann):
     assert "Nothing has been recorded yet" in ann.get("/calls").text
 

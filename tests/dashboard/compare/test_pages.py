@@ -433,15 +433,3 @@ def test_a_call_that_is_not_there_is_404(ann, path):
     if response.status_code == 302:
         response = ann.get(response.headers["location"])
     assert response.status_code == 404
-
-
-def test_nobody_compares_calls_of_another_organisation(ann, cid, stranger):
-    ann.record({"request_body": as_bytes(changed(system="marmalade"))}, {})
-    assert cid.get("/traces/usage/1/compare/2").status_code == 404
-    cid.record()
-    for path in ("/traces/usage/1/compare/2", "/traces/usage/2/compare/1"):
-        response = cid.get(path)
-        assert response.status_code == 404
-        assert "marmalade" not in response.text
-    assert "marmalade" not in cid.get("/traces/usage/1/compare/1").text
-    assert stranger.get("/traces/usage/1/compare/2").status_code == 303

@@ -9,7 +9,6 @@ from dashboard.visitors import Visitors
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
 from tests.dashboard.pages import Page
-from tests.dashboard.people import COOKIE
 
 MARKUP = '<script>alert(1)</script><img src="https://evil.example/x.png">'
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 40).decode()
@@ -117,19 +116,6 @@ def test_an_id_with_slashes_is_exported_too(ann):
     assert (
         'href="/sessions/a%2Fb%20c/export.html?bodies=yes"' in ann.get("/sessions/a%2Fb%20c").text
     )
-
-
-def test_only_the_own_organisation_is_exported(ann, cid):
-    ann.record(call(1, WORDS))
-    for bodies in ("yes", "no"):
-        answer = cid.get(f"/sessions/s/export.html?bodies={bodies}")
-        assert answer.status_code == 404
-        cid.record(call(1, "Of Cid"))
-        answer = cid.get(f"/sessions/s/export.html?bodies={bodies}")
-        assert WORDS not in answer.text
-        cid.path.unlink()
-    answer = ann.browser.get("/sessions/s/export.html", headers={"cookie": f"{COOKIE}=x"})
-    assert answer.status_code == 303
 
 
 def test_it_is_cut_when_its_caller_may_no_longer_read(ann, settings, monkeypatch, caplog):

@@ -679,32 +679,6 @@ async def test_an_export_is_whole(proxy, long_traces):
     assert client.body.count(b"x" * 20_000) == 600
 
 
-async def test_an_export_ends_when_its_caller_may_no_longer_read(
-    proxy, long_traces, monkeypatch, caplog
-):
-    monkeypatch.setattr(query_module, "RECHECK_S", 0.0)
-    is_removed = False
-    client = Client()
-    client.reads.set()
-
-    async def check():
-        if is_removed:
-            raise PermissionError("removed")
-
-    def remove(_part):
-        nonlocal is_removed
-        is_removed = len(client.body) > 500_000
-
-    client.on_part = remove
-    query = make_query(long_traces, STREAM, check)
-    await proxy.forward(query, client.receive, client.send)
-    assert client.status == 200
-    assert not client.is_whole
-    assert len(client.body) < 700_000
-    assert "may no longer read" in caplog.text
-    assert proxy._refusals.find_wait(long_traces) == 0
-
-
 async def test_nothing_is_sent_to_a_caller_who_was_removed_while_waiting(proxy, monkeypatch):
     monkeypatch.setattr(query_module, "RECHECK_S", 0.0)
 
@@ -884,8 +858,3 @@ async def test_a_response_that_is_too_long_is_cut(proxy, long_traces, monkeypatc
     assert not client.is_whole
     assert len(client.body) <= 1_000_000
     assert "more than" in caplog.text
-
-
-async def test_head_of_an_export_has_no_body(proxy, long_traces):
-    client = await ask(proxy, long_traces, STREAM, method="HEAD")
-    assert (client.status, bytes(client.body), client.is_whole) == (200, b"", True)

@@ -250,31 +250,6 @@ def test_before_anybody_looked_the_pages_say_so(ann):
     assert ann.get("/sessions/gone/savings").status_code == 404
 
 
-def test_nobody_sees_the_savings_of_another_organisation(ann, cid):
-    store(ann, row("cache_break", 150.0, subject="marmalade"), session="secret")
-    store(cid, row("never_cached", 2.0), session="own")
-    for path in (
-        "/savings",
-        "/savings.json",
-        "/sessions/own/savings",
-        "/sessions/own/savings.json",
-    ):
-        text = cid.get(path).text
-        assert "marmalade" not in text
-        assert "secret" not in text
-    for path in ("/sessions/secret/savings", "/sessions/secret/savings.json"):
-        assert cid.get(path).status_code == 404
-
-
-def test_programs_read_with_a_key_and_strangers_not_at_all(ann, stranger):
-    store(ann, row("cache_break", 150.0))
-    for path in ("/savings.json", "/sessions/s1/savings.json"):
-        assert stranger.get(path, headers=ann.bearer).json()["total_cents"] == 150.0
-        assert stranger.get(path).status_code == 401
-    for path in ("/savings", "/sessions/s1/savings", "/sessions/s1/context"):
-        assert stranger.get(path).status_code == 303
-
-
 def test_a_session_that_changed_while_it_was_looked_at_is_due_again(ann):
     ann.record(session_id="s1")
     with closing(sqlite3.connect(ann.path, isolation_level=None)) as db:

@@ -240,13 +240,6 @@ def test_nobody_finds_the_texts_of_another_organisation(ann, cid):
     assert cid.get(f"/search?q={entry_id}").status_code == 200
 
 
-def test_programs_search_with_a_key_and_strangers_not_at_all(ann, stranger):
-    talk(ann)
-    assert stranger.get("/search.json?q=zebrafinch", headers=ann.bearer).json()["items"]
-    assert stranger.get("/search.json?q=zebrafinch").status_code == 401
-    assert stranger.get("/search?q=zebrafinch").status_code == 303
-
-
 def test_a_page_says_how_far_back_it_searched(ann):
     talk(ann)
     with TraceDatabase(ann.path) as traces:

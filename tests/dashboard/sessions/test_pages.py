@@ -309,25 +309,6 @@ def test_a_session_that_is_not_there_is_404(ann):
     assert ann.get("/sessions/gone.json").json()["error"]["code"] == "not_found"
 
 
-def test_nobody_sees_the_sessions_of_another_organisation(ann, cid):
-    ann.record(call(1, "secret", title_text="marmalade"))
-    cid.record(call(1, "own"))
-    for path in ("/sessions", "/sessions.json", "/sessions/own", "/sessions/own.json"):
-        text = cid.get(path).text
-        assert "secret" not in text
-        assert "marmalade" not in text
-    for path in ("/sessions/secret", "/sessions/secret.json"):
-        assert cid.get(path).status_code == 404
-
-
-def test_programs_read_with_a_key_and_strangers_not_at_all(ann, stranger):
-    ann.record(call(1))
-    assert stranger.get("/sessions.json", headers=ann.bearer).json()["items"]
-    assert stranger.get("/sessions/a.json", headers=ann.bearer).json()["turns"]
-    assert stranger.get("/sessions/a.json").status_code == 401
-    assert stranger.get("/sessions").status_code == 303
-
-
 def test_times_of_a_page_can_be_read_by_machines(ann):
     ann.record(call(1))
     for instant in re.findall(r'datetime="([^"]+)"', ann.get("/sessions/a").text):

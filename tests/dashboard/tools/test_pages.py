@@ -165,9 +165,3 @@ def test_markup_in_names_is_text(ann):
     text = ann.get("/tools").text
     assert evil not in text
     assert "&lt;b&gt;x&lt;/b&gt;" in text
-
-
-def test_calls_are_private(tools, stranger):
-    assert stranger.get("/tools").status_code == 303
-    assert stranger.get("/tools.json").status_code == 401
-    assert stranger.get("/tools.json", headers=tools.bearer).json()["tools"]
