@@ -259,5 +259,5 @@ def upstream_timeout(phase: str) -> Refusal:
 
 
 def protocol_error(status: int, message: str) -> Refusal:
-    """Return the refusal of what the HTTP core does not take: unparsable requests, smuggling attempts."""
+    """Return the refusal of what the HTTP layer does not take: unparsable requests, smuggling attempts."""
     return Refusal(status, "protocol_error", message)

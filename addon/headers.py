@@ -35,7 +35,7 @@ ALLOWED = frozenset(
     b" transfer-encoding expect".split()
 )
 ALLOWED_PREFIXES = (b"x-sdk-", b"x-stainless-", b"x-claude-", b"content-")
-# Connection stays on responses: the HTTP core reads it there to know whether it may reuse a
+# Connection stays on responses: the HTTP layer reads it there to know whether it may reuse a
 # connection, and a client has to hear that we close.
 RESPONSE_DROPPED = (HOP_BY_HOP - {b"connection", b"transfer-encoding"}) | {b"alt-svc"}
 OURS = b"x-taximeter-"
@@ -108,7 +108,7 @@ def keep_all(fields: Fields) -> Fields:
     """Return the request headers of a client that a forward proxy carries to the upstream: all but those
     between hops, those of ours, and those by which a request is another one than was recorded.
 
-    ``connection: keep-alive`` stays, as the HTTP core sends it on whatever the client said."""
+    ``connection: keep-alive`` stays, as the HTTP layer sends it on whatever the client said."""
     dropped = HOP_BY_HOP - {b"transfer-encoding"} | REINTERPRETING
     nominated = _nominated(fields)
     return tuple(

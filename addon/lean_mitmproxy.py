@@ -3,7 +3,7 @@
 The package of stock addons imports all fifty, with a web framework and a client of LDAP. With an empty
 package in its place, each of its modules can still be imported by itself.
 
-The core imports HTTP/3, the parser of commands and that of YAML, wherever it runs. Here no connection is
+mitmproxy imports HTTP/3, the parser of commands and that of YAML, wherever it runs. Here no connection is
 QUIC, nobody writes commands, and options are in no file, so what these are made of is absent: all names in
 it are empty classes. Together that is a third of the time that the proxy needs to start. Of other
 libraries than mitmproxy, an import after this one finds the real ones.

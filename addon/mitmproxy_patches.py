@@ -1,6 +1,6 @@
 """The list of our patches of mitmproxy.
 
-The patches are there because the stock core would lose, mix up or leak requests, or let one peer take
+The patches are there because stock mitmproxy would lose, mix up or leak requests, or let one peer take
 the event loop or the memory from all others. What they are replaced with is in ``addon/core``.
 
 Whether a mitmproxy will do is decided by the functions here, whatever its version. With one that has changed
@@ -34,7 +34,7 @@ NEEDED: tuple[Patch[object], ...] = (
         reason="How long a connection may be silent is an option (a constant of ten minutes up to 12.2.0),"
         " and its layer, transports and watchdog have these names.",
         contract_test="core/test_connection_reading.py::"
-        "test_the_core_still_takes_the_longest_silence_from_an_option",
+        "test_mitmproxy_still_takes_the_longest_silence_from_an_option",
         digest="d3c0f7253517568f",
         replace=None,
     ),
@@ -45,7 +45,7 @@ CORE: tuple[Patch[ReadPolicy], ...] = (
         owner=server.ConnectionHandler,
         name="drain_writers",
         reason="A connection whose next bytes are there already is read on, before all others.",
-        contract_test="core/test_connection_reading.py::test_the_core_still_reads_on_without_giving_way",
+        contract_test="core/test_connection_reading.py::test_mitmproxy_still_reads_on_without_giving_way",
         digest="e7d7a0d4bdd7ddf8",
         replace=connection_reading.give_way,
     ),
@@ -58,7 +58,7 @@ DIRECT_READING: tuple[Patch[None], ...] = (
         owner=server.ConnectionHandler,
         name="handle_connection",
         reason="What has come is dealt with in a later turn of the event loop, by a task that it wakes.",
-        contract_test="core/test_direct_reading.py::test_the_core_still_reads_in_a_later_turn",
+        contract_test="core/test_direct_reading.py::test_mitmproxy_still_reads_in_a_later_turn",
         digest="2cd24c42884752ac",
         replace=direct_reading.read_directly,
     ),
@@ -70,7 +70,7 @@ BOUND_SOCKET: tuple[Patch[BoundSocket], ...] = (
         name="listen",
         reason="A socket of its own would refuse clients while the process restarts, and one of several"
         " processes would take most of the connections.",
-        contract_test="core/test_reverse_mode.py::test_the_core_still_binds_a_socket_of_its_own",
+        contract_test="core/test_reverse_mode.py::test_mitmproxy_still_binds_a_socket_of_its_own",
         digest="13c0697172a3de67",
         replace=reverse_mode.listen_on,
     ),

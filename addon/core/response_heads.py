@@ -1,6 +1,6 @@
 """The check that a response head is valid HTTP, before anything uses it.
 
-The HTTP core is lenient: it passes on NUL and bare CR, keeps folded lines with their line break, and
+mitmproxy's parser is lenient: it passes on NUL and bare CR, keeps folded lines with their line break, and
 takes ``HTTP/1.1 20 X`` for a status. What a client behind us would make of that nobody knows, so a
 head that is not valid is no response at all (RFC 9112, sections 4 and 5).
 """

@@ -57,11 +57,13 @@ ANSWER = (
     b'{"type": "message", "model": "claude-opus-5",'
     b' "usage": {"input_tokens": 10, "output_tokens": 20, "audio_tokens": 1000000}}'
 )
-TABLES = "usage", "usage_hourly", "usage_daily", "sessions", "agents_daily", "call_counters"
+TABLES = (
+    "usage", "usage_hourly", "usage_daily", "sessions", "agents_daily", "call_counters", "tags_hourly"
+)
 
 
 def test_audio_is_counted_wherever_tokens_are(ann):
-    response = exchange(ANSWER, DOCUMENT, head={"session_id": "s"})
+    response = exchange(ANSWER, DOCUMENT, head={"session_id": "s", "project": "shop"})
     entry = make_entry(response, PRICES, RequestReader())
     assert entry.tokens.prompt == 1_000_010
     assert entry.cost_cents >= 100

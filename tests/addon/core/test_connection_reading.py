@@ -1,4 +1,4 @@
-"""The contract with mitmproxy's core about when it reads.
+"""The contract with mitmproxy about when it reads.
 
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
@@ -45,7 +45,7 @@ async def gives_way(handler):
     return bool(ran)
 
 
-async def test_the_core_still_takes_the_longest_silence_from_an_option():
+async def test_mitmproxy_still_takes_the_longest_silence_from_an_option():
     opts = options.Options()
     opts.update(tcp_timeout=7)
     handler = Handler(make_context(opts))
@@ -55,7 +55,7 @@ async def test_the_core_still_takes_the_longest_silence_from_an_option():
 
 
 @pytest.mark.usefixtures("unpatched")
-async def test_the_core_still_reads_on_without_giving_way(handler):
+async def test_mitmproxy_still_reads_on_without_giving_way(handler):
     handler.transports[handler.client].reader.feed_data(b"more")
     assert not await gives_way(handler)
 

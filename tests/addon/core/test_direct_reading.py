@@ -105,7 +105,7 @@ def direct(unpatched):
 
 
 @pytest.mark.usefixtures("unpatched")
-async def test_the_core_still_reads_in_a_later_turn(read):
+async def test_mitmproxy_still_reads_in_a_later_turn(read):
     reading = await read()
     reading.reader.feed_data(b"data")
     assert reading.seen == []

@@ -19,7 +19,7 @@ def listening_on(servers):
 
 
 @pytest.mark.usefixtures("unpatched")
-async def test_the_core_still_binds_a_socket_of_its_own():
+async def test_mitmproxy_still_binds_a_socket_of_its_own():
     mode = mode_specs.ReverseMode.parse("reverse:http://127.0.0.1:3")
     instance = mode_servers.ReverseInstance(mode, None)
     servers = await instance.listen("127.0.0.1", 0)

@@ -1,4 +1,4 @@
-"""The contract with mitmproxy's core about responses, which the forward proxy of a run has.
+"""The contract with mitmproxy about responses, which the forward proxy of a run has.
 
 When one of the ``still`` tests fails, mitmproxy has changed: see whether the patch can go.
 """
@@ -48,7 +48,7 @@ def statuses(received):
 
 
 @pytest.mark.usefixtures("unpatched")
-def test_the_core_still_takes_an_interim_response_for_the_response(upstream_layer):
+def test_mitmproxy_still_takes_an_interim_response_for_the_response(upstream_layer):
     assert statuses(receive(upstream_layer, EARLY_HINTS)) == [103]
 
 
@@ -71,7 +71,7 @@ TRAILERS = b"2\r\nhi\r\n0\r\nx-checksum: 1\r\n\r\n"
 
 
 @pytest.mark.usefixtures("unpatched")
-def test_the_core_still_raises_on_trailers(upstream_layer):
+def test_mitmproxy_still_raises_on_trailers(upstream_layer):
     assert type(_http1.make_body_reader(None)) is ChunkedReader
     with pytest.raises(NotImplementedError, match="trailers"):
         receive(upstream_layer, IN_CHUNKS + TRAILERS)
@@ -85,7 +85,7 @@ def count_pieces(received):
 
 
 @pytest.mark.usefixtures("unpatched")
-def test_the_core_still_makes_a_piece_of_every_chunk(upstream_layer):
+def test_mitmproxy_still_makes_a_piece_of_every_chunk(upstream_layer):
     assert count_pieces(receive(upstream_layer, MANY)) == 1000
 
 
@@ -118,7 +118,7 @@ def test_other_body_readers_are_the_cores():
 
 
 @pytest.mark.usefixtures("unpatched")
-def test_the_core_still_responds_to_faults_with_a_page():
+def test_mitmproxy_still_responds_to_faults_with_a_page():
     assert b"<html>" in _http1.make_error_response(400, "a header")
 
 
