@@ -1,5 +1,6 @@
-"""Addresses of this service: the path of a request, where to go after signing in, and pages
-that several rooms link to."""
+"""Addresses of this service: the path of a request, where to go after signing in, and addresses of
+pages that several folders link to.
+"""
 
 import re
 from urllib.parse import quote, urlencode, urlsplit
@@ -16,7 +17,8 @@ _LOCAL = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f-\x9f]*")
 
 
 def local_path(text: str) -> str:
-    """Return the address if it belongs to this service, otherwise that of the home page."""
+    """Return ``text`` if it is an address of this service, otherwise that of the home page. Addresses for
+    signing in or out are replaced too."""
     if len(text) > MAX_LENGTH or not _LOCAL.fullmatch(text):
         return HOME
     parts = urlsplit(text)
@@ -26,24 +28,24 @@ def local_path(text: str) -> str:
 
 
 def sign_in_address(next_path: str, provider: str | None = None) -> str:
-    """Return the address of the sign-in page, which leads back to ``next_path``."""
+    """Return the address of the sign-in page, which redirects to ``next_path`` after signing in."""
     address = "/sign-in" if provider is None else f"/sign-in/{provider}"
     here = local_path(next_path)
     return address if here == HOME else f"{address}?next={quote(here, safe='/')}"
 
 
 def call_address(usage_id: int, tab: str = "") -> str:
-    """Return the address of the page of a call, or of one of its tabs."""
+    """Return the address of the page of a call, or of its tab ``tab``."""
     return f"/calls/{usage_id}/{tab}" if tab else f"/calls/{usage_id}"
 
 
 def entry_address(entry_id: str) -> str:
-    """Return the address of the page of a call by the id of its entry."""
+    """Return the address of the page of a call, made of its entry id instead of its row id."""
     return f"/calls/{quote(entry_id.encode('utf-8', 'replace'), safe='')}"
 
 
 def row_address(usage_id: int) -> str:
-    """Return the address of the row of a call, below which are its bodies and its other pages."""
+    """Return the address of the row of a call, with which the addresses of its bodies begin."""
     return f"/traces/usage/{usage_id}"
 
 
@@ -53,17 +55,19 @@ def session_address(session_id: str) -> str:
 
 
 def query_address(sql: str, ending: str = "") -> str:
-    """Return the address of a query that people may edit, or of its result in another format."""
+    """Return the address of the page on which ``sql`` can be edited. With ``ending`` (``.json``), it is
+    that of the query's result as a file."""
     return f"/traces{ending}?{urlencode({'sql': sql}, errors='replace')}"
 
 
 def raw_path(scope: Scope) -> str:
-    """Return the path as it was received, without the query. Datasette routes by it too."""
+    """Return the percent-encoded path as it was received, without the query. Datasette routes by the same
+    path."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     return raw.partition(b"?")[0].decode("latin-1")
 
 
 def requested(scope: Scope) -> str:
-    """Return path and query as they were received."""
+    """Return path and query, percent-encoded as they were received."""
     query = scope["query_string"].decode("latin-1")
     return f"{raw_path(scope)}?{query}" if query else raw_path(scope)

@@ -1,6 +1,6 @@
 """The dashboard application: sign-in, home, settings and the traces of each organisation.
 
-A machine without people has the pages of calls alone.
+A machine of a cluster that has no users and no settings serves only the pages of recorded calls.
 """
 
 import logging
@@ -62,7 +62,9 @@ type Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
 class CallPages:
-    """The pages of what was recorded, with their routes. Enter ``running`` before the first request."""
+    """The pages of recorded calls, with their routes. Enter ``running`` before the first request.
+
+    ``has_people``: pages for signing in and for settings exist too."""
 
     def __init__(self, settings: Settings, visitors: Visitors, *, has_people: bool = False) -> None:
         self.visitors = visitors
@@ -104,7 +106,7 @@ class CallPages:
         return self._routes
 
     def end_streams(self) -> None:
-        """End what would go on for as long as its page is open."""
+        """End the event streams of open pages, which would otherwise last as long as the pages."""
         self._live.stop()
 
     @contextmanager
@@ -138,14 +140,15 @@ class CallPages:
         )
 
     async def _refuse_caller(self, request: Request, error: ControlError) -> Response:
-        """Return the page for an error that no form shows."""
+        """Return an error page (or JSON) for an error of ``control.db`` that no form displays itself."""
         is_missing = isinstance(error, NotFoundError)
         detail = "Not Found" if is_missing else as_sentence(str(error))
         return await self._refuse(request, HTTPException(error.status, detail))
 
 
 class Dashboard(CallPages):
-    """All pages: also those for signing in and for settings."""
+    """All pages: those of recorded calls, and those for signing in, settings, help, labels and the status
+    line."""
 
     def __init__(
         self,
@@ -177,7 +180,7 @@ class Dashboard(CallPages):
 
 
 async def _serve_icon(_request: Request) -> Response:
-    """Serve the icon to browsers that request it for any page, one of JSON for example."""
+    """Serve ``/favicon.ico``, which browsers request also for responses that are not HTML."""
     return FileResponse(HERE / "static" / "favicon.ico", media_type="image/x-icon")
 
 
@@ -205,5 +208,5 @@ async def _report_short_memory(request: Request, error: Exception) -> Response:
 
 
 async def _report_failure(request: Request, _error: Exception) -> Response:
-    """Return a 500. Starlette raises the error again once it is sent, which logs it."""
+    """Return a response with status 500. Starlette raises the error again after sending it, which logs it."""
     return rendering.refuse(request, 500, CODES[500], "Internal error.")

@@ -23,10 +23,10 @@ _FOUND_BY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """The break of a call, with the row id of the call before, None where that is gone.
-
-    ``cost`` says what was paid for again, ``more`` what that cost more than reading it, and ``advice`` what
-    would have avoided it."""
+    """The cache break of a call, described for its page. ``previous_id`` is the row id of the call before,
+    None if that call was removed. ``cost`` says how many tokens were paid for again, ``more`` the extra
+    cost compared with reading them from the cache ("" if unknown), ``search`` how the call before was
+    found, and ``advice`` how to avoid the break."""
 
     found: CacheBreak
     previous_id: int | None
@@ -38,7 +38,7 @@ class Broken:
 
 
 def open_break(call: Call) -> Broken | None:
-    """Return the break of a call as its page displays it, or None."""
+    """Return the description of a call's cache break, or None if it has none."""
     found = call.cache_break
     if found is None:
         return None
@@ -64,12 +64,13 @@ def _advise(found: CacheBreak, client: str | None) -> str:
 
 
 def describe_cause(found: CacheBreak) -> str:
-    """Return why the cache broke, fit to be shown."""
+    """Return the cause of a cache break, with control characters made visible."""
     return reveal(found.detail)
 
 
 def _describe_cost(found: CacheBreak, written: int | None) -> str:
-    """Return what was paid for again. ``written`` is what the call wrote to the cache."""
+    """Return how many tokens were paid for again, as a sentence. ``written``: tokens that the call wrote
+    to the cache."""
     about = "About " if found.estimated else ""
     verb = "written again" if (written or 0) >= found.tokens else "paid for again"
     return f"{about}{format_count(found.tokens)} tokens were {verb}"

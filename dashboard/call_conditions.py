@@ -1,7 +1,7 @@
-"""SQL for the filters of ``call_filters``: what holds for a row of ``usage``.
+"""SQL conditions for the filters of ``call_filters``, over rows of ``usage``.
 
-Every function takes how the calls are read and the values of a filter, any of which may hold; "" stands for
-calls that name none.
+Each function takes how the rows are read and the values of one filter. Values are alternatives; the
+value "" selects calls that have none.
 """
 
 import re
@@ -19,35 +19,34 @@ type Value = str | int | float
 
 
 class Condition(NamedTuple):
-    """SQL that holds or not for a row of ``usage``, with a value for each of its question marks."""
+    """An SQL condition on a row of ``usage``, with a value for each of its question marks."""
 
     sql: str
     values: tuple[Value, ...] = ()
 
     def write_out(self) -> str:
-        """Return the SQL with its values in it, as people read and edit it."""
+        """Return the SQL with its values written into it, for people to read and edit."""
         parts = self.sql.split("?")
         written = (_write_value(value) for value in self.values)
         return "".join(part + value for part, value in zip(parts, (*written, ""), strict=True))
 
     @property
     def where(self) -> str:
-        """Return the end of a query over the rows for which it holds, nothing where that is all rows."""
+        """Return the condition as a ``where`` clause with its values, "" if it holds for all rows."""
         return "" if self.sql == "true" else f" where {self.write_out()}"
 
 
 class Calls(NamedTuple):
-    """The rows that a condition is for. ``prefix`` stands before their columns: ``u.``, or nothing.
-
-    They are ``walked`` in a list, which ends when its page is full: then each row is looked up in other
-    tables, instead of reading there first all that a filter is about."""
+    """The way in which the rows for a condition are read. ``prefix`` is put before their columns, as
+    ``u.``. ``walked``: rows are read one after the other until a page is full, so looking each up in
+    other tables is faster than reading all matching rows of those tables first."""
 
     prefix: str = ""
     walked: bool = True
 
 
 def is_column(column: str, calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that a column has one of these values, or none where "" is among them."""
+    """Return the condition that a column has one of these values; "" among them stands for null."""
     sql = f"{calls.prefix}{column}"
     return _any_named(
         values, lambda named: _is_one_of(sql, named), none=Condition(f"{sql} is null")
@@ -57,14 +56,16 @@ def is_column(column: str, calls: Calls, values: Sequence[str]) -> Condition:
 def _any_named(
     values: Sequence[str], holds: Callable[[tuple[str, ...]], Condition], *, none: Condition
 ) -> Condition:
-    """Return that something holds for the values that are named, or ``none`` where "" is among them."""
+    """Return the condition for values that may include "". The others go to ``holds``; "" stands for
+    ``none``; both are joined by "or"."""
     named = tuple(value for value in values if value)
     parts = [holds(named)] if named else []
     return _any_of([*parts, none] if len(named) < len(values) else parts)
 
 
 def is_of_credential(calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that a call has one of these credentials, or one of an account among them."""
+    """Return the condition that a call used one of these credentials. A value may also be an account,
+    which stands for all its credentials."""
     column = is_column("credential_hmac", calls, values)
     named = tuple(value for value in values if value)
     if not named:
@@ -85,7 +86,8 @@ def _is_one_of(sql: str, values: tuple[Value, ...]) -> Condition:
 
 
 def is_model(calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that a response named one of these models, or that the call asked for it and none was named."""
+    """Return the condition on the model: that of the response, or the requested one if the response named
+    none."""
     asked = [model for value in values if (model := find_requested(value)) is not None]
     named = [value for value in values if find_requested(value) is None]
     parts = [is_column("model", calls, named)] if named else []
@@ -96,7 +98,7 @@ def is_model(calls: Calls, values: Sequence[str]) -> Condition:
 
 
 def is_client(calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that a call is from one of these clients, in any version."""
+    """Return the condition that a call is from one of these clients, in any version."""
     column = f"{calls.prefix}client"
     return _any_of(
         Condition(
@@ -114,7 +116,8 @@ def _escape_glob(text: str) -> str:
 
 
 def is_billing(calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that calls are paid for like this. Paid extra usage is no longer the subscription."""
+    """Return the condition that calls are paid for in one of these ways. Paid extra usage does not count
+    as subscription."""
     parts = []
     for value in values:
         if value in (OVERAGE, SUBSCRIPTION):
@@ -127,7 +130,8 @@ def is_billing(calls: Calls, values: Sequence[str]) -> Condition:
 
 
 def is_session(calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that calls are of these sessions, also of those that their client does not name."""
+    """Return the condition that calls belong to one of these sessions. These may be sessions that the
+    recorder put together, because the client gave them no id."""
     unnamed = f"{calls.prefix}id in (select usage_id from unnamed_calls"  # noqa: S608 - our own text
     parts = []
     for value in values:
@@ -157,8 +161,7 @@ def is_failed(calls: Calls, _values: Sequence[str]) -> Condition:
 
 
 def costs_at_least(calls: Calls, values: Sequence[str]) -> Condition:
-    """Return the condition that calls cost the smallest of these numbers of dollars or more: as all
-    values of a filter, they are alternatives."""
+    """Return the condition that a call costs the smallest of these amounts (US dollars) or more."""
     least = min(map(Decimal, values))
     return Condition(f"{calls.prefix}cost_cents >= ?", (float(least * 100),))
 
@@ -172,12 +175,13 @@ def arrived(comparison: str, calls: Calls, values: Sequence[str]) -> Condition:
 
 
 def is_in_table(table: str, where: str, calls: Calls, _values: Sequence[str]) -> Condition:
-    """Return that another table has a row of the call for which some SQL holds."""
+    """Return the condition that ``table`` has a row for the call that fulfils the SQL ``where``."""
     return _has_row(calls, table, Condition(where))
 
 
 def _has_row(calls: Calls, table: str, where: Condition, has: str = "") -> Condition:
-    """Return that a table has a row of the call for which a condition holds, or with "not " has none."""
+    """Return the condition that ``table`` has a row for the call for which ``where`` holds. With ``has``
+    "not ", the condition is that there is no such row."""
     if calls.walked:
         sql = (
             f"{has}exists (select 1 from {table} where usage_id = {calls.prefix}id and {where.sql})"  # noqa: S608
@@ -188,12 +192,12 @@ def _has_row(calls: Calls, table: str, where: Condition, has: str = "") -> Condi
 
 
 def uses(column: str, calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that a response uses one of these tools, or tools of one of these servers."""
+    """Return the condition that the response uses one of these tools or servers, as ``column`` says."""
     return _has_row(calls, "tool_uses", is_column(column, Calls(), values))
 
 
 def is_labelled(calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that calls, or their sessions, have one of these labels, or neither has any."""
+    """Return the condition that a call or its session has one of these labels; "" stands for no label."""
     any_label = _has_label(calls, Condition("true"))
     return _any_named(
         values,
@@ -214,7 +218,8 @@ def _has_label(calls: Calls, label: Condition) -> Condition:
 
 
 def is_tagged(key: str, calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that calls have a tag ``key:value`` with one of these values, or none with this key."""
+    """Return the condition that calls have a tag ``key:value`` with one of these values. "" stands for no
+    tag with this key."""
     of_key = Condition("name = ?", (key,))
     any_value = all_of([of_key, Condition("value <> ''")])
     return _any_named(
@@ -225,7 +230,7 @@ def is_tagged(key: str, calls: Calls, values: Sequence[str]) -> Condition:
 
 
 def has_tag(calls: Calls, values: Sequence[str]) -> Condition:
-    """Return that calls have one of these tags without a key, or no tag at all."""
+    """Return the condition that calls have one of these tags without a key; "" stands for no tag at all."""
     is_plain = Condition("value = ''")
     return _any_named(
         values,
@@ -241,7 +246,7 @@ def is_in(calls: Calls, interval: Interval) -> Condition:
 
 
 def _format_hour(instant: datetime) -> str:
-    """Return the shortest text that sorts with ``created_at`` as the instant does."""
+    """Return the beginning of an hour as the shortest text that compares correctly with ``created_at``."""
     return instant.isoformat()[: 10 if instant.hour == 0 else 13]
 
 

@@ -1,11 +1,10 @@
-"""The filters that lists of calls, sessions and sums share: by name in the query of an address.
+"""The filters that lists of calls, sessions and sums share, named in the query of an address.
 
-``model=claude-opus-5-5&failed=1&tag.project=checkout`` are the failed calls of one model for one project. A
-name that is given several times means any of its values; different names must all hold. Arguments with
-other names, such as the order of a list, are left to the page. ``docs/attribution.md`` has the names.
-
-Pure functions: a page hands over what its address says, and gets SQL over ``usage``, words for what is
-chosen, and the arguments of links that add or remove a filter.
+``model=claude-opus-5-5&failed=1&tag.project=checkout`` selects the failed calls of one model for one
+project. A name that is given several times means any of its values; different names must all hold.
+Arguments with other names, such as the order of a list, are left to the page. ``docs/attribution.md``
+has the names. All functions are pure: from the arguments of an address they make SQL over ``usage``,
+descriptions of the chosen filters, and arguments for links that add or remove a filter.
 """
 
 import re
@@ -33,9 +32,7 @@ _YES = "1"
 
 
 class Chip(NamedTuple):
-    """A filter that is chosen, in words.
-
-    ``words`` is empty for one that is only on or off."""
+    """A chosen filter, for display. ``words`` are its values, "" if it is only on or off."""
 
     name: str
     title: str
@@ -47,7 +44,8 @@ type _Write = Callable[[Calls, Sequence[str]], Condition]
 
 
 class Filter(NamedTuple):
-    """A filter that there may be. ``has_none``: it may ask for calls that name none."""
+    """A filter that exists. ``is_flag``: it is only on or off. ``has_none``: it can select calls without a
+    value."""
 
     title: str
     write: _Write
@@ -57,42 +55,40 @@ class Filter(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFilters:
-    """The filters that an address chooses.
-
-    ``values`` are those of each filter by its name, "" for calls that name none; ``period`` are days, None
-    where the address names none."""
+    """The filters that an address chooses. ``values`` has the values of each filter by its name, "" for
+    calls without a value. ``period`` has the chosen days, None for all."""
 
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     period: Period | None = None
 
     def only(self, name: str, value: str = _YES) -> "CallFilters":
-        """Return these filters with this value alone for a name. Raises InvalidInputError."""
+        """Return these filters with ``value`` as the only value of ``name``. Raises InvalidInputError."""
         return replace(self, values={**self.values, name: (_check_value(name, value or NONE),)})
 
     def without(self, name: str) -> "CallFilters":
-        """Return these filters without the one of this name."""
+        """Return these filters without the filter ``name``."""
         rest = {key: values for key, values in self.values.items() if key != name}
         return replace(self, values=rest)
 
     def in_period(self, period: Period | None) -> "CallFilters":
-        """Return these filters for other days, None for all."""
+        """Return these filters for another period, None for all days."""
         return replace(self, period=period)
 
     def as_arguments(self) -> list[tuple[str, str]]:
-        """Return the arguments of an address."""
+        """Return the filters and the period as names and values for the query of an address."""
         period = [] if self.period is None else [(PERIOD, self.period.span)]
         chosen = [(name, value or NONE) for name, values in self.values.items() for value in values]
         return period + chosen
 
     def address(self, path: str, **others: str) -> str:
-        """Return the address of a page with these filters, and with other arguments of its own."""
+        """Return the address of a page with these filters and with ``others`` as further arguments."""
         arguments = [*self.as_arguments(), *others.items()]
         return f"{path}?{urlencode(arguments, errors='replace')}" if arguments else path
 
     def condition(self, prefix: str = "") -> Condition:
-        """Return what holds for the chosen calls, over ``usage`` or ``usage_log``.
+        """Return the SQL condition on chosen calls, over ``usage`` or ``usage_log``.
 
-        ``prefix`` stands before its columns, such as ``u.`` where the query joins other tables."""
+        ``prefix`` is put before its columns, such as ``u.`` if the query joins other tables."""
         return self._write(Calls(prefix))
 
     def _write(self, calls: Calls) -> Condition:
@@ -101,7 +97,9 @@ class CallFilters:
         return conditions.all_of([*between, *chosen])
 
     def walk_sessions(self, column: str = "session_id") -> Condition:
-        """Return what holds for the sessions with such calls, to be asked of one session after the other."""
+        """Return the SQL condition that a session has a chosen call, tested for one session at a time.
+
+        ``column`` is the column of the query that has the session id."""
         call = self._write(Calls("u."))
         if not call.values and call.sql == "true":
             return call
@@ -116,7 +114,9 @@ class CallFilters:
         )
 
     def condition_of_sessions(self, column: str = "session_id") -> Condition:
-        """Return the same for people to read, over a column that has session ids."""
+        """Return the condition that a session has a chosen call, written to be read and edited by people.
+
+        ``column`` is the column of the query that has the session id."""
         call = self._write(Calls("u.", walked=False))
         if not call.values and call.sql == "true":
             return call
@@ -129,7 +129,7 @@ class CallFilters:
         )
 
     def chips(self) -> list[Chip]:
-        """Return what is chosen besides the period, in words."""
+        """Return the chosen filters for display, without the period."""
         return [
             Chip(
                 name,
@@ -140,15 +140,15 @@ class CallFilters:
         ]
 
     def describe(self) -> str:
-        """Return period and filters in one phrase: "7 days, Model claude-opus-5-5, Failed"."""
+        """Return period and filters as one text: "7 days, Model claude-opus-5-5, Failed"."""
         span = [] if self.period is None else [self.period.title]
         return ", ".join([*span, *(f"{chip.title} {chip.words}".strip() for chip in self.chips())])
 
 
 def parse_call_filters(arguments: Iterable[tuple[str, str]], now: datetime) -> CallFilters:
-    """Return the filters in the arguments of an address, in their order. Empty ones are none.
+    """Return the filters in the arguments of an address, in their order. Raises InvalidInputError.
 
-    Raises InvalidInputError."""
+    Arguments without a value are ignored."""
     values: dict[str, tuple[str, ...]] = {}
     period = None
     for given, text in arguments:
@@ -167,7 +167,7 @@ def parse_call_filters(arguments: Iterable[tuple[str, str]], now: datetime) -> C
 
 
 def is_filter(name: str) -> bool:
-    """Return whether an argument of this name is a filter of calls."""
+    """Return whether ``name`` is that of a filter of calls."""
     return name in FILTERS or (name.startswith(TAG_PREFIX) and len(name) > len(TAG_PREFIX))
 
 
@@ -180,7 +180,7 @@ def _find(name: str) -> Filter:
 
 
 def _check_value(name: str, text: str) -> str:
-    """Return the value of a filter as it is stored, "" for none. Raises InvalidInputError."""
+    """Return the value of a filter as it is stored, "" for "(none)". Raises InvalidInputError."""
     if text == NONE and _find(name).has_none:
         return ""
     if len(text) > MAX_CHARS or "\0" in text:
@@ -201,7 +201,7 @@ def _word(name: str, value: str) -> str:
 
 
 class _Expected(NamedTuple):
-    """The pattern of the values of a filter, and words for it."""
+    """The pattern that the values of a filter must match, and a description for errors."""
 
     pattern: re.Pattern[str]
     words: str

@@ -4,11 +4,11 @@ from starlette.routing import Route
 
 
 class CallRoute(Route):
-    """The route of a page that reads recorded calls, and changes nothing.
+    """The route of a page that reads recorded calls and changes nothing.
 
-    Where another machine of the service keeps the calls of who asks, that one responds: a page without this
-    finds none there."""
+    If another machine of the cluster keeps the calls of the visitor's organisation, requests are passed
+    on to that machine. On a page with another class of route, those calls would be missing."""
 
     def reads_calls(self, method: str, path: str) -> bool:
-        """Return whether a request reads calls. ``path`` is as it was sent."""
+        """Return whether a request reads calls. ``path`` is percent-encoded."""
         return method in ("GET", "HEAD")

@@ -1,4 +1,4 @@
-"""Counts of what is going on at the moment, of the downloads of each organisation for example."""
+"""Counts of operations in progress, such as the downloads of each organisation."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class CurrentCounts[Key: Hashable]:
-    """The number of open blocks for each key. Keys without any take no memory."""
+    """The number of open blocks of ``count`` for each key. Keys with the count 0 take no memory."""
 
     def __init__(self) -> None:
         self._counts = Counter[Key]()

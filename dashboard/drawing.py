@@ -1,7 +1,7 @@
-"""The geometry of charts, gauges and maps: functions of numbers, which templates write as SVG.
+"""The geometry of charts, gauges and maps: functions of numbers, whose results templates write as SVG.
 
-What lies across a drawing is in per cent (``7.14%``), so that a drawing is as wide as its place on the page;
-what lies upwards is in pixels, counted from the top. The Content-Security-Policy forbids inline styles, so
+Horizontal places and widths are in per cent (``7.14%``), so that a drawing is as wide as its place on
+the page; vertical ones are in pixels from the top. The Content-Security-Policy forbids inline styles, so
 drawings use SVG attributes alone.
 """
 
@@ -32,7 +32,7 @@ def per_cent(share: float) -> str:
 
 
 def make_ticks(most: float, *, unit: float = 0.0) -> Sequence[float]:
-    """Return evenly spaced values from 0 to one that is not below ``most``, all multiples of ``unit``."""
+    """Return evenly spaced values from 0 to at least ``most``, all of them multiples of ``unit``."""
     if most <= 0:
         return (0.0, 1.0)
     rough = most / _LINES
@@ -45,9 +45,9 @@ def make_ticks(most: float, *, unit: float = 0.0) -> Sequence[float]:
 
 
 def find_cut(values: Sequence[float]) -> float:
-    """Return where the scale of a map ends: a tenth above the 97th percentile of the values.
+    """Return the end of a map's scale: a tenth above the 97th percentile of the values.
 
-    It is the highest value where that is less, and 1 where no value is above 0."""
+    It is the highest value if that is less, and 1 if no value is above 0."""
     ordered = sorted(value for value in values if value > 0)
     if not ordered:
         return 1.0
@@ -59,7 +59,7 @@ def find_cut(values: Sequence[float]) -> float:
 
 
 class Part(NamedTuple):
-    """A part of a column. ``kind`` is the place of its value among the values."""
+    """A part of a column. ``kind`` is the index of its value among the values of the column."""
 
     kind: int
     y: float
@@ -75,10 +75,10 @@ def stack(
     least: float = _SMALLEST,
     seam: float = _SEAM,
 ) -> list[Part]:
-    """Return the parts of a column that stands at ``foot`` and is ``height`` pixels high for ``most``.
+    """Return the parts of a column with its bottom at ``foot``, ``height`` pixels high for ``most``.
 
-    Each is at least ``least`` pixels high, and what is higher than the column is cut off at its top.
-    ``seam`` pixels are between large parts."""
+    Each part is at least ``least`` pixels high, and the column is cut off at its full height. Between
+    larger parts there are ``seam`` pixels."""
     ceiling, bottom = foot - height, foot
     parts = []
     for kind, value in enumerate(values):
@@ -94,10 +94,9 @@ def stack(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column and its place: ``left`` and ``room`` are those of all that it may take, which is its link.
-
-    ``label`` is None where there is no room for one; one that ``may_go`` goes on narrow screens.
-    ``expected`` stands on top of it."""
+    """A column and its place. ``left`` and ``room`` are the position and width of its area, which is a
+    link. ``label`` is None if there is no room for one; if ``may_go``, narrow screens leave it out.
+    ``expected`` is the rest that is expected, above the parts."""
 
     left: str
     room: str
@@ -112,7 +111,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A line of the grid with its label."""
+    """A horizontal grid line with its label."""
 
     text: str
     y: float
@@ -121,7 +120,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Stacked columns, in the order of time, and the lines of the grid, of which the first is that of 0."""
+    """Stacked columns in chronological order, and the grid lines, the first of which is at 0."""
 
     columns: Sequence[Column]
     ticks: Sequence[Tick]
@@ -138,9 +137,10 @@ def make_chart(
     unit: float = 0.0,
     expected: float | None = None,
 ) -> Chart:
-    """Return the chart of stacks of values, the first of which is at the foot of its column.
+    """Return the chart of stacks of values; the first value of each is at the bottom of its column.
 
-    ``expected`` is what the last column is expected to be at its end; ``unit`` is that of ``make_ticks``."""
+    ``expected`` is the final sum of the last column, which is not over yet. ``unit`` as in
+    ``make_ticks``."""
     highest = max([*map(sum, stacks), expected or 0.0])
     ticks = make_ticks(highest, unit=unit)
     foot = CHART_TOP + CHART_HEIGHT
@@ -180,7 +180,7 @@ def _place_column(
 
 
 def _rest(value: float, expected: float | None, most: float) -> Part | None:
-    """Return what is still to come of a column, on top of what there is."""
+    """Return the part of a column that is still expected, on top of ``value``; None if nothing is."""
     if expected is None or expected <= value:
         return None
     scale = CHART_HEIGHT / most
@@ -197,9 +197,8 @@ def _round(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """The share that is used, and that of the time that is gone (None where there is none), as attributes.
-
-    ``per_cent`` is the number that stands beside it; it may be above 100, the fill never is."""
+    """The shares that are used and of the time that has passed (None without a time), as SVG attributes.
+    ``per_cent`` is the number beside the gauge; it may exceed 100, while ``used`` is at most 100%."""
 
     used: str
     pace: str | None
@@ -208,13 +207,13 @@ class Gauge:
 
     @property
     def words(self) -> str:
-        """Return what the drawing says, for those who do not see it."""
+        """Return the gauge as text, for people who cannot see the drawing."""
         gone = f", {self.pace[:-1]} % of the time gone" if self.pace else ""
         return f"{self.per_cent} % used{gone}"
 
 
 def make_gauge(used: float, pace: float | None = None) -> Gauge:
-    """Return the gauge of a share that is used, and of the share of the time that is gone (0 to 1)."""
+    """Return the gauge for a used share, and for the share of the time that has passed (both from 0 to 1)."""
     return Gauge(
         used=_whole_per_cent(used),
         pace=None if pace is None else _whole_per_cent(pace),
@@ -228,18 +227,18 @@ def _whole_per_cent(share: float) -> str:
 
 
 class Stretch(NamedTuple):
-    """The place of a part in a bar, as attributes."""
+    """The place of a part in a bar, as SVG attributes in per cent."""
 
     x: str
     width: str
 
 
 def lay_out(values: Iterable[float], most: float) -> list[Stretch]:
-    """Return the places of values one after the other, in a bar that is as long as ``most``."""
+    """Return the places of values one after the other, in a bar whose whole length is ``most``."""
     ends = list(accumulate(values, initial=0.0))
     return [Stretch(per_cent(x / most), per_cent((end - x) / most)) for x, end in pairwise(ends)]
 
 
 def bar_width(value: float, most: float) -> str:
-    """Return how long the bar of a value is beside that of the highest one: ``39.00%``."""
+    """Return the length of the bar for a value if that of ``most`` is 100%: ``39.00%``."""
     return per_cent(min(max(value / most, 0.0), 1.0)) if most > 0 else "0.00%"

@@ -1,4 +1,4 @@
-"""Formats of money, durations, tokens and outcomes for the templates."""
+"""Template filters for money, durations, tokens and outcomes."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -19,7 +19,7 @@ type Kind = Literal["ok", "refused", "cut", "bad"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An outcome: the class of the style sheet, and its label."""
+    """An outcome for display: its CSS class and its label."""
 
     kind: Kind
     label: str
@@ -41,13 +41,13 @@ _FIRST_ERROR = 400  # of the status codes
 
 
 def outcome_label(outcome: str) -> str:
-    """Return the words for an outcome, or what is stored where there are none."""
+    """Return the label of an outcome; an unknown outcome is returned unchanged."""
     mark = _MARKS.get(outcome)
     return outcome if mark is None else mark.label
 
 
 def name_failure(outcome: str, status_code: int | None, error_type: str | None) -> str:
-    """Return why a call failed: the status and type of an error, else what became of the response."""
+    """Return why a call failed: the status and type of an error, else the outcome."""
     label = outcome_label(outcome)
     kind = "" if error_type in (None, outcome) else error_type
     if status_code is not None and status_code >= _FIRST_ERROR:
@@ -58,7 +58,7 @@ def name_failure(outcome: str, status_code: int | None, error_type: str | None) 
 
 
 def shorten_model(name: str) -> str:
-    """Return the name of a model without what all of its family share, and without its day."""
+    """Return the name of a model without "claude-" and without its date."""
     parts = name.removeprefix("claude-").split("-")
     return "-".join(part for part in parts if not (len(part) == 8 and part.isdigit()))
 
@@ -66,9 +66,9 @@ def shorten_model(name: str) -> str:
 def outcome_mark(
     outcome: str | None, status_code: int | None = None, stop_reason: str | None = None
 ) -> Mark:
-    """Return the mark of an outcome, with the status where it is not 200.
+    """Return the mark of an outcome, with the status code if it is not 200.
 
-    A refusal of the model is complete, and has a mark of its own."""
+    A response that the model refused is complete, and has a mark of its own."""
     if outcome == "complete" and stop_reason == REFUSAL:
         return _REFUSED
     mark = _MARKS.get(outcome or "", Mark("cut", outcome or "unknown"))
@@ -78,17 +78,17 @@ def outcome_mark(
 
 
 def finalize(value: object) -> object:
-    """Return what a template writes for a value: text with every character visible.
+    """Return the value that a template writes, with invisible characters of a text made visible.
 
-    Jinja calls it for each ``{{ … }}`` of every page, so no page can forget it. Markup comes from
-    templates, which did the same, or from code that uses ``reveal`` itself."""
+    Jinja calls it for each ``{{ … }}`` of every page, so no page can forget it. ``Markup`` stays
+    unchanged: it comes from templates, which did the same, or from code that uses ``reveal`` itself."""
     if type(value) is not str or (value.isascii() and value.isprintable()):
         return value
     return reveal(value)
 
 
 def format_size(count: int | None) -> str:
-    """Return a size as our forms and options take it: ``20GB``. Nothing for None."""
+    """Return a size in bytes in the form that our forms and options accept: ``20GB``. "" for None."""
     if count is None:
         return ""
     units = ((1000**4, "TB"), (1000**3, "GB"), (1000**2, "MB"), (1000, "KB"))
@@ -96,7 +96,7 @@ def format_size(count: int | None) -> str:
 
 
 def as_typed(value: object) -> Markup:
-    """Return the value escaped and otherwise unchanged, for inputs that send it back."""
+    """Return a value escaped for HTML and otherwise unchanged, for form fields that send it back."""
     return escape(value)
 
 
@@ -138,10 +138,10 @@ GLOBALS = {
 
 
 def add_filters(environment: Environment) -> None:
-    """Add ``{{ cost | cents }}``, ``{% set mark = outcome_mark(outcome, status) %}`` and so on.
-    Control and bidirectional characters are written by name in whatever is rendered.
+    """Add the filters and functions of templates, such as ``{{ cost | cents }}``, to ``environment``.
 
-    Call it before the first template is compiled."""
+    Control and bidirectional characters are written by name in all output. Call it before the first
+    template is compiled."""
     environment.finalize = finalize
     environment.filters.update(FILTERS)
     environment.globals.update(GLOBALS)

@@ -1,6 +1,6 @@
-"""Reading of what pages submit: a body up to a limit, from this service's own pages, and its fields.
+"""Reading of submitted forms: the check that they come from this service's pages, and their fields.
 
-Every form is read here, and so checked for its origin.
+Every form is read by this module, and its origin so checked. Bodies are limited in size.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,10 @@ FOREIGN = "This request came from another site and was refused. Submit the form 
 
 
 async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
-    """Return the fields of a form; of a repeated field the first. Raises HTTPException."""
+    """Return the fields of a form; of a repeated field the first value. Raises HTTPException.
+
+    Its status is 403 for a form from another site, 413 or 415 for a body of another size or type, else
+    400."""
     if not is_same_origin(request.headers, base_url):
         raise HTTPException(403, FOREIGN)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -37,9 +40,10 @@ async def read_form(request: Request, base_url: str) -> Mapping[str, str]:
 
 
 def is_same_origin(headers: Mapping[str, str], base_url: str) -> bool:
-    """Return whether the headers name this service as the origin. Browsers send ``Sec-Fetch-Site``
-    or at least ``Origin`` with every POST; a page elsewhere can forge neither. The origin is
-    compared with the base URL and with the host of the request."""
+    """Return whether a request comes from a page of this service.
+
+    Browsers send ``Sec-Fetch-Site`` or at least ``Origin`` with every POST, and a page elsewhere can
+    forge neither. ``Origin`` is compared with the base URL and with the host of the request."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site in ("same-origin", "none")
@@ -51,8 +55,10 @@ def is_same_origin(headers: Mapping[str, str], base_url: str) -> bool:
 
 
 async def read_body(request: Request, max_bytes: int, too_large: str, cut: str) -> bytes:
-    """Return the body. Raises HTTPException with the message that is given, for one that is too large
-    (413) or that did not come to its end (400)."""
+    """Return the body of a request.
+
+    Raises HTTPException: 413 with the message ``too_large``, or 400 with ``cut`` if the client
+    disconnected."""
     body = bytearray()
     try:
         async for chunk in request.stream():

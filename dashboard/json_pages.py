@@ -1,6 +1,7 @@
-"""The pages that are JSON: their response, and what the OpenAPI document says of them.
+"""The JSON pages: how they respond, and their description for the OpenAPI document.
 
-Their models are in the files ``documents.py``."""
+The models of their responses are in the modules ``documents``.
+"""
 
 from typing import Annotated, Literal
 
@@ -40,7 +41,7 @@ class _SpanQuery(RequestModel):
 
 
 def _only(what: str, argument: str | None = None) -> str | None:
-    """Return a field that is a filter of an overview. ``argument`` is its name where it has another one."""
+    """Return the model field for a filter. ``argument`` is its name in addresses, if it differs."""
     found: str | None = Field(
         default=None,
         alias=argument,
@@ -176,5 +177,5 @@ PAGES = (
 
 
 def respond(document: ResponseModel) -> Response:
-    """Return a document as a page, which no cache stores."""
+    """Return a document as a JSON response that no cache may store."""
     return JSONResponse(document.model_dump(mode="json", by_alias=True), headers=PRIVATE)

@@ -1,7 +1,7 @@
 """Connections to trace databases that stay open from one page to the next.
 
-For a new one SQLite reads the schema and compiles every statement, which together takes longer than
-reading what a page shows. A connection that nobody uses holds no transaction, so it stops no writer.
+For a new connection SQLite reads the schema and compiles every statement, which together takes longer
+than reading what a page shows. An idle connection holds no transaction, so it blocks no writer.
 """
 
 import sqlite3
@@ -19,8 +19,8 @@ MAX_KEPT = 16
 
 
 class KeptConnections:
-    """The read-only connections that were used last, at most one for each file. Any thread may borrow one
-    and has it alone."""
+    """The read-only connections that were used last, at most ``MAX_KEPT`` and one for each file. A thread
+    that borrows one has it alone."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,9 +28,10 @@ class KeptConnections:
 
     @contextmanager
     def lend(self, path: Path) -> Iterator[sqlite3.Connection]:
-        """Lend a connection to a file until the end of the block. It is closed if the block raises.
+        """Lend a connection to a file until the end of the block. It is closed if the block raises an
+        error.
 
-        Raises sqlite3.Error when there is no such file."""
+        Raises sqlite3.Error if there is no such file."""
         # Looked at before it is opened: of a file that is replaced meanwhile, the next one to borrow
         # finds another id.
         file_id = identify_file(path)
@@ -47,7 +48,7 @@ class KeptConnections:
         self._keep(path, file_id, connection)
 
     def close(self) -> None:
-        """Close all that are kept."""
+        """Close all idle connections."""
         with self._lock:
             while self._kept:
                 _, (_, connection) = self._kept.popitem()

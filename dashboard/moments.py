@@ -1,7 +1,7 @@
-"""Times as pages write them: as short as the reader needs, with the exact instant for machines.
+"""Template filters for times: as short as the reader needs, with the exact time for machines.
 
-They are those of a zone, which is the organisation's: templates have it as ``zone`` (``dashboard.rendering``)
-and hand it to these filters by themselves.
+They are in the time zone of the organisation: templates have it as ``zone`` (``dashboard.rendering``),
+and the filters take it from there.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _WEEK = timedelta(days=7)
 
 @lru_cache
 def find_zone(name: str) -> tzinfo:
-    """Return a time zone, UTC for a name that is unknown here. ``str`` of it is its name."""
+    """Return the time zone with a name such as ``Europe/Berlin``, UTC for an unknown name."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # no zone, no fit name, or the name of a folder
@@ -29,7 +29,7 @@ def find_zone(name: str) -> tzinfo:
 
 
 def move(instant: datetime, zone: tzinfo | None) -> datetime:
-    """Return an instant in a zone, in UTC where that has no date for it."""
+    """Return ``instant`` in ``zone``; in UTC if its date would be out of range there."""
     try:
         return instant.astimezone(zone)
     except OverflowError:
@@ -37,10 +37,10 @@ def move(instant: datetime, zone: tzinfo | None) -> datetime:
 
 
 def describe_moment(instant: datetime, at: datetime) -> str:
-    """Return an instant as it is read at another one.
+    """Return ``instant`` as a short text for a reader at the time ``at``.
 
-    Today it is ``14:02``, within a week ``Thu 19``, else ``2026-11-19``.
-    Days are those of the zone of ``at``. What is still to come is a date, unless it is today."""
+    Today it is ``14:02``, in the last seven days ``Thu 19``, else ``2026-11-19``. Days are those of the
+    zone of ``at``. A future time is a date, unless it is today."""
     there = move(instant, at.tzinfo)
     if there.date() == at.date():
         return f"{there:%H:%M}"
@@ -50,14 +50,15 @@ def describe_moment(instant: datetime, at: datetime) -> str:
 
 
 def format_moment(stored: str | datetime | None, unknown: str = "—", *, zone: tzinfo) -> Markup:
-    """Return ``<time datetime="…">14:02</time>`` for a stored instant, as it is read now."""
+    """Return a stored time as ``<time datetime="…">14:02</time>``, described for the present reader."""
     if stored is None:
         return Markup.escape(unknown)
     return _format_short(stored, zone, "")
 
 
 def format_listed(stored: str | datetime, *, zone: tzinfo) -> Markup:
-    """Return the same with the time of another day too, where there is room: ``Thu 19 14:02``."""
+    """Return a stored time as ``format_moment`` does, with the time of day on other days: ``Thu 19
+    14:02``."""
     return _format_short(stored, zone, Markup('<span class="hide-s"> {:%H:%M}</span>'))
 
 
@@ -70,18 +71,18 @@ def _format_short(stored: str | datetime, zone: tzinfo, time: str) -> Markup:
 
 
 def format_clock(stored: str, *, zone: tzinfo) -> str:
-    """Return the time of day of a stored instant: ``14:02:10``."""
+    """Return the time of day of a stored time: ``14:02:10``."""
     return f"{move(parse_instant(stored), zone):%H:%M:%S}"
 
 
 def format_exact(stored: str, *, zone: tzinfo) -> str:
-    """Return day and time of a stored instant: ``Mon 23 Nov, 14:02:10 UTC``."""
+    """Return day and time of a stored time: ``Mon 23 Nov, 14:02:10 UTC``."""
     there = move(parse_instant(stored), zone)
     return f"{_format_day(there)}, {there:%H:%M:%S} {name_offset(there)}"
 
 
 def format_stamp(stored: str | datetime, with_seconds: bool = True, *, zone: tzinfo) -> Markup:
-    """Return ``<time datetime="…">2026-11-23 14:02:10 UTC</time>``, for what is kept or still to come."""
+    """Return a stored or future time in full: ``<time datetime="…">2026-11-23 14:02:10 UTC</time>``."""
     instant = stored if isinstance(stored, datetime) else parse_instant(stored)
     there = move(instant, zone)
     time = f"{there:%H:%M:%S}" if with_seconds else f"{there:%H:%M}"
@@ -90,7 +91,8 @@ def format_stamp(stored: str | datetime, with_seconds: bool = True, *, zone: tzi
 
 
 def format_span(started: str, ended: str, *, zone: tzinfo) -> str:
-    """Return from when to when: ``Mon 23 Nov, 14:02 to 15:19 UTC``, with years where they are another."""
+    """Return a span of time: ``Mon 23 Nov, 14:02 to 15:19 UTC``, with the year if it is not the present
+    one."""
     first, last = (move(parse_instant(each), zone) for each in (started, ended))
     if f"{first:%F %H:%M %z}" == f"{last:%F %H:%M %z}":
         return f"{_format_day(first)}, {first:%H:%M} {name_offset(first)}"
@@ -101,19 +103,20 @@ def format_span(started: str, ended: str, *, zone: tzinfo) -> str:
 
 
 def name_offset(there: datetime) -> str:
-    """Return what the zone of a time is called at that time: ``UTC``, ``CET``, or ``UTC-03``."""
+    """Return the abbreviation of a time's zone at that time: ``UTC``, ``CET``, or ``UTC-03``."""
     name = there.tzname() or ""
     return name if name[:1].isalpha() else f"UTC{name}"
 
 
 def _format_day(there: datetime) -> str:
-    """Return a day: ``Mon 23 Nov``, with the year where it is another."""
+    """Return a day: ``Mon 23 Nov``, with the year if it is not the present one."""
     is_this_year = there.year == now().astimezone(there.tzinfo).year
     return f"{there:%a %-d %b}" if is_this_year else f"{there:%a %-d %b %Y}"
 
 
 def _zoned(write: Callable[..., str]) -> Callable[..., str]:
-    """Return a filter that hands over the zone of what is rendered. Without one, it raises KeyError."""
+    """Return a template filter that calls ``write`` with the template's ``zone``. It raises KeyError
+    without one."""
 
     @pass_context
     def write_in_zone(context: Context, *args: Any) -> str:

@@ -1,4 +1,4 @@
-"""The page in place of one that has nothing to show yet: how a client is connected."""
+"""The page that replaces another one while nothing has been recorded: how to connect a client."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,20 +14,21 @@ from store.traces.paths import trace_path
 
 
 class NothingRecorded:
-    """The page of organisations of which nothing has been recorded."""
+    """The page that replaces others for organisations without recorded calls."""
 
     def __init__(self, site: Site) -> None:
         self._settings = site.settings
         self._visitors = site.visitors
 
     def applies_to(self, caller: Caller) -> bool:
-        """Return whether nothing of the caller's organisation was ever recorded."""
+        """Return whether no call of the caller's organisation was ever recorded."""
         return not trace_path(self._settings.data_dir, caller.organization_id).exists()
 
     async def render(
         self, request: Request, caller: Caller, title: str, here: str, status: int = 200
     ) -> Response:
-        """Return the page in place of the one with this title. ``here`` is its part of the navigation.
+        """Return the page that replaces the one titled ``title``. ``here`` is the active entry of the
+        navigation.
 
         Raises NotSignedInError, sqlite3.Error."""
         endpoint = None
@@ -44,6 +45,6 @@ class NothingRecorded:
         )
 
     def _find_endpoint(self, control: ControlDatabase, visitor: Visitor) -> ProxyEndpoint | None:
-        """Return the newest proxy endpoint, None where there is none."""
+        """Return the newest proxy endpoint, None if there is none."""
         page = Management.make(control, self._settings).list_endpoints(visitor, limit=1)
         return page.items[0] if page.items else None

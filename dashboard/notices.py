@@ -1,7 +1,7 @@
 """Notices that a page shows after a form was submitted.
 
-A form redirects the browser to ``…?done=<code>``. Only the codes of this list have a notice, so a
-forged address cannot display text.
+The response to a form redirects the browser to ``…?done=<code>``. Only the codes in this module have a
+notice, so a forged address cannot display text.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from starlette.requests import Request
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A sentence that a page shows after a form. ``is_warning``: the reader has to do something."""
+    """A sentence that a page shows after a form was submitted. ``is_warning``: the reader has to do
+    something."""
 
     text: str
     is_warning: bool = False
@@ -56,11 +57,11 @@ _NOTICES = {
 
 
 def find(request: Request) -> Notice | None:
-    """Return the notice that the address of a request names, or None."""
+    """Return the notice whose code is in the address of a request, or None."""
     return _NOTICES.get(request.query_params.get("done", ""))
 
 
 def address(path: str, code: str) -> str:
-    """Return the address of a page with a notice."""
+    """Return the address of a page that shows the notice with this code."""
     assert code in _NOTICES, code  # noqa: S101 - a slip of ours, found by the tests
     return f"{path}?done={code}"

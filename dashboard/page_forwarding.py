@@ -1,7 +1,9 @@
-"""Pages of tables and of recorded text, as the web process sees them: query processes make them.
+"""Pages of tables and of recorded text: the half in the web process, which forwards to query
+processes.
 
-A page of text that takes too long with colours, Markdown and differences is made again without, and so it is
-from then on for a while, so that it is not the whole deadline that each visit takes.
+If a page of text takes too long with colours, Markdown and differences, it is made again without these,
+and also at each request in the next ``REMEMBERED_S`` seconds, so that not every visit waits for the
+deadline.
 """
 
 import asyncio
@@ -61,13 +63,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SlowPages:
-    """The pages that took too long, for some minutes. The clock is monotonic seconds."""
+    """The pages that took too long in the last ``REMEMBERED_S`` seconds. ``clock_s`` is a monotonic clock."""
 
     clock_s: Callable[[], float] = time.monotonic
     _until_s: OrderedDict[tuple[str, str], float] = field(default_factory=OrderedDict)
 
     def add(self, page: PageRequest) -> None:
-        """Remember a page."""
+        """Remember that a page took too long."""
         self._until_s[_identify(page)] = self.clock_s() + REMEMBERED_S
         if len(self._until_s) > MAX_REMEMBERED:
             self._until_s.popitem(last=False)
@@ -81,7 +83,7 @@ def _identify(page: PageRequest) -> tuple[str, str]:
 
 
 class PageForwarding:
-    """Forwards requests for pages of recorded text to query processes."""
+    """Forwards requests for pages of tables and of recorded text to query processes."""
 
     def __init__(self, settings: Settings, visitors: Visitors, queries: QueryProxy) -> None:
         self._settings = settings
@@ -97,15 +99,17 @@ class PageForwarding:
         arguments: Mapping[str, Any],
         body: bytes = b"",
     ) -> Response:
-        """Return a response that is made while it is sent. It raises HTTPException then, and what the check
-        of the caller raises."""
+        """Return a response that is made by a query process while it is sent.
+
+        Sending it raises HTTPException, and whatever the check of the caller raises."""
         page = self.describe(request, caller, name, arguments)
         return _PageResponse(self, request, page, body)
 
     async def fetch(
         self, request: Request, caller: Caller, name: PageName, arguments: Mapping[str, Any]
     ) -> Any:
-        """Return a part of a page, which is JSON. Raises as the response of ``respond`` does."""
+        """Return a part of a page, parsed from JSON. Raises HTTPException, and whatever the caller's check
+        raises."""
         messages: list[Message] = []
 
         async def collect(message: Message) -> None:
@@ -123,7 +127,9 @@ class PageForwarding:
     async def forward(
         self, request: Request, page: PageRequest, body: bytes, receive: Receive, send: Send
     ) -> None:
-        """Have a page made and send it, one of text plain where it took too long. Raises HTTPException."""
+        """Have a query process make a page, and send it. Raises HTTPException.
+
+        A page of text that takes too long is made again without colours, Markdown and differences."""
         with _as_http_errors(_STOPPED_QUERY if page.is_of_tables else _STOPPED):
             if page not in self._slow:
                 try:
@@ -147,7 +153,7 @@ class PageForwarding:
     def describe(
         self, request: Request, caller: Caller, name: PageName, arguments: Mapping[str, Any]
     ) -> PageRequest:
-        """Return what is asked for, and who asks."""
+        """Return the request for a page as query processes get it, with its caller."""
         return PageRequest(
             name=name,
             caller=caller,
@@ -181,8 +187,9 @@ async def _never_leave() -> Message:
 
 @contextmanager
 def _as_http_errors(stopped: tuple[int, str]) -> Iterator[None]:
-    """Raise HTTPException for what the query proxy raises. ``stopped`` are status and text for what
-    took too long."""
+    """Raise HTTPException in place of the errors of the query proxy.
+
+    ``stopped`` has status and text for a page that took too long."""
     try:
         yield
     except BusyError as error:

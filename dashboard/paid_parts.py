@@ -1,4 +1,4 @@
-"""The parts of what calls cost, as drawings and their keys show them: classes of tokens, web searches."""
+"""The parts of a cost as charts and legends show them: classes of tokens, and web searches."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from metering.token_counts import CHART_CLASSES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidPart:
-    """A class of tokens, or what is not counted in tokens. ``style`` is the CSS class of its colour."""
+    """A class of tokens, or web searches. ``style`` is the CSS class of its colour."""
 
     title: str
     style: str
 
     @property
     def word(self) -> str:
-        """Return the word of the title that tells it from the others: ``reads``, ``output``."""
+        """Return the last word of the title, which differs between parts: ``reads``, ``output``."""
         return self.title.rpartition(" ")[2].lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidFor:
-    """The cost of one part in US cents, and its place in a bar of all of them."""
+    """The cost of one part in US cents, and its place in a bar of all parts."""
 
     part: PaidPart
     cents: float
@@ -40,7 +40,7 @@ def find_part(component: str) -> PaidPart:
 
 
 def sum_parts(amounts: Iterable[tuple[str, float]]) -> dict[PaidPart, float]:
-    """Return the sum of amounts by part, in the order of drawings. ``amounts`` are by component."""
+    """Return the sum of (component, amount) pairs by part, in the order of charts."""
     sums = dict.fromkeys((*_BY_CLASS.values(), _OTHER), 0.0)
     for component, amount in amounts:
         sums[find_part(component)] += amount
@@ -48,7 +48,7 @@ def sum_parts(amounts: Iterable[tuple[str, float]]) -> dict[PaidPart, float]:
 
 
 def list_paid_for(sums: Mapping[PaidPart, float]) -> list[PaidFor]:
-    """Return the parts that cost something, as they lie in a bar."""
+    """Return the parts that cost something, with their places in a bar of all parts."""
     known = {part: cents for part, cents in sums.items() if cents > 0}
     places = lay_out(known.values(), sum(known.values()))
     return [

@@ -1,4 +1,4 @@
-"""The price table of pages, loaded when the first one needs it: that takes a tenth of a second."""
+"""The prices for pages. They are loaded at the first use, since that takes a tenth of a second."""
 
 from functools import cached_property
 from importlib import import_module
@@ -15,14 +15,14 @@ class _Live(Protocol):
 
 
 class PagePrices:
-    """The prices that pages compute with, also those of the operator's file as it is now."""
+    """The prices that pages use, with the present content of the operator's price file."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._lock = Lock()
 
     def __call__(self) -> Prices:
-        """Return the table to price by now."""
+        """Return the present prices, after reading the operator's file again if it changed."""
         with self._lock:
             self._live.refresh()
             return self._live()

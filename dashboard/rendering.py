@@ -1,4 +1,4 @@
-"""Rendering of pages, redirects and errors."""
+"""Rendering of pages, redirects and error responses."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -41,7 +41,7 @@ _templates.bytecode_cache = TemplateCache(_templates, __file__)
 
 
 def list_links(place: Place, caller: Caller) -> list[PageLink]:
-    """Return the links of extensions at a place that the caller may follow."""
+    """Return the links that extensions add at a place and that the caller may follow."""
     links: Iterable[PageLink] = chain(*extensions.call().page_links())
     is_owner = caller.role == "owner"
     return [each for each in links if each.place == place and (is_owner or not each.is_for_owners)]
@@ -57,7 +57,7 @@ _templates.globals["longest"] = {
 
 
 def load_templates(names: Iterable[str]) -> None:
-    """Compile templates and those that they refer to, which the forks of this process then share."""
+    """Compile templates and those that they refer to, so that forks of this process share them."""
     left, loaded = set(names), set[str]()
     while left:
         name = left.pop()
@@ -75,26 +75,26 @@ def render(
     headers: Mapping[str, str] | None = None,
     **context: object,
 ) -> Response:
-    """Return a page from a template. ``visitor`` is who is signed in."""
+    """Return a page made from a template. ``visitor`` is the signed-in caller."""
     text = render_part(name, visitor=visitor, **context)
     return HTMLResponse(text, status, {**_NO_STORE, **(headers or {})})
 
 
 def render_part(name: str, *, visitor: Caller | None = None, **context: object) -> str:
-    """Return the markup of a part of a page.
+    """Return the HTML of a part of a page. Its times are in the zone of ``visitor``.
 
-    Times in it are those of the organisation of ``visitor``; without one there may be none."""
+    Without ``visitor`` the template must not contain times."""
     zone = {} if visitor is None else {"zone": find_zone(visitor.time_zone)}
     return _templates.get_template(name).render(visitor=visitor, **zone, **context)
 
 
 def redirect(path: str) -> Response:
-    """Return a redirect to a page (303), as after a form."""
+    """Return a redirect to a page (303), which makes the browser request it by GET."""
     return RedirectResponse(path, 303, _NO_STORE)
 
 
 def require_sign_in(request: Request) -> Response:
-    """Return a redirect to the sign-in page for browsers, and a 401 in JSON for programs."""
+    """Return a redirect to the sign-in page for browsers, or a 401 in JSON for programs."""
     if is_for_program(request):
         return problem_json(
             401,
@@ -114,7 +114,7 @@ def refuse(
     *,
     visitor: Caller | None = None,
 ) -> Response:
-    """Return an error as a page for browsers, and in JSON for programs."""
+    """Return an error as a page for browsers, or in JSON for programs."""
     by_program = is_for_program(request)
     return report(status, code, message, headers, by_program=by_program, visitor=visitor)
 
@@ -129,7 +129,8 @@ def report(
     visitor: Caller | None = None,
     here: str = "",
 ) -> Response:
-    """Return an error as ``refuse`` does. ``here`` is the part of the navigation that it is in."""
+    """Return an error as a page, or in JSON if ``by_program``. ``here`` is the active entry of the
+    navigation."""
     if by_program:
         return problem_json(status, code, message, headers)
     shown = {"code": status, "message": message, "here": here}
@@ -139,14 +140,13 @@ def report(
 def problem_json(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return an error in the API's shape: an object ``error`` with a code for programs and a
-    message for people."""
+    """Return an error in the format of the API: an object ``error`` with ``code`` and ``message``."""
     body = {"error": {"code": code, "message": message}}
     return JSONResponse(body, status, {**_NO_STORE, **(headers or {})})
 
 
 def is_for_program(request: Request) -> bool:
-    """Return whether the request wants JSON or data rather than a page."""
+    """Return whether a request wants JSON or other data rather than a page."""
     if "authorization" in request.headers:
         return True
     accept = request.headers.get("accept", "")

@@ -1,1 +1,1 @@
-"""Labels and notes of sessions and calls: what their forms send."""
+"""Labels and notes of sessions and calls: the addresses that their forms are sent to."""

@@ -1,7 +1,7 @@
-"""``/labels`` and ``/notes``: what forms of sessions and calls send.
+"""``/labels`` and ``/notes``: the addresses that forms on pages of sessions and calls are sent to.
 
-Their markup is in ``_annotations.html``. A form leads back to the page of its session or call when the
-recorder has written what was sent, so that the page has it.
+Their markup is in ``_annotations.html``. The response redirects to the page of the session or call after
+the recorder has written the change, so that the page shows it.
 """
 
 from asyncio import get_running_loop, sleep
@@ -31,7 +31,7 @@ type Order = Callable[[AnnotationManagement, Visitor, Kind, Fields], AnnotationO
 
 
 class AnnotationPages:
-    """The handlers of forms for labels and notes."""
+    """The handlers of the forms for labels and notes."""
 
     def __init__(self, settings: Settings, pool: ControlPool, visitors: Visitors) -> None:
         self._settings = settings
@@ -45,15 +45,19 @@ class AnnotationPages:
         ]
 
     async def change_label(self, request: Request) -> Response:
-        """Give a label (``label``), or take it away (``remove``)."""
+        """Add the label in the form field ``label``, or remove the one in ``remove``. Redirects to its
+        page."""
         return await self._order(request, _change_label)
 
     async def change_note(self, request: Request) -> Response:
-        """Write a note (``text``); an empty one removes it."""
+        """Replace the note by the form field ``text``; an empty text removes the note. Redirects to its
+        page."""
         return await self._order(request, _change_note)
 
     async def _order(self, request: Request, order: Order) -> Response:
-        """Place an order. Raises HTTPException, NotSignedInError, ControlError, sqlite3.Error."""
+        """Place an order for the recorder, wait for it, and redirect to the page of the session or call.
+
+        Raises HTTPException, NotSignedInError, ControlError, sqlite3.Error."""
         form = await read_form(request, self._settings.base_url)
         visitor = await self._visitors.require(request)
         kind = parse_kind(form.get("kind", ""))
@@ -65,7 +69,7 @@ class AnnotationPages:
         return rendering.redirect(_find_page(kind, form.get("id", "")))
 
     async def _wait(self, order: AnnotationOrder) -> None:
-        """Wait until an order was carried out, or until that takes too long."""
+        """Wait until the recorder has carried out an order, ``PATIENCE_S`` seconds at most."""
         loop = get_running_loop()
         ends_at_s = loop.time() + PATIENCE_S
         while await self._pool.run(lambda control: self._manage(control).is_open(order)):

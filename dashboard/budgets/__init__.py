@@ -1,1 +1,1 @@
-"""Budgets: alerts by mail and webhook."""
+"""Delivery of alerts of budgets and rules, by mail and webhook."""

@@ -1,7 +1,8 @@
-"""Delivering alerts of budgets and rules: mails to owners, and messages to webhooks.
+"""Delivery of alerts of budgets and rules: mails to owners, and messages to webhooks.
 
-The recorder makes an alert with its deliveries in ``control.db``. Here those that are due are sent, each
-until it succeeds or is given up (``store.control.deliveries``). Nothing of them is only in memory.
+The recorder writes an alert and its deliveries to ``control.db``. This module sends the deliveries that
+are due; each is repeated until it succeeds or is given up (``store.control.deliveries``). All state of a
+delivery is in the database, so none is lost by a restart.
 """
 
 import asyncio
@@ -37,11 +38,12 @@ MOST_AT_ONCE = 50  # for each channel: whoever sets a webhook decides how slow i
 
 
 class NotWantedError(Exception):
-    """A delivery is not wanted any more, or nothing can be delivered this way."""
+    """Raised if a delivery is not wanted any more. Its target is no longer an owner or a webhook, or no
+    mail server is set."""
 
 
 class _NotAcceptedError(Exception):
-    """An attempt failed."""
+    """Raised if an attempt at a delivery failed. ``is_final``: it must not be repeated."""
 
     def __init__(self, reason: str, *, is_final: bool = False) -> None:
         super().__init__(reason)
@@ -49,7 +51,7 @@ class _NotAcceptedError(Exception):
 
 
 class _Key(NamedTuple):
-    """The target of an organisation, to which one message is sent at a time."""
+    """A channel and target of an organisation; messages to it are sent one after the other."""
 
     channel: str
     organization_id: str
@@ -58,7 +60,7 @@ class _Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """The result of an attempt, which writes itself when it is called with ``control.db``."""
+    """The result of an attempt at a delivery. Calling it with ``control.db`` writes the result there."""
 
     delivery: Delivery
     result: Literal["delivered", "failed", "dropped"]
@@ -81,7 +83,7 @@ class _Note:
 
 @dataclass(frozen=True, slots=True)
 class _Recipients:
-    """The owners and the webhook of an organisation, and the rule of an alert, as they are now."""
+    """The email addresses of an organisation's owners, its webhook, and the rule of an alert, at present."""
 
     owners: frozenset[str | None]
     webhook: Webhook | None
@@ -89,23 +91,24 @@ class _Recipients:
 
     @property
     def url(self) -> str | None:
-        """Return the address that messages go to now."""
+        """Return the webhook address for this alert: that of its rule, else that of the organisation, else
+        None."""
         if self.rule is not None and self.rule.url is not None:
             return self.rule.url
         return None if self.webhook is None else self.webhook.url
 
     @property
     def format(self) -> Format:
-        """Return the format of messages, which a rule has of its own."""
+        """Return the format of webhook messages for this alert: that of its rule, else the webhook's."""
         if self.rule is not None:
             return self.rule.format
         return "plain" if self.webhook is None else self.webhook.format
 
 
 class BudgetDeliveries:
-    """Sends what is due. One message at a time goes to each target of an organisation, so that a webhook
-    that does not respond delays its own messages. Where very many do not, the webhooks of others wait for
-    one to be given up; mails never wait for webhooks."""
+    """Sends the deliveries that are due. Each target of an organisation gets one message at a time, so a
+    webhook that does not respond delays only its own messages. At most ``MOST_AT_ONCE`` webhooks are
+    called at once; beyond that, others wait until one responds or fails. Mails never wait for webhooks."""
 
     def __init__(
         self, settings: Settings, pool: ControlPool, mailer: Mailer, client: WebhookClient
@@ -118,7 +121,7 @@ class BudgetDeliveries:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Send what is due from time to time until the end of the block."""
+        """Send the deliveries that are due, every ``POLL_S`` seconds, until the end of the block."""
         task = asyncio.get_running_loop().create_task(self._run())
         try:
             yield
@@ -135,7 +138,7 @@ class BudgetDeliveries:
                 logger.warning("Alerts cannot be read now: %s", error)
 
     async def begin_due(self) -> None:
-        """Begin to send what is due. Raises sqlite3.Error."""
+        """Start a task for each delivery that is due and whose target has none yet. Raises sqlite3.Error."""
         for delivery in await self._pool.run(_list_due):
             key = _Key(delivery.channel, delivery.alert.organization_id, delivery.target)
             count = sum(each.channel == key.channel for each in self._sending)
@@ -157,7 +160,7 @@ class BudgetDeliveries:
             del self._sending[key]
 
     async def _try(self, delivery: Delivery, recipients: _Recipients) -> _Note:
-        """Try to deliver, and return what is to be noted of it."""
+        """Attempt a delivery and return its result, which is not yet written to the database."""
         try:
             if delivery.channel == "mail":
                 await self._send_mail(delivery, recipients)
@@ -211,7 +214,7 @@ def _list_due(control: ControlDatabase) -> Sequence[Delivery]:
 
 
 def _find_recipients(delivery: Delivery, control: ControlDatabase) -> _Recipients | None:
-    """Return who gets a delivery, None where it was tried after it was read."""
+    """Return the present recipients of a delivery, or None if it is no longer due."""
     organization_id = delivery.alert.organization_id
     with control.reading() as db:
         if not deliveries.is_due(db, delivery):

@@ -1,9 +1,9 @@
-"""The bodies of messages to webhooks: JSON of our own, and what Slack and Microsoft Teams display.
+"""The bodies of messages to webhooks: JSON of our own, and messages for Slack and Microsoft Teams.
 
-Slack takes blocks, whose text is plain here: names of sessions and endpoints come from clients and would
-otherwise be markup. The text beside the blocks, for notifications, is markup in any case, so it is escaped.
-A workflow of Teams takes a message with an adaptive card; runs of text in it are never markup, while in its
-text blocks they are.
+For Slack, text in blocks is sent as plain text: names of sessions and endpoints come from clients and
+would otherwise be parsed as markup. Slack always parses the text beside the blocks (for notifications)
+as markup, so it is escaped. A workflow of Teams gets a message with an adaptive card; the text is in its
+text runs, which Teams never parses as markup, unlike text blocks.
 """
 
 from typing import Any
@@ -25,7 +25,8 @@ _CARD_VERSION = "1.4"
 
 
 def write_body(alert: AnyAlert, format: Format, link: str) -> bytes:
-    """Return the body of the message about an alert. ``link`` is the address of what it is about."""
+    """Return the body of the message about an alert. ``link`` is the absolute address of the page that it
+    concerns."""
     match format:
         case "slack":
             document = _write_for_slack(*describe(alert), link)
@@ -37,7 +38,7 @@ def write_body(alert: AnyAlert, format: Format, link: str) -> bytes:
 
 
 def describe(alert: AnyAlert) -> tuple[str, str]:
-    """Return what an alert is about, and a sentence: each is one line."""
+    """Return the subject of an alert and a sentence about it, each on one line of ``MAX_CHARS`` at most."""
     if isinstance(alert, budget_alerts.Alert):
         whose = alert.slug or "the organisation"
         if alert.of is not None:
@@ -107,7 +108,7 @@ def _write_for_slack(subject: str, sentence: str, link: str) -> dict[str, Any]:
 
 
 def _escape(text: str) -> str:
-    """Escape what is markup for Slack, such as ``<!channel>``."""
+    """Escape the characters that begin markup in Slack, such as ``<!channel>``."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

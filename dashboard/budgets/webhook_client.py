@@ -1,8 +1,9 @@
-"""Sending the messages of webhooks, to addresses that owners of organisations chose.
+"""Sending webhook messages to addresses that owners of organisations chose.
 
-A name is resolved here, and the connection is made to an address that was checked, so that nothing can
-resolve to another one in between. TLS still verifies the name. Redirects are not followed, proxies of the
-environment are not used, and of a response only the head is read, up to a size.
+A host name is resolved here, and the connection is made to the address that was checked, so that the
+name cannot resolve to another address in between. TLS still verifies the name. Redirects are not
+followed, proxies of the environment are not used, and of a response only the head is read, up to
+``HEAD_BYTES``.
 """
 
 import asyncio
@@ -31,8 +32,8 @@ _LOOKUPS = ThreadPoolExecutor(32, thread_name_prefix="webhook-names")
 
 
 class WebhookError(Exception):
-    """A message was not accepted. The message of the error gives the reason, and may be displayed.
-    ``is_final``: sending it again is of no use."""
+    """Raised if a message was not accepted. Its text is the reason and may be displayed. ``is_final``: the
+    message must not be sent again."""
 
     def __init__(self, reason: str, *, is_final: bool = False) -> None:
         super().__init__(reason)
@@ -41,19 +42,20 @@ class WebhookError(Exception):
 
 class Resolver(Protocol):
     async def __call__(self, host: str, port: int, /) -> Iterable[str]:
-        """Return the addresses of a host. Raises OSError."""
+        """Return the IP addresses of a host as texts. Raises OSError."""
         ...
 
 
 async def resolve(host: str, port: int) -> Iterable[str]:
-    """Return the addresses of a host as the system knows them. Raises OSError."""
+    """Return the IP addresses that the system's resolver finds for a host. Raises OSError."""
     look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, look_up)
     return [str(address[0]) for *_, address in found]
 
 
 class WebhookClient:
-    """Sends messages where the rule allows it. ``trust`` replaces the certificate authorities."""
+    """Sends messages to addresses that ``rule`` allows. ``trust`` replaces the system's certificate
+    authorities."""
 
     def __init__(
         self,
@@ -88,7 +90,8 @@ class WebhookClient:
             raise WebhookError(f"it responded with {status}", is_final=status == _GONE)
 
     async def _send(self, url: SplitResult, message: WebhookMessage) -> int:
-        """Return the status of the response. Raises OSError, h11.ProtocolError, WebhookError."""
+        """Send a message and return the status of the response. Raises OSError, h11.ProtocolError,
+        WebhookError."""
         is_tls = url.scheme == "https"
         host = url.hostname or ""
         port = url.port or (443 if is_tls else 80)
@@ -105,7 +108,8 @@ class WebhookClient:
     async def _connect(
         self, host: str, port: int, *, is_tls: bool
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to the first address of a host that responds. Raises OSError, WebhookError."""
+        """Connect to the first allowed address of a host that accepts the connection. Raises OSError,
+        WebhookError."""
         found = await self._resolve(host, port)
         known = [ipaddress.ip_address(each) for each in found]
         # Without TLS nothing leaves this machine, whatever its names resolve to.
@@ -125,7 +129,7 @@ class WebhookClient:
 
 
 def _explain(error: OSError) -> str:
-    """Return the system's own words: those of asyncio repeat the address."""
+    """Return the text of an error from the operating system; asyncio's own text would repeat the address."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error)
@@ -152,7 +156,8 @@ def _make_events(url: SplitResult, message: WebhookMessage) -> list[h11.Event]:
 
 
 async def _read_status(connection: h11.Connection, reader: asyncio.StreamReader) -> int:
-    """Return the status of the response. Raises OSError, h11.ProtocolError."""
+    """Return the status of the response, of which only the head is read. Raises OSError,
+    h11.ProtocolError."""
     left = HEAD_BYTES
     while True:
         event = connection.next_event()

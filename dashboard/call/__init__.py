@@ -1,1 +1,1 @@
-"""The page of one call: every field, the line items of its cost, and its bodies."""
+"""The page of one call: each field, the line items of its cost, and its bodies."""

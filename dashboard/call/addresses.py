@@ -1,16 +1,17 @@
-"""The addresses below ``/traces/usage/<id>``, and what they name.
+"""The addresses below ``/traces/usage/<id>``, and their meaning.
 
 | address below | |
 | --- | --- |
 | `/request`, `/response` | the exact bytes, to download |
 | `…/read`, `…/raw` | a page with that body |
 | `/request/front`, `/request/messages/1-50` | settings, system prompt and tools; some messages |
-| `…/block/3.0`, `…/json/3.0` | one block in full, and as the JSON it is |
+| `…/block/3.0`, `…/json/3.0` | one block in full, and as the JSON that was recorded |
 | `…/file/3.0` | the image or document in it |
 | each page of these, and `/part` | the same without the page around it, for ``parts.js`` |
 
-``/traces/usage/<entry id>`` redirects to the page of that entry. A place is that of a message and of a
-block in it, counted from 0, and of blocks within; ``s`` stands for the system prompt.
+``/traces/usage/<entry id>`` redirects to the page of that entry. A place such as ``3.0`` has the index
+of a message and of a block in it, counted from 0, then those of nested blocks; ``s`` stands for the
+system prompt.
 """
 
 import re
@@ -34,8 +35,11 @@ type View = Literal["read", "raw", "front", "messages", "block", "json", "file"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The parts of an address: the page of the call without ``side``, the file without ``view``.
-    ``entry_id`` has to be resolved first. ``first`` and ``last`` are numbers of messages."""
+    """The parts of an address: without ``side`` it is the page of the call, without ``view`` the body as a
+    file.
+
+    ``entry_id`` has to be resolved to ``usage_id`` first. ``first`` and ``last`` are numbers of
+    messages, from 1. ``is_part``: without the page around it."""
 
     usage_id: int
     side: Side | None = None
@@ -48,12 +52,12 @@ class Address:
 
 
 def body_address(usage_id: int, side: Side) -> str:
-    """Return the address of a body of a call."""
+    """Return the address of the request or response body of a call."""
     return f"{row_address(usage_id)}/{side}"
 
 
 def find_address(path: str) -> Address | None:
-    """Return what an address names, or None for one that is Datasette's."""
+    """Parse the path of an address below ``/traces/usage``; None if Datasette has to serve it."""
     if entry := _ENTRY.fullmatch(path):
         return Address(usage_id=0, entry_id=entry[1])
     found = _ADDRESS.fullmatch(path)

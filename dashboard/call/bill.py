@@ -26,9 +26,8 @@ from metering.formats import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line item. ``multiplier`` is empty where it is 1 and where the item is not billed,
-    ``remark`` where there is nothing to say about it. ``part`` is what was
-    paid for, as drawings show it."""
+    """One line item. ``multiplier`` is empty if it is 1 or the item is not billed, ``remark`` is empty if
+    nothing is unusual. ``part`` has the title and colour of the component in charts."""
 
     part: PaidPart
     component: str
@@ -68,10 +67,11 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """All line items of a call. ``unpriced_models`` are the models that have no known price.
-    ``estimated`` is the part of the total that is estimated, empty where nothing is. ``paid_by``: who else
-    pays for the call, so that the total is a value and no bill; empty where nobody does. ``has_container``:
-    hours of a container, which may be billed, are not in it."""
+    """All line items of a call. ``unpriced_models`` are the models without a known price. ``estimated`` is
+    the estimated part of ``total``, empty if nothing is estimated. ``paid_by`` names somebody else who
+    pays (a customer, a subscription), so that the total is a value and not a bill; otherwise it is
+    empty. ``has_container``: a container was used, whose hours may be billed and are not included.
+    ``bar`` has the shares of the cost for a chart."""
 
     passes: tuple[Pass, ...]
     total: str
@@ -87,7 +87,7 @@ class Bill:
 
 
 def make_bill(entry: UsageLogEntry) -> Bill:
-    """Return the bill of an entry, by pass and in the order of the line items."""
+    """Return the bill of an entry, with its line items in groups by pass and model."""
     items = entry.cost_items
     cents = [entry.cost_cents, entry.estimated_cents, *(item.cents for item in items)]
     # As many digits in each row, so that the column aligns.
@@ -169,7 +169,7 @@ def _format_multiplier(item: CostItem) -> str:
 
 
 def _explain_line(item: CostItem) -> str:
-    """Return why an item is not billed, or what makes its cost uncertain."""
+    """Return why a line item is not billed, or why its cost is uncertain; "" if neither is so."""
     if item.unbilled_reason is not None:
         return _REASONS.get(item.unbilled_reason, "Not billed.")
     if item.note is not None:

@@ -1,4 +1,4 @@
-"""One body of a call: what is known of it without reading it, and its bytes as text.
+"""One body of a call: its size and type, which are known without reading it, and its bytes as text.
 
 The text of a body is displayed up to a limit; the file to download is complete.
 """
@@ -23,7 +23,7 @@ type State = Literal["absent", "empty", "kept"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """A body as text or as a hexadecimal dump. ``left_out`` counts bytes."""
+    """The beginning of a body as text, or as a hexadecimal dump (``is_dump``). ``left_out`` counts bytes."""
 
     text: str
     left_out: int
@@ -32,7 +32,7 @@ class Raw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
-    """A body that was kept, or not."""
+    """The description of a body: whether it was kept, its size as text, and its address to download."""
 
     side: Side
     title: str
@@ -43,7 +43,7 @@ class Body:
 
 
 def describe_body(call: Call, side: Side) -> Body:
-    """Return the state of a body with its size and type, as pages show it."""
+    """Return the description of a call's request or response body for its page."""
     size = size_of(call, side)
     return Body(
         side=side,
@@ -56,8 +56,7 @@ def describe_body(call: Call, side: Side) -> Body:
 
 
 def read_raw(call: Call, side: Side, reader: CallReader) -> Raw | None:
-    """Return the beginning of a body, None for one that was not kept. Raises sqlite3.Error,
-    MissingPieceError."""
+    """Return the beginning of a body, None if it was not kept. Raises sqlite3.Error, MissingPieceError."""
     size = size_of(call, side)
     if size is None:
         return None
@@ -65,8 +64,8 @@ def read_raw(call: Call, side: Side, reader: CallReader) -> Raw | None:
 
 
 def read_text(call: Call, side: Side, reader: CallReader, max_bytes: int) -> bytes | None:
-    """Return a body that is text, None for one that is longer, not text, not kept or just removed. Raises
-    sqlite3.Error."""
+    """Return a text body as bytes. None if it is longer than ``max_bytes``, not text, not kept or just
+    removed. Raises sqlite3.Error."""
     size = size_of(call, side)
     if size is None or not size.is_text or size.length > max_bytes:
         return None
@@ -77,7 +76,7 @@ def read_text(call: Call, side: Side, reader: CallReader, max_bytes: int) -> byt
 
 
 def make_raw(start: bytes, size: BodySize) -> Raw:
-    """Return the beginning of a body as it is shown."""
+    """Return the beginning of a body as text or as a hexadecimal dump, cut to the limit for pages."""
     if not size.is_text:
         shown = start[:MAX_DUMPED_BYTES]
         return Raw(text=_dump(shown), left_out=size.length - len(shown), is_dump=True)

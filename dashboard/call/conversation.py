@@ -1,7 +1,7 @@
-"""A request as settings, system prompt, tools and messages.
+"""Views of a request: its settings, system prompt, tools and messages.
 
-A page shows a part of the messages; the text on it is limited too. Messages are taken from the last one
-backwards, because the last ones are what the call is about.
+A page shows some of the messages, and their text is limited too. Messages are taken from the last one
+backwards, because the last ones are new in this call.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _MAX_LINE_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool that the model may call. ``schema`` is that of its input, or all other fields."""
+    """A tool that the model may call. ``schema`` is its input schema, or all its other fields as JSON."""
 
     name: str
     notes: tuple[str, ...]
@@ -33,7 +33,8 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """The part of a request before its messages. Tools beyond the room are left out; the count has them."""
+    """The part of a request before its messages. ``tools`` are those that there is room for,
+    ``tool_count`` the number of all."""
 
     settings: tuple[tuple[str, Excerpt], ...]
     system: tuple[Block, ...]
@@ -43,7 +44,8 @@ class Front:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message of a request. ``number`` counts from 1. ``moved`` results are beside their calls."""
+    """A message of a request. ``number`` counts from 1. ``moved`` counts the results that are shown at
+    their tool calls."""
 
     number: int
     role: str
@@ -52,13 +54,13 @@ class Message:
 
 
 def parse_request(body: bytes) -> wire.Request | None:
-    """Return the request for messages that a body is, None for any other body. Never raises."""
+    """Parse a body as a request of the Messages API; None if it is anything else. Never raises."""
     request = wire.Request.parse(body)
     return request if request is not None and request.has_messages else None
 
 
 def read_front(request: wire.Request, room: Room) -> Front:
-    """Return settings, system prompt and tools."""
+    """Return the views of settings, system prompt and tools of a request."""
     return Front(
         settings=tuple(
             (short(key), _read_setting(value, room.allowance))
@@ -73,9 +75,9 @@ def read_front(request: wire.Request, room: Room) -> Front:
 def read_messages(
     given: Sequence[wire.Message], room: Room, first: int = 1, last: int | None = None
 ) -> tuple[Message, ...]:
-    """Return the messages from one number to another, results of tools beside their calls.
+    """Return the views of messages ``first`` to ``last`` (from 1), with tool results at their calls.
 
-    Where there is no room for all, the last ones are returned."""
+    If there is no room for all of them, the last ones are returned."""
     room.calls = find_calls(message.content for message in given)
     read: list[tuple[int, str, tuple[Block, ...]]] = []
     for number in range(min(last or len(given), len(given)), max(first, 1) - 1, -1):

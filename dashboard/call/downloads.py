@@ -1,7 +1,7 @@
 """The bodies of a call as files, read in chunks while they are sent.
 
-They are opened and read in threads, since nothing of them is parsed: this takes the web process no longer
-than sending them.
+They are opened and read in threads of the web process, since none of their content is parsed and reading
+takes no longer than sending.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class Downloads:
-    """The downloads of bodies. Enter ``running`` before the first one."""
+    """The downloads of request and response bodies. Enter ``running`` before the first one."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -49,8 +49,8 @@ class Downloads:
     async def respond(
         self, usage_id: int, side: Side, caller: Caller, *, by_program: bool = False
     ) -> Response | None:
-        """Return a body as a file, or None when the organisation has no calls. Never raises
-        sqlite3.Error."""
+        """Return a body as a file, or an error response; None if the organisation has no trace database.
+        ``by_program``: errors are JSON. Never raises sqlite3.Error."""
 
         def refuse_download(status: int, code: str, message: str) -> Response:
             return rendering.report(
@@ -76,9 +76,9 @@ class Downloads:
 
 
 def _open(path: Path, usage_id: int, side: Side) -> "BodyFile | None":
-    """Return a body with its first chunk read, None when the organisation has no calls.
+    """Open a body and read its first chunk, so that an early error is a response and not a cut.
 
-    So an early error is a response and no cut. Raises as ``BodyFile`` does."""
+    Returns None if the database does not exist. Raises as ``BodyFile`` does."""
     if not path.exists():
         return None
     reader = CallReader.open(path)
@@ -90,10 +90,11 @@ def _open(path: Path, usage_id: int, side: Side) -> "BodyFile | None":
 
 
 class BodyFile:
-    """A body being read, by one thread at a time. Closing it closes its reader."""
+    """A body that is being read, by one thread at a time. Closing it closes its reader."""
 
     def __init__(self, reader: CallReader, usage_id: int, side: Side) -> None:
-        """Open the body. Raises LookupError, sqlite3.Error, MissingPieceError."""
+        """Open the body and read its first chunk. Raises LookupError if there is none, sqlite3.Error,
+        MissingPieceError."""
         call = reader.find_call(usage_id)
         if call is None:
             raise LookupError(NO_CALL)
@@ -124,7 +125,7 @@ class BodyFile:
 
 
 class Download(Response):
-    """A response with a content-length, so that the client can tell when its end is missing."""
+    """A response with a content-length, so that the client can detect that the end is missing."""
 
     def __init__(self, file: BodyFile, executor: ThreadPoolExecutor, counted: ExitStack) -> None:
         super().__init__(

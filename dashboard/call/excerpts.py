@@ -1,4 +1,4 @@
-"""Excerpts: how much of a text a page displays, within a bound for the whole page."""
+"""Excerpts: the beginnings of texts that a page displays, within a limit for the whole page."""
 
 import json
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ EMPTY = Excerpt("")
 
 @dataclass(slots=True)
 class Allowance:
-    """The number of characters that a page may still hold. Each part costs something for its markup
-    too, so that a million empty parts are no way around it."""
+    """The number of characters that a page may still hold. Each part also costs ``cost_of_a_part`` for its
+    markup, so that a million empty parts do not evade the limit."""
 
     left: int
     cost_of_a_part: int = 120
@@ -30,7 +30,7 @@ class Allowance:
         return self.left <= 0
 
     def take(self, text: str) -> Excerpt:
-        """Return as much of a text as the allowance permits, and deduct it."""
+        """Return the beginning of a text, as much as the allowance permits, and deduct it."""
         room = max(self.left, 0)
         shown = reveal(text[:room])
         left_out = max(len(text) - room, 0)
@@ -41,9 +41,9 @@ class Allowance:
         return Excerpt(shown, left_out)
 
     def take_json(self, value: object) -> Excerpt:
-        """Return a value as indented JSON, and deduct it. It is written only as far as it is
-        displayed: indenting can make a deep value a thousand times larger. How much is left out
-        is then not known, and counted as 1."""
+        """Return a value as indented JSON, and deduct it. Only the displayed beginning is encoded, since
+        indentation can make a deeply nested value a thousand times larger. If something is left out, its
+        length is unknown and ``left_out`` is 1."""
         parts, length = [], 0
         try:
             for part in _PRETTY.iterencode(value):

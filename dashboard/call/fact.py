@@ -19,8 +19,8 @@ _NAMED_BY_CLIENT = {"attributed_user", "project"}
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A field of a call, with its label. ``href`` leads to all calls with the same value.
-    ``note`` ends with the time ``at``, where there is one."""
+    """A field of a call, with its label. ``href`` is the address of all calls with the same value, or
+    empty. ``at`` is a time that is displayed after ``note``."""
 
     label: str
     text: str
@@ -31,19 +31,20 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Fields that belong together."""
+    """Fields of a call below one title."""
 
     title: str
     facts: tuple[Fact, ...]
 
 
 def calls_address(column: str, value: object) -> str:
-    """Return the address of all calls with this value."""
+    """Return the address of the list of calls whose ``column`` has this value."""
     return f"/traces/usage?{column}={quote(str(value).encode('utf-8', 'replace'), safe='')}"
 
 
 def make_fact(label: str, column: str, value: object) -> Fact:
-    """Return a field as what its column says it is, such as a time, or a value that others have too."""
+    """Return a field, formatted by its type and column name: bytes, durations and counts with units, other
+    values with a link to all calls that share them."""
     match value:
         case None | "":
             return Fact(label, UNKNOWN)

@@ -27,7 +27,7 @@ _OVERAGE = "subscription, as paid extra usage"
 
 
 def list_facts(call: Call) -> tuple[Group, ...]:
-    """Return every field of ``usage_log`` but the bodies."""
+    """Return all fields of ``usage_log`` except the bodies, in titled groups, then the rate limits."""
     groups = (
         Group(title=title, facts=tuple(_read(fields, call))) for title, fields in _FIELDS.items()
     )
@@ -35,7 +35,7 @@ def list_facts(call: Call) -> tuple[Group, ...]:
 
 
 def part_facts(groups: Iterable[Group]) -> tuple[tuple[Group, ...], tuple[str, ...]]:
-    """Return the groups without empty facts, and the labels of those."""
+    """Return the groups without their empty facts, and the labels of the empty facts."""
     known, empty = [], []
     for group in groups:
         facts = tuple(each for each in group.facts if each.text != UNKNOWN)

@@ -1,4 +1,4 @@
-"""The first lines of the page of a call that failed: what happened, what to do, and when again."""
+"""The first lines of the page of a failed call: what happened, what to do, and when to try again."""
 
 import math
 from dataclasses import dataclass, replace
@@ -51,9 +51,10 @@ _SERVER_FAULT = "The fault is the upstream's. The same request may succeed later
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The beginning of the page. ``kind`` is the type of the upstream's error; its ``message`` is None
-    where it is too long to stand here. ``again`` is the pause that the upstream wants and its end, None where
-    it does not say. ``billed`` says what the call costs."""
+    """The first lines of the page of a failed call. ``kind`` is the type of the upstream's error;
+    ``message`` is None if there is none or it is too long for these lines. ``again`` is the pause that
+    upstream requests and the time when it ends, None if upstream states none. ``billed`` says what the
+    call costs."""
 
     heading: str
     billed: str
@@ -65,9 +66,9 @@ class Failure:
 
 
 def describe_failure(entry: UsageLogEntry, error: tuple[str, Excerpt] | None) -> Failure | None:
-    """Return what to say of a call that failed, None for any other.
+    """Return the first lines of the page of a failed call, None if the call did not fail.
 
-    ``error`` is the type and text of the upstream's error, as far as the response has one."""
+    ``error`` is the type and text of the upstream's error, None if the response has none."""
     if entry.outcome != "upstream_error" and entry.outcome not in _OUTCOMES and error is None:
         return None
     what, remedy = _OUTCOMES.get(entry.outcome, ("", _find_remedy(entry)))
@@ -86,7 +87,7 @@ def describe_failure(entry: UsageLogEntry, error: tuple[str, Excerpt] | None) ->
 
 
 def describe_cut(entry: UsageLogEntry) -> str:
-    """Return what to say of a call that its client ended, nothing for any other."""
+    """Return sentences about a call whose client closed the connection, "" for any other call."""
     if entry.outcome != "client_disconnected":
         return ""
     return (
@@ -96,14 +97,14 @@ def describe_cut(entry: UsageLogEntry) -> str:
 
 
 def describe_shortly(entry: UsageLogEntry) -> str:
-    """Return why a call failed, in a line of a list: ``529 overloaded_error``."""
+    """Return why a call failed, for one line of a list, as in ``529 overloaded_error``."""
     kind = entry.error_type or outcome_label(entry.outcome)
     is_error = entry.status_code is not None and entry.status_code >= _FIRST_ERROR
     return f"{entry.status_code} {kind}" if is_error else kind
 
 
 def _make_heading(entry: UsageLogEntry, kind: str, message: Excerpt) -> str:
-    """Return status and type, with when to try again, or else the message where it is short."""
+    """Return status and error type, with the wait before the next try, or else a short message."""
     words = describe_shortly(entry if entry.error_type else replace(entry, error_type=kind or None))
     wait_s = _find_wait(entry)
     if wait_s is not None:
@@ -121,7 +122,7 @@ def _describe_bill(entry: UsageLogEntry) -> str:
 
 
 def _find_remedy(entry: UsageLogEntry) -> str:
-    """Return what to do about an error of the upstream; an error within a stream has its type alone."""
+    """Return what to do about an error of upstream. An error within a stream is judged by its type alone."""
     status = entry.status_code or 0
     if status < 400:
         is_overload = entry.error_type == "overloaded_error"
@@ -134,7 +135,7 @@ def _find_remedy(entry: UsageLogEntry) -> str:
 
 
 def _find_again(entry: UsageLogEntry) -> tuple[str, datetime] | None:
-    """Return how long and until when the upstream wants a pause, by its ``retry-after``."""
+    """Return the pause that ``retry-after`` requests and the time when it ends, None if there is none."""
     wait_s = _find_wait(entry)
     if wait_s is None:
         return None
@@ -147,6 +148,6 @@ def _format_wait(wait_s: float) -> str:
 
 
 def _find_wait(entry: UsageLogEntry) -> float | None:
-    """Return for how many seconds the upstream wants a pause, None where it does not say."""
+    """Return the seconds that upstream requests to wait, None if it states none or an absurd number."""
     wait_s = None if entry.rate_limits is None else entry.rate_limits.retry_after_s
     return wait_s if wait_s is not None and 0 < wait_s < _LONGEST_WAIT_S else None

@@ -1,7 +1,7 @@
 """Images and documents in bodies, as files of their own.
 
-Their media type is found in their first bytes, whatever the body says of it. Images of four types are
-shown; everything else is a download that no browser interprets.
+Their first bytes decide on the media type, whatever the body states. Images of four types are displayed;
+everything else is a download that no browser interprets.
 """
 
 import base64
@@ -18,7 +18,8 @@ _PDF = b"%PDF-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedFile:
-    """A file that was in a body. ``picture_type`` is the media type of an image that may be shown."""
+    """A file from a body. ``picture_type`` is the media type if it is an image that may be displayed, else
+    None."""
 
     data: bytes
     suffix: str
@@ -26,7 +27,7 @@ class EmbeddedFile:
 
 
 def find_picture_type(data: str) -> str | None:
-    """Return the media type of an image by the beginning of its base64, None for any other."""
+    """Return the media type of a PNG, JPEG, GIF or WebP image in base64, None for anything else."""
     try:
         head = base64.b64decode(data[:_HEAD_CHARS], validate=True)
     except (binascii.Error, ValueError):
@@ -47,7 +48,7 @@ def _picture_type(head: bytes) -> str | None:
 
 
 def find_file(block: object) -> EmbeddedFile | None:
-    """Return the file in a block, None where there is none."""
+    """Return the file in a content block, None if it has none or its base64 is not valid."""
     source = as_object(as_object(block).get("source"))
     if source.get("type") != "base64":
         return None
@@ -63,7 +64,7 @@ def find_file(block: object) -> EmbeddedFile | None:
 
 
 def find_block(content: object, places: Sequence[int]) -> object:
-    """Return the block at a place, counted from 0 at each depth. Raises LookupError."""
+    """Return the block at a place: an index from 0 for each level of nesting. Raises LookupError."""
     block: object = {"content": content}
     for place in places:
         inner = _inner(block)
@@ -74,7 +75,7 @@ def find_block(content: object, places: Sequence[int]) -> object:
 
 
 def _inner(block: object) -> object:
-    """Return what is inside a block: of a result its content, of a document that of its source."""
+    """Return the content of a block: a result's own content, or that of a document's source."""
     item = as_object(block)
     content = item.get("content", as_object(item.get("source")).get("content"))
     if isinstance(content, dict) and "type" in content:

@@ -1,4 +1,4 @@
-"""The contents of a call's prompt in few lines, as its page shows them beside the conversation."""
+"""The contents of a call's prompt in a few lines, for the rail beside the conversation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _LEAST_SHARE = 0.002  # of a prompt: what is less is told on the page of all of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
-    """Tokens by kind, the most first, and those before the messages, of earlier and of new messages."""
+    """Tokens of a prompt: by category, the largest first, and before, in earlier and in new messages."""
 
     rows: Sequence[tuple[str, int]]
     front: int
@@ -28,9 +28,9 @@ class Filling:
 
 
 def read_filling(call: Call, reader: CallReader, first: int) -> Filling | None:
-    """Return what fills the prompt; messages from number ``first`` on are new.
+    """Return the tokens of a call's prompt by category; messages from number ``first`` on are new.
 
-    None where that is not known, or where the request is too large. Raises sqlite3.Error,
+    None if they are not known, or the request is larger than ``MAX_BYTES``. Raises sqlite3.Error,
     MissingPieceError."""
     if call.request is None or not call.request.is_text:
         return None
@@ -39,10 +39,10 @@ def read_filling(call: Call, reader: CallReader, first: int) -> Filling | None:
 
 
 def read_context_of(call: Call, reader: CallReader, max_bytes: int) -> Context | None:
-    """Return what the prompt of a call consists of.
+    """Return the contents of a call's prompt with their tokens.
 
-    None where its request or its thread was not kept, or is too large. Raises sqlite3.Error,
-    MissingPieceError."""
+    None if its request or its message thread was not kept, or is larger than ``max_bytes``. Raises
+    sqlite3.Error, MissingPieceError."""
     if call.request is None or call.request.length > max_bytes:
         return None
     whole = read_whole_request(reader.connection, call.id)
@@ -54,7 +54,7 @@ def read_context_of(call: Call, reader: CallReader, max_bytes: int) -> Context |
 
 
 def sum_up(context: Context, first: int) -> Filling:
-    """Return the sums of a context whose messages from number ``first`` on are new."""
+    """Return the sums of the tokens of a prompt, in which messages from number ``first`` on are new."""
     rows = [row for row in context.by_category() if row.category != "envelope"]
     least = _LEAST_SHARE * sum(row.tokens for row in rows)
     return Filling(
@@ -70,5 +70,5 @@ def _sum(context: Context, chooses: Callable[[Share], bool]) -> int:
 
 
 def _number(share: Share) -> int:
-    """Return the number of the message that a share is in, 0 for none."""
+    """Return the number (from 1) of the message that a share belongs to, 0 if it is before the messages."""
     return 0 if share.span.message is None else share.span.message + 1

@@ -1,4 +1,4 @@
-"""The head and the rail of a call's page, which all its tabs have."""
+"""The head of a call's page and the rail beside it, which all its tabs have."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,9 +20,8 @@ from wire.block import list_blocks
 
 
 class Headline(NamedTuple):
-    """The deed of a call, its ``words`` to be quoted where they were said.
-
-    For a call of which that is not known it is what was asked, or the model."""
+    """The headline of a call: a verb and words, which are in quotation marks if ``is_quoted``. If it is
+    not known what the call did, ``verb`` is its title or its model."""
 
     verb: str
     words: str = ""
@@ -31,7 +30,8 @@ class Headline(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The head of all tabs. ``retries`` are those of a call that failed; ``uses`` those of its response."""
+    """The head of all tabs of a call's page. ``retries`` are those of a failed call, ``uses`` the tool
+    uses in the response, ``deed`` what the response did in words, ``cut`` a sentence if the client left."""
 
     headline: Headline
     deed: Deed | None
@@ -48,12 +48,12 @@ class Head:
 
     @property
     def result_tokens(self) -> int:
-        """Return about how many tokens the results of its tools have, as far as they are known."""
+        """Return the estimated number of tokens in the results of its tools; unknown ones count 0."""
         return sum(use.result_tokens or 0 for use in self.uses)
 
 
 def open_head(call: Call, reader: CallReader, *, is_plain: bool) -> Head:
-    """Return the head of a call. ``is_plain`` is that of ``Room``.
+    """Return the head of a call's page. ``is_plain``: texts without Markdown, colours and differences.
 
     Raises sqlite3.Error, MissingPieceError."""
     response = open_response(call, reader, is_plain=is_plain)
@@ -89,9 +89,9 @@ def _make_headline(entry: UsageLogEntry, deed: Deed | None, failure: Failure | N
 def _find_deed(
     call: Call, response: View, reader: CallReader
 ) -> tuple[list[StoredUse], Deed | None]:
-    """Return the uses of tools in a response, and what it did in words.
+    """Return the tool uses in a response, and in words what the response did.
 
-    They are read from the response where the recorder has not noted them, as of older calls."""
+    If the recorder has not stored the uses (for older calls), they are read from the response."""
     uses = read_uses_of(reader.connection, [call.id]).get(call.id, [])
     blocks = [] if response.response is None else list_blocks(response.response.content)
     if not uses:

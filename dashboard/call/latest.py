@@ -1,7 +1,8 @@
 """The messages that a call added to its conversation: those that the call before did not have.
 
-Clients move cache markers, and write a text as a block when one moves there, so both are left out when
-messages are compared. Where the body of the call before is gone, the number of its messages is known.
+Clients move cache markers, and turn a text into a block to hold one, so both differences are ignored
+when messages are compared. If the body of the call before is gone, the number of its messages is used
+instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,9 +20,10 @@ MAX_CANDIDATES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latest:
-    """From which message on a call is new. ``previous_id`` is the call before, None for the first of a
-    conversation; ``changed`` is the number of the first message that both have and that differs.
-    ``is_counted``: messages were counted, for want of the body of the call before."""
+    """The number (from 1) of the first new message of a call. ``previous_id`` is the call before, None if
+    the call is the first of a conversation; ``changed`` is the number of the first message that differs
+    from the one at its place in the call before. ``is_counted``: only numbers of messages were compared,
+    since the body of the call before is gone."""
 
     first: int = 1
     previous_id: int | None = None
@@ -30,10 +32,10 @@ class Latest:
 
 
 def find_latest(call: Call, messages: Sequence[Message], reader: CallReader) -> Latest:
-    """Return from which message on a call is new. Raises sqlite3.Error.
+    """Return the first message that is new in a call. Raises sqlite3.Error.
 
-    The call before is the one that the recorder found. Of calls that it has not looked at, one that was
-    sent before is taken if its messages are the beginning of these."""
+    The call before is its recorded predecessor. If the recorder has not determined one yet, up to
+    ``MAX_CANDIDATES`` earlier calls are tried whose messages ``messages`` may begin with."""
     known = None if call.predecessor_id is None else reader.find_call(call.predecessor_id)
     if known is not None:
         before = _read_messages(known, reader)
@@ -56,10 +58,10 @@ def compare(
     *,
     is_known: bool = False,
 ) -> Latest | None:
-    """Return what is new against the messages of another call, None where they were not continued.
+    """Return which messages are new compared with the call before, None if they do not continue it.
 
-    They were not where less than half of them are the beginning. ``is_known``: they were, and edited
-    early if both have little in common."""
+    They do not if less than half of ``before`` is the beginning of ``messages``. ``is_known``: they do
+    in any case."""
     same = count_same(before, messages)
     if not before or (2 * same < len(before) and not is_known):
         return None
@@ -71,7 +73,7 @@ def compare(
 
 
 def count_same(before: Sequence[Message], now: Sequence[Message]) -> int:
-    """Return how many messages both begin with."""
+    """Return the number of equal messages at the beginning of both, ignoring cache markers."""
     same = 0
     for one, other in zip(before, now, strict=False):
         if one != other and one.normalize() != other.normalize():
@@ -81,7 +83,8 @@ def count_same(before: Sequence[Message], now: Sequence[Message]) -> int:
 
 
 def _list_candidates(call: Call, reader: CallReader) -> Iterator[Call]:
-    """Yield the calls before that were answered, the latest first, of the same session and agent."""
+    """Yield earlier calls of the session and agent, the latest first, without failed ones. There are
+    ``MAX_CANDIDATES`` at most."""
     earlier = call.previous_id
     for _ in range(MAX_CANDIDATES):
         previous = None if earlier is None else reader.find_call(earlier)

@@ -1,4 +1,4 @@
-"""The rate limits and the hints of the client, as the page of a call displays them."""
+"""The rate limits and the client's hints (headers) as facts on the page of a call."""
 
 from collections.abc import Iterator, Mapping
 
@@ -51,13 +51,13 @@ _REFUSED_FOR: Mapping[Limit, str] = {
 
 
 def list_hints(hints: str | None) -> Iterator[Fact]:
-    """Yield the hints that the request had, of those without a column of their own."""
+    """Yield facts of the client's headers that have no column of their own. ``hints`` is a JSON object."""
     found = parse_object((hints or "").encode()) or {}
     return (Fact(label, as_text(found[name])) for name, label in _HINTS.items() if name in found)
 
 
 def list_limits(limits: RateLimits | None, limited_by: Limit | None) -> Iterator[Group]:
-    """Yield one group of facts about rate limits, none where the response stated none."""
+    """Yield one group of facts about rate limits, or nothing if the response stated none."""
     facts = () if limits is None else tuple(_list_stated(limits))
     if limited_by is not None:
         address = calls_address("limited_by", limited_by)
@@ -91,7 +91,7 @@ def _used(share: float | None, status: str | None) -> str:
 
 
 def _make_fact(label: str, text: str, reset_at: str | None) -> Fact:
-    """Return a limit, with when it begins anew."""
+    """Return a rate limit as a fact, with the time when it resets if that is known."""
     if reset_at is None:
         return Fact(label, text)
     return Fact(label, text, note="resets", at=clock.parse_instant(reset_at))

@@ -1,4 +1,4 @@
-"""The lookup of calls and of their bodies, and what is said of those that are not there."""
+"""The lookup of calls and of their bodies, and the messages if they do not exist."""
 
 from starlette.exceptions import HTTPException
 
@@ -19,14 +19,14 @@ UNREADABLE = "This call cannot be read right now. Try again in a moment."
 
 
 def describe_missing(reader: CallReader, usage_id: int) -> str:
-    """Return that there is no call with this id, and which is the newest. Raises sqlite3.Error."""
+    """Return a message that there is no call with this id, with the newest id. Raises sqlite3.Error."""
     newest = SessionReader(reader.connection).find_last_id()
     known = f" The newest is {format_count(newest)}." if newest else ""
     return f"There is no call {format_count(usage_id)}.{known}"
 
 
 def get_call(reader: CallReader, usage_id: int) -> Call:
-    """Return a call. Raises HTTPException where there is none with this id."""
+    """Return a call. Raises HTTPException (404) if there is none with this row id."""
     call = reader.find_call(usage_id)
     if call is None:
         raise HTTPException(404, NO_CALL)
@@ -34,7 +34,8 @@ def get_call(reader: CallReader, usage_id: int) -> Call:
 
 
 def find_id(reader: CallReader, text: str) -> int:
-    """Return the id of a call by that or by its entry's. Raises HTTPException, sqlite3.Error."""
+    """Return the row id of a call, given that id or its entry id as text. Raises HTTPException,
+    sqlite3.Error."""
     found = int(text) if text.isdigit() else reader.find_id(text)
     if found is None:
         raise HTTPException(404, NO_CALL)
@@ -42,12 +43,12 @@ def find_id(reader: CallReader, text: str) -> int:
 
 
 def size_of(call: Call, side: Side) -> BodySize | None:
-    """Return the size of a body, None for one that was not kept."""
+    """Return the size and type of a request or response body, None if it was not kept."""
     return call.request if side == "request" else call.response
 
 
 def file_name(call: Call, side: Side) -> str:
-    """Return the name of the file that a body is downloaded as."""
+    """Return the name for the file in which a body is downloaded."""
     size = size_of(call, side)
     if size is None or not size.is_text:
         kind = "bin"

@@ -1,6 +1,6 @@
-"""``/calls/<id>`` and what is below ``/traces/usage/<id>``, as a query process makes them.
+"""The pages ``/calls/<id>`` and those below ``/traces/usage/<id>``, made in a query process.
 
-These are the page of one call with its tabs, its bodies and their files.
+These are the page of one call with its tabs, its bodies and the files in them.
 """
 
 import logging
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:
-    """Return the page, the body or the file that an address names. Never raises sqlite3.Error."""
+    """Return the page, part of a body or file that an address names. Never raises sqlite3.Error."""
     try:
         if "call" in page.arguments:
             return _render_tab(page, reader)
@@ -44,7 +44,7 @@ def render(page: PageRequest, reader: CallReader) -> Response:
 
 
 def _render_tab(page: PageRequest, reader: CallReader) -> Response:
-    """Return a tab of the page of a call, and to programs where they find its row."""
+    """Return a tab of a call's page; programs are redirected to the JSON of its row."""
     call = reader.find_call(page.arguments["call"])
     if call is None:
         message = describe_missing(reader, page.arguments["call"])
@@ -84,7 +84,8 @@ def _open_cost(page: PageRequest, call: Call, head: Head, reader: CallReader) ->
 
 
 def _open_raw(page: PageRequest, call: Call, head: Head, reader: CallReader) -> dict[str, Any]:
-    """Return the bodies, and the programs that send the request again, one of which is chosen."""
+    """Return template variables: both bodies, and programs that send the request again, with the chosen
+    one."""
     entry, request = call.entry, describe_body(call, "request")
     data = None
     if call.request is not None and call.request.length <= MAX_PASTED_BYTES:
@@ -134,8 +135,8 @@ def _render_body(page: PageRequest, address: Address, call: Call, reader: CallRe
 
 
 def _render_file(page: PageRequest, address: Address, call: Call, reader: CallReader) -> Response:
-    """Return an image or a document of a body. A browser shows four types of images and nothing
-    else, and only within our pages."""
+    """Return an image or document of a body. Only images of four types are displayed, others are
+    downloads."""
     file = open_file(call, address, reader)
     if file is None:
         return page.refuse(404, NO_BODY)

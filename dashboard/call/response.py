@@ -1,4 +1,4 @@
-"""A response to be displayed."""
+"""A response body, parsed for display."""
 
 from dataclasses import dataclass, field, replace
 
@@ -27,10 +27,10 @@ _FACTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageResponse:
-    """A response to be displayed. ``is_cut``: its end is missing. ``is_beginning``: it is too long,
-    and only its beginning was parsed. ``error`` is the type and text of an upstream error, ``content``
-    the blocks as upstream sent them, or would have without a stream, ``address`` that of the body.
-    ``changes`` says what upstream has changed in the request, empty where it says nothing of the kind."""
+    """A response, parsed for display. ``is_cut``: its end is missing. ``is_beginning``: it is too long,
+    and only its beginning was parsed. ``error`` is the type and text of an upstream error. ``content``
+    has the blocks as upstream sent them, assembled from a stream if it was one; ``address`` is the
+    address of the body. ``changes`` says how upstream changed the request, "" if it reports no change."""
 
     content: list[object] = field(default_factory=list)
     address: str = ""
@@ -51,8 +51,10 @@ def parse_response(
     *,
     is_plain: bool = False,
 ) -> MessageResponse | None:
-    """Return the response in a body, or None if it is not a message, an error or a stream of these.
-    ``address`` is that of the body, ``is_plain`` that of ``Room``. Never raises."""
+    """Parse a response body; None if it is not a message, an error or a stream of these. Never raises.
+
+    ``address`` is the address of the body. ``is_plain``: texts without Markdown, colours and
+    differences."""
     room = Room(allowance=Allowance(max_chars), address=address, is_plain=is_plain)
     if (chat := read_chat(body[:MAX_STREAM_BYTES], max_events)) is not None:
         said = chat.said

@@ -1,4 +1,4 @@
-"""The retries of a call that failed: how often the client sent it again, and how that ended."""
+"""The retries of a failed call: how often the client sent it again, and the result."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ MAX_RETRIES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """The calls that sent a failed one again. ``last_id`` is the last of them, after ``wait_ms`` from the
-    end of the failed one on. ``has_succeeded`` is of the last one."""
+    """The retries of a failed call. ``last_id`` is the row id of the last retry, which began ``wait_ms``
+    after the end of the failed call; ``has_succeeded`` is about that retry."""
 
     count: int
     last_id: int
@@ -22,7 +22,7 @@ class Retries:
 
 
 def find_retries(call: Call, reader: CallReader) -> Retries | None:
-    """Return the retries of a call, None where it was not sent again. Raises sqlite3.Error."""
+    """Return the retries of a call, None if it was not sent again. Raises sqlite3.Error."""
     last, count = call, 0
     while count < MAX_RETRIES and last.next_id is not None:
         following = reader.find_call(last.next_id)
@@ -42,7 +42,7 @@ def find_retries(call: Call, reader: CallReader) -> Retries | None:
 
 
 def is_retry(entry: UsageLogEntry, later: UsageLogEntry) -> bool:
-    """Return whether the next call of the same agent has the same request, as far as its row tells."""
+    """Return whether ``later`` has the same title, model and number of messages as ``entry``."""
     return (later.message_count, later.title_text, later.request_model) == (
         entry.message_count,
         entry.title_text,

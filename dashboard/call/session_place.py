@@ -1,4 +1,4 @@
-"""The place of a call in its session: its number, the turns around it, and all turns as bars."""
+"""The place of a call in its session: its number, the turns around it, and all turns as a bar chart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ _GAP = 0.25  # of the place of a bar
 
 
 class Bar(NamedTuple):
-    """A bar of the drawing. What lies across is in per cent, the rest in pixels. ``kind`` is what of the
-    bill the style sheet draws it as: a turn that wrote the prompt again stands out."""
+    """A bar of the chart. ``x`` and ``width`` are in per cent, ``y`` and ``height`` in pixels. ``kind`` is
+    a CSS class: turns that broke the cache have another colour."""
 
     kind: str
     x: str
@@ -30,8 +30,8 @@ class Bar(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """Another call of the session. ``number`` is None for a call that failed, which is no turn, and where
-    the session is too long to be counted."""
+    """Another call of the session. ``number`` is its number among the turns; None if it failed, or the
+    session is too long to be counted."""
 
     usage_id: int
     number: int | None
@@ -39,10 +39,9 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPlace:
-    """The session of a call, as its page tells it. ``mark`` is the place of the call under the bars.
-
-    ``words`` say where in the session the call is, as ``turn 3``; they are empty where it is too long to be
-    counted. ``count`` is the number of turns: like the story of the session, it leaves out failed calls."""
+    """The place of a call in its session. ``words`` name it, as ``turn 3``; "" if the session is too long
+    to be counted. ``count`` is the number of turns, without failed calls. ``bars`` show the cost of all
+    turns, ``mark`` the call below them."""
 
     session: Session | None
     address: str
@@ -58,7 +57,7 @@ class SessionPlace:
 
 
 def find_place(call: Call, reader: CallReader) -> SessionPlace | None:
-    """Return the place of a call, None where it is in no session. Raises sqlite3.Error."""
+    """Return the place of a call in its session, None if it belongs to none. Raises sqlite3.Error."""
     if call.session is None:
         return None
     sessions = SessionReader(reader.connection)
@@ -68,7 +67,7 @@ def find_place(call: Call, reader: CallReader) -> SessionPlace | None:
 
 
 def describe_place(call: Call, session: Session | None, places: Sequence[Place]) -> SessionPlace:
-    """Return the place of a call among all calls of its session, which are none where they are too many."""
+    """Return the place of a call among ``places``: all calls of its session, or none if they are too many."""
     numbers = number_turns(places)
     at = next((at for at, place in enumerate(places) if place.usage_id == call.id), None)
     known = [place for place in places if place.cost_cents]
@@ -96,7 +95,7 @@ def _tell_place(place: Place, before: Sequence[Place], numbers: dict[int, int]) 
 
 
 def draw_bars(places: Sequence[Place]) -> list[Bar]:
-    """Return a bar for each turn, or for several where there are many: what they cost on average."""
+    """Return a bar for each turn, or for each group of turns with their average cost if there are many."""
     if not places:
         return []
     groups = list(batched(places, -(-len(places) // MAX_BARS)))

@@ -1,7 +1,7 @@
 """The times of a call as parts of one bar: the proxy, waiting for the first byte, the stream.
 
-The Content-Security-Policy forbids inline styles, so the drawing uses SVG attributes alone. The same is
-said in words beside it.
+The Content-Security-Policy forbids inline styles, so the drawing uses SVG attributes alone. The words
+beside it give the same times.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ type Kind = Literal["proxy", "wait", "stream"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One time of a call. ``x`` and ``width`` are in per cent of the drawing."""
+    """One time of a call as a part of the bar. ``x`` and ``width`` are in per cent of the drawing."""
 
     kind: Kind
     words: str
@@ -28,19 +28,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """The drawing, from the arrival of the request to the last byte of the response."""
+    """The bar of a call's times, from the arrival of the request to the last byte of the response."""
 
     parts: tuple[Part, ...]
     total: str
 
     @property
     def words(self) -> str:
-        """Return what the drawing says, for those who do not see it."""
+        """Return the times as text, for people who cannot see the drawing."""
         return ", ".join(part.words for part in self.parts)
 
 
 def draw_timing(entry: UsageLogEntry) -> Timing | None:
-    """Return the times of a call, None where its duration is not known."""
+    """Return the bar of a call's times, None if its duration is not known."""
     duration_ms, first_ms = entry.duration_ms, entry.ttfb_ms
     if duration_ms is None:
         return None

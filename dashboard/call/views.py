@@ -1,7 +1,7 @@
 """The parts of a page of a call that are made from its bodies, each read and parsed once.
 
-A view is one part: the messages that are new, some of the earlier ones, what stands before them, the
-response, a block. What a body does not have is None, and the page shows the body raw.
+A ``View`` is one part: the new messages, some earlier ones, the settings before them, the response, or a
+block. If a body cannot be parsed, its view has the raw body.
 """
 
 from collections.abc import Sequence
@@ -46,10 +46,9 @@ type Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One part, with the fields that it has. ``earlier`` are numbers of messages before those shown.
-
-    ``sent`` is the number of messages that a call of a thread sent itself, and ``gap`` says why the others
-    are not there."""
+    """One part of a call's page; fields that do not apply are None. ``earlier`` is the range of the
+    messages before those shown. ``sent`` is the number of messages that a call of a message thread sent
+    itself, and ``gap`` says why the earlier messages of the thread are missing."""
 
     address: str
     latest: Latest | None = None
@@ -68,14 +67,15 @@ class View:
 
     @property
     def result_count(self) -> int:
-        """Return how many results of tools the messages have."""
+        """Return the number of tool results in the messages."""
         messages = self.messages or ()
         blocks = (block for message in messages for block in message.blocks)
         return sum(block.result is not None or block.kind == "result" for block in blocks)
 
 
 def open_new(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
-    """Return the messages that are new in a call. ``is_plain`` is that of ``Room``.
+    """Return a view of the messages that are new in a call. ``is_plain``: without Markdown, colours,
+    differences.
 
     Raises sqlite3.Error, MissingPieceError."""
     address = body_address(call.id, "request")
@@ -103,11 +103,10 @@ def open_new(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
 
 
 def open_asked(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
-    """Return the message that the title of a call is from, no messages where there is none.
+    """Return a view of the message that the title of a call is from, without messages if there is none.
 
-    Results of tools and reminders of the client are left out. ``is_plain`` is that of ``Room``.
-
-    Raises sqlite3.Error, MissingPieceError."""
+    Tool results and reminders of the client are left out. ``is_plain``: without Markdown, colours,
+    differences. Raises sqlite3.Error, MissingPieceError."""
     address = body_address(call.id, "request")
     request, refusal = _open_request(call, reader, MAX_PAGE_BYTES)
     if request is None:
@@ -125,7 +124,7 @@ def open_asked(call: Call, reader: CallReader, *, is_plain: bool = False) -> Vie
 
 
 def _is_asked(block: Block) -> bool:
-    """Return whether a block is what a person said."""
+    """Return whether a block of the message is from a person: no tool result, no reminder of the client."""
     if block.kind == "text":
         source = block.source
         return not is_reminder(
@@ -135,14 +134,15 @@ def _is_asked(block: Block) -> bool:
 
 
 def open_response(call: Call, reader: CallReader, *, is_plain: bool = False) -> View:
-    """Return the response of a call. ``is_plain`` is that of ``Room``.
+    """Return a view of the response of a call. ``is_plain``: without Markdown, colours, differences.
 
     Raises sqlite3.Error, MissingPieceError."""
     return _open_response(call, reader, MAX_PAGE_BYTES, MAX_PAGE_CHARS, is_plain=is_plain)
 
 
 class Answer(NamedTuple):
-    """An answer, the address of the body that it stands in, and the row id of that call."""
+    """The response of a call as a later call sent it back: the message, the address of that call's
+    request, and its row id."""
 
     message: Message
     address: str
@@ -150,15 +150,16 @@ class Answer(NamedTuple):
 
     @property
     def results(self) -> list[Block]:
-        """Return the results of its tools, those of tools that failed first."""
+        """Return the results of its tools, failed ones first."""
         found = [block.result for block in self.message.blocks if block.result is not None]
         return sorted(found, key=lambda block: not block.is_error)
 
 
 def find_answer(usage_id: int, reader: CallReader, *, is_plain: bool) -> Answer | None:
-    """Return the answer of a call, None where no call continues it. ``is_plain`` is that of ``Room``.
+    """Return the response of a call as the next call sent it back, None if no call continues it.
 
-    Raises sqlite3.Error, MissingPieceError."""
+    Unlike the response body, it has the results of the tools. ``is_plain``: without Markdown, colours,
+    differences. Raises sqlite3.Error, MissingPieceError."""
     for next_id in predecessors.list_next(reader.connection, usage_id):
         call = reader.find_call(next_id)
         new = None if call is None else open_new(call, reader, is_plain=is_plain)
@@ -172,8 +173,9 @@ def find_answer(usage_id: int, reader: CallReader, *, is_plain: bool) -> Answer 
 def open_view(
     call: Call, asked: Address, reader: CallReader, *, is_plain: bool = False
 ) -> View | None:
-    """Return the part that an address names, None for what was not kept or is not there. ``is_plain`` is
-    that of ``Room``. Raises sqlite3.Error, MissingPieceError."""
+    """Return the view of the part that an address names, None if it was not kept or does not exist.
+
+    ``is_plain``: without Markdown, colours, differences. Raises sqlite3.Error, MissingPieceError."""
     side = asked.side or "request"
     size = size_of(call, side)
     if size is None:
@@ -201,7 +203,7 @@ def open_view(
 
 
 def open_file(call: Call, asked: Address, reader: CallReader) -> EmbeddedFile | None:
-    """Return the file at a place in a body, None where there is none. Raises sqlite3.Error,
+    """Return the file at a place in a body, None if there is none. Raises sqlite3.Error,
     MissingPieceError."""
     content = _read_content(call, asked.side or "request", asked.place, reader)
     try:
@@ -233,7 +235,8 @@ def _open_block(call: Call, asked: Address, reader: CallReader, *, is_plain: boo
 
 
 def _read_content(call: Call, side: Side, place: str, reader: CallReader) -> object:
-    """Return what places are counted in: the messages, the system prompt, or the response's blocks."""
+    """Return the content that ``place`` is an index into: messages, system prompt, or the response's
+    blocks."""
     size = size_of(call, side)
     if size is None or not size.is_text or size.length > MAX_READ_BYTES:
         return None
@@ -260,7 +263,8 @@ def _parse_place(place: str) -> list[int]:
 def _open_request(
     call: Call, reader: CallReader, max_bytes: int
 ) -> tuple[wire.Request | None, View]:
-    """Return a request with what is said of it, or None and what to show instead."""
+    """Return the parsed request and a view with its ``sent`` and ``gap``. If it cannot be parsed: None and
+    the view to show instead."""
     refusal = View(address=body_address(call.id, "request"))
     size = call.request
     if size is None or not size.length:
@@ -297,7 +301,8 @@ def _open_response(
 
 
 def _show_large(call: Call, side: Side, reader: CallReader, max_bytes: int) -> View:
-    """Return a body that is too large to be parsed: on a page of its own if it can be there, else raw."""
+    """Return a view of a body that is too large for this page: marked as too large, or raw if too large
+    for any."""
     if max_bytes < MAX_READ_BYTES:
         return View(address=body_address(call.id, side), is_too_large=True)
     return View(address=body_address(call.id, side), raw=read_raw(call, side, reader))
@@ -317,13 +322,13 @@ def _show_messages(
 
 
 def _end_before(messages: tuple[Message, ...] | None, first: int, start: int = 1) -> Range | None:
-    """Return the range of messages before those that are shown."""
+    """Return the range of messages before the first shown one, None if there are none."""
     shown_from = messages[0].number if messages else first
     return (start, shown_from - 1) if shown_from > start else None
 
 
 def _describe_front(request: wire.Request) -> str:
-    """Return what stands before the messages, in words."""
+    """Return what a request has before its messages, in words, as in "System prompt, 12 tools, settings"."""
     tools = request.tools
     words = []
     if request.system_content:

@@ -1,1 +1,1 @@
-"""Pages of calls: the list of them, and one call with its tabs."""
+"""Pages of calls: the list of calls, and one call with its tabs."""

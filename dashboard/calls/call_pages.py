@@ -1,4 +1,4 @@
-"""``/calls/<id>`` and its tabs, as the web process sees them: query processes make them."""
+"""``/calls/<id>`` and its tabs: the half in the web process, which forwards to query processes."""
 
 import re
 import sqlite3
@@ -28,7 +28,7 @@ _MAX_LANGUAGE = 20
 
 
 class CallTabPages(TracePages):
-    """The pages of one call of the caller's organisation. A call is named by its id or that of its entry."""
+    """The pages of one call of the caller's organisation. An address has its row id or its entry id."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -67,7 +67,7 @@ class CallTabPages(TracePages):
 
 
 def _find(db: sqlite3.Connection | None, name: str) -> tuple[int, str | None]:
-    """Return the id of a call by its name, which may still be that of no call, and its credential.
+    """Return the row id of a call, which may not exist, and its credential, by its row id or entry id.
 
     Raises HTTPException, sqlite3.Error."""
     if db is None:

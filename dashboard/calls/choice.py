@@ -1,4 +1,4 @@
-"""The choice that the address of a list of calls makes: filters, days, groups, columns, place."""
+"""The choices in the address of a list of calls: filters, days, grouping, columns, place."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,8 +43,8 @@ _NARROWED = ("session", SINCE, UNTIL)  # by these a list is short without days o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The calls of a page and their columns. ``before`` is the place in the list behind which the page
-    begins."""
+    """The choices in the address of a list of calls. ``period`` is as it was given, "" for none.
+    ``before``: the page begins with the calls older than this place."""
 
     filters: CallFilters
     period: str
@@ -53,25 +53,25 @@ class Choice:
     before: Place | None = None
 
     def address(self, **changes: object) -> str:
-        """Return the address with changes to the fields, from the first page on."""
+        """Return the address with changed fields (``changes``), beginning with the first page."""
         changed = replace(self, before=None, **changes)  # type: ignore[arg-type]
         return _write(changed.arguments())
 
     def behind(self, place: Place) -> str:
-        """Return the address of the page behind a place."""
+        """Return the address of the page that begins after a place."""
         return _write([*self.arguments(), (_CURSOR, format_cursor([place[0], str(place[1])]))])
 
     def with_filters(self, filters: CallFilters) -> str:
-        """Return the address with other filters for the same days."""
+        """Return the address with other filters and the same period."""
         return self.address(filters=filters.in_period(self.filters.period))
 
     def in_period(self, period: str, now: datetime) -> str:
-        """Return the address for other days."""
+        """Return the address with another period. ``now`` has the time zone of the organisation."""
         days = None if period == ALL else parse_span(period, now, PERIOD)
         return self.address(filters=self.filters.in_period(days), period=period)
 
     def arguments(self, *, with_columns: bool = True) -> list[tuple[str, str]]:
-        """Return the arguments of the address, without the place."""
+        """Return the names and values for the address, without the place."""
         given = [each for each in self.filters.as_arguments() if each[0] != PERIOD]
         days = [(PERIOD, self.period)] if self.period else []
         by = [(_BY, BY_SESSION)] if self.by_session else []
@@ -80,12 +80,12 @@ class Choice:
 
     @property
     def title(self) -> str:
-        """Return the days in words."""
+        """Return the period in words."""
         return "All days" if self.filters.period is None else self.filters.period.title
 
     @property
     def sql(self) -> str:
-        """Return the query of the list, to be read and edited."""
+        """Return the SQL query of the list, for people to read and edit."""
         return f"select * from usage{self.filters.condition().where} order by created_at desc"  # noqa: S608 - only shown
 
     @property
@@ -98,13 +98,13 @@ class Choice:
 
     @property
     def only_failed(self) -> bool:
-        """Return whether only calls that failed are chosen."""
+        """Return whether the list is restricted to failed calls."""
         return _FAILED in self.filters.values
 
     def summed_filters(self) -> dict[str, str] | None:
-        """Return the filters by columns that sums have, None where another one is chosen.
+        """Return the filters by name, None if the tables of sums cannot be filtered by them.
 
-        Sums know of each how many calls failed, so that filter is left out."""
+        The filter for failed calls is left out, since each sum also counts its failed calls."""
         found = {}
         for name, values in self.filters.without(_FAILED).values.items():
             is_one = len(values) == 1 and bool(values[0])
@@ -115,9 +115,9 @@ class Choice:
 
 
 def parse_choice(arguments: QueryParams, cookie: str, now: datetime) -> Choice:
-    """Return what an address chooses; ``cookie`` has the columns that were chosen last.
+    """Parse the choices in an address. Raises InvalidInputError, InvalidCursorError.
 
-    Raises InvalidInputError, InvalidCursorError."""
+    ``cookie`` has the columns that were chosen last, for an address without columns."""
     given = arguments.multi_items()
     named = arguments.get(PERIOD, "")
     period = named or ("" if any(arguments.get(name) for name in _NARROWED) else DEFAULT_SPAN)
@@ -134,7 +134,7 @@ def parse_choice(arguments: QueryParams, cookie: str, now: datetime) -> Choice:
 
 
 def read_cookie(text: str) -> tuple[str, ...]:
-    """Return the columns in a cookie, in the order of all columns; the usual ones where it names none."""
+    """Return the columns that a cookie names, in their usual order; the default columns if it names none."""
     names = text.split(".")
     return tuple(name for name in COLUMNS if name in names) or DEFAULT_COLUMNS
 

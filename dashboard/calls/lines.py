@@ -1,4 +1,4 @@
-"""The lines of a list of calls: what each did or why it failed, its figures, and groups of them."""
+"""The lines of a list of calls: what each call did or why it failed, its figures, and groups of lines."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +20,9 @@ _LEFT = "client_disconnected"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A call in a list: its row, and what is told of it.
-
-    ``day`` is empty for a call of today. ``failure`` says why it failed, ``asked`` what was asked: for calls
-    that failed, and where nothing else tells a call from its neighbour. ``cut`` says that its response was
-    cut."""
+    """A call in a list. ``day`` is "" for a call of today. ``deed`` says what the call did, ``failure``
+    why it failed, ``cut`` that its response was cut. ``asked`` is the title of the request; "" unless
+    the call failed or its line would otherwise equal a neighbour's."""
 
     row: Row
     day: str
@@ -41,16 +39,15 @@ class Line:
 
     @property
     def words(self) -> tuple[object, ...]:
-        """Return what the line says the call did."""
+        """Return the parts of the line that tell what the call did, to compare lines by."""
         return self.deed, self.failure, self.cut, self.asked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Calls of a session or of one of its agents, or some without a session.
-
-    ``calls`` is that of the whole session, None for the others. ``cents`` is what the session
-    cost, or for the others what their lines did; None where that is not known."""
+    """Lines of a session or of one of its agents, or of calls without a session. ``calls`` is the number
+    of calls of the whole session, else None. ``cents`` is the cost of the whole session, otherwise of
+    the group's lines; None if unknown."""
 
     title: str
     address: str
@@ -63,9 +60,9 @@ class Group:
 def make_lines(
     rows: Sequence[Row], uses: Mapping[int, Sequence[StoredUse]], at: datetime
 ) -> list[Line]:
-    """Return the lines of rows, read at an instant, with times in its zone.
+    """Return the lines for rows of calls. ``at`` is the present time, in the zone for displayed times.
 
-    Paths are named from the root of their session on."""
+    Paths are relative to the common root of their session's files."""
     roots = _find_roots(rows, uses)
     return _tell_apart(
         [_make_line(row, uses.get(row["id"], ()), roots[row["session"]], at) for row in rows]
@@ -73,9 +70,9 @@ def make_lines(
 
 
 def group_lines(lines: Iterable[Line], sessions: Mapping[str, ListedSession]) -> list[Group]:
-    """Return lines by session and agent, those without a session by credential and endpoint.
+    """Group lines by session and agent, lines without a session by credential and endpoint.
 
-    Groups are in the order of the newest call of each."""
+    The groups have the order of their newest calls."""
     found: dict[tuple[str | None, str | None, str], list[Line]] = {}
     for line in lines:
         row = line.row
@@ -85,7 +82,7 @@ def group_lines(lines: Iterable[Line], sessions: Mapping[str, ListedSession]) ->
 
 
 def describe_failure(row: Row) -> str:
-    """Return why a call failed, with the number of its retry; empty for one that did not."""
+    """Return why a call failed, with the number of its retry; "" if it did not fail."""
     if row["outcome"] in NO_ERROR:
         return ""
     words = name_failure(row["outcome"], row["status_code"], row["error_type"])
@@ -117,7 +114,7 @@ def _make_line(row: Row, uses: Sequence[StoredUse], root: str, at: datetime) -> 
 
 
 def split_time(instant: datetime, at: datetime) -> tuple[str, str]:
-    """Return the day of a call, empty for today, and its time, which has seconds for today alone."""
+    """Return the day of a call ("" for today) and its time of day, with seconds only for today."""
     there = move(instant, at.tzinfo)
     if there.date() == at.date():
         return "", f"{there:%H:%M:%S}"
@@ -134,7 +131,7 @@ def _describe_cut(row: Row) -> str:
 
 
 def _tell_apart(lines: list[Line]) -> list[Line]:
-    """Return the lines, with what was asked where two in a row would say the same."""
+    """Return the lines, with what was asked added if two neighbours would read the same."""
     alike = {
         place for place, (one, other) in enumerate(pairwise(lines)) if one.words == other.words
     }

@@ -59,7 +59,8 @@ _YEAR_S = 365 * 24 * 3_600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A link to a list, with its number of calls, None where that is not known."""
+    """A link to a list, with its number of calls, None if unknown. ``is_here``: the page shows this list
+    already."""
 
     words: str
     address: str
@@ -69,9 +70,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A page of the list. ``counts`` are those of all that is chosen, None where that would take reading
-    all calls; ``failed`` is how many failed where these alone are chosen. ``drops`` lead to lists with one
-    filter less, where nothing is found; ``older`` is the address of the next page."""
+    """A page of the list. ``counts`` are those of all chosen calls, None if all calls would have to be
+    read for them; ``failed`` is set if only failed calls are chosen. ``presets`` and ``menu`` are links
+    that add a filter, ``drops`` links that remove one if nothing was found; ``older`` is the address of
+    the next page, None on the last."""
 
     lines: Sequence[Line] = ()
     groups: Sequence[Group] = ()
@@ -126,7 +128,7 @@ class CallListPages(TracePages):
 
 
 def list_periods(choice: Choice, now: datetime) -> list[Link]:
-    """Return the days that may be chosen."""
+    """Return links to the list for each period, with the present one marked."""
     return [
         Link(
             words=SPAN_TITLES.get(period, "All days"),
@@ -140,7 +142,8 @@ def list_periods(choice: Choice, now: datetime) -> list[Link]:
 def read_list(
     db: sqlite3.Connection | None, choice: Choice, now: datetime, names: Mapping[str, str]
 ) -> Listed:
-    """Return a page of the list. ``names`` are those of credentials. Raises sqlite3.Error."""
+    """Return a page of the list. ``names`` maps fingerprints of credentials to names. Raises
+    sqlite3.Error."""
     if db is None or not list_columns(db, "usage"):
         return Listed()
     condition = choice.condition
@@ -161,7 +164,7 @@ def read_list(
 
 
 def _find_older(choice: Choice, found: ListedCalls) -> str | None:
-    """Return the address of the page with older calls, None where the days of the list are over."""
+    """Return the address of the page with older calls, None if the period has no older calls."""
     if found.behind is None:
         return None
     period = choice.filters.period
@@ -183,7 +186,7 @@ def _query(choice: Choice, filters: dict[str, str], by: str | None = None) -> Qu
 
 
 def _count(db: sqlite3.Connection, choice: Choice) -> CallCounts | None:
-    """Return the counts of all that is chosen, where sums have them."""
+    """Return the counts of all chosen calls, None if the tables of sums do not have them."""
     filters = choice.summed_filters()
     query = _query(choice, filters or {})
     if filters is None or query is None or not list_columns(db, "usage_daily"):
@@ -192,7 +195,7 @@ def _count(db: sqlite3.Connection, choice: Choice) -> CallCounts | None:
 
 
 def _list_presets(db: sqlite3.Connection, choice: Choice, counts: CallCounts | None) -> list[Link]:
-    """Return the filters that are used most, without those that are chosen or would find nothing."""
+    """Return links for the most used filters, without those that are chosen already or match no call."""
     presets = [name for name in _PRESETS if name not in choice.filters.values]
     numbers: dict[str, int | None] = {} if counts is None else {_FAILED: counts.failed}
     numbers |= _count_presets(db, choice, [name for name in presets if name not in numbers])
@@ -210,7 +213,7 @@ def _list_presets(db: sqlite3.Connection, choice: Choice, counts: CallCounts | N
 def _count_presets(
     db: sqlite3.Connection, choice: Choice, names: Sequence[str]
 ) -> dict[str, int | None]:
-    """Return the number of calls that each preset would choose, None where that takes too long."""
+    """Return the number of calls that each preset would match, None if counting takes too long."""
     first_id, between = None, None
     if not choice.filters.values and choice.filters.period is not None:
         elapsed = choice.filters.period.elapsed
@@ -231,7 +234,8 @@ def _count_presets(
 def _list_drops(
     db: sqlite3.Connection, choice: Choice, names: Mapping[str, str], now: datetime
 ) -> list[Link]:
-    """Return lists with one filter less, but those that are known to be empty too, and that of all days."""
+    """Return links to lists with one filter less, and to the list of all days. Lists that are known to be
+    empty are left out."""
     links = []
     for chip in choice.filters.chips():
         words = name_credential(chip.words, names) if chip.name == "credential" else chip.words
@@ -249,7 +253,8 @@ def _list_drops(
 def _list_menu(
     db: sqlite3.Connection, choice: Choice, names: Mapping[str, str]
 ) -> list[tuple[str, Sequence[Link]]]:
-    """Return the values to filter by, each column with those that most calls have."""
+    """Return the menu of filters: for each column its most frequent values, as links with numbers of
+    calls."""
     if choice.period == ALL or not list_columns(db, "usage_daily"):
         return []
     menu: list[tuple[str, Sequence[Link]]] = []
@@ -272,7 +277,7 @@ def _list_menu(
 
 
 def _list_labels(db: sqlite3.Connection, choice: Choice) -> list[tuple[str, Sequence[Link]]]:
-    """Return the labels of sessions and calls to filter by, as a part of the menu."""
+    """Return the most frequent labels of sessions and calls as a part of the menu of filters."""
     if "label" in choice.filters.values or not list_columns(db, "labels"):
         return []
     links = [

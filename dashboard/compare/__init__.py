@@ -1,1 +1,1 @@
-"""The comparison of two calls: what they sent, what came back, and what each cost."""
+"""The page that compares two calls: their requests, their responses, and their costs."""

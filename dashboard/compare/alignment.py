@@ -1,9 +1,9 @@
-"""The alignment of two sequences: which items of one are those of the other, in the same order.
+"""The alignment of two sequences: which items of one equal those of the other, in the same order.
 
 ``difflib`` takes cubic time at worst, and any program can send a conversation that makes it do so. Here
-items that each sequence has once are matched first, as in patience diff, and ``difflib`` only compares
-what lies between them where that is short. An ``Effort`` bounds the whole work; what it does not suffice
-for counts as different.
+items that occur once in each sequence are matched first, as in patience diff, and ``difflib`` only
+compares the stretches between them, if they are short. An ``Effort`` bounds the whole work; when it is
+used up, the rest counts as different.
 """
 
 from bisect import bisect_left
@@ -29,18 +29,18 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Effort:
-    """The steps that comparing may still take, some 10 million in a second."""
+    """The number of steps that comparing may still take; a second has some 10 million."""
 
     left: int = 5_000_000
 
     def spend(self, steps: int) -> bool:
-        """Deduct steps and return whether there were as many."""
+        """Deduct ``steps`` and return whether as many were left."""
         self.left -= steps
         return self.left >= 0
 
 
 def align[T: Hashable](old: Sequence[T], new: Sequence[T], effort: Effort) -> list[Span]:
-    """Return both sequences as spans in order, by turns equal and different."""
+    """Return both sequences as spans in order, alternating between equal and different ones."""
     spans: list[Span] = []
     at_old = at_new = 0
     matches = sorted(_match(old, new, effort))
@@ -58,7 +58,7 @@ def align[T: Hashable](old: Sequence[T], new: Sequence[T], effort: Effort) -> li
 def _match[T: Hashable](
     old: Sequence[T], new: Sequence[T], effort: Effort
 ) -> list[tuple[int, int, int]]:
-    """Return the stretches that are equal: where each begins in both, and its length."""
+    """Return the equal stretches as (start in ``old``, start in ``new``, length), unordered."""
     found = []
     open_ = [(0, len(old), 0, len(new))]
     while open_:
@@ -85,7 +85,9 @@ def _match[T: Hashable](
 def _split[T: Hashable](
     old: Sequence[T], new: Sequence[T], within: tuple[int, int, int, int]
 ) -> list[tuple[int, int, int, int]]:
-    """Return the parts that begin with items which both sequences have once; none without such items."""
+    """Return the parts between items that occur once in both sequences, [] if there are no such items.
+
+    ``within`` and each part are (start in ``old``, end, start in ``new``, end)."""
     i, i_end, j, j_end = within
     in_old, in_new = Counter(old[i:i_end]), Counter(new[j:j_end])
     places = {item: n for n, item in enumerate(new[j:j_end], j) if in_new[item] == 1}
@@ -104,7 +106,7 @@ def _split[T: Hashable](
 
 
 def _longest_rise(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return as many pairs as possible of which each comes after the one before in both places."""
+    """Return the longest subsequence of ``pairs`` in which both numbers increase."""
     tops: list[int] = []  # the smallest second place with which a rise of this length ends
     at: list[int] = []
     before: list[int] = []

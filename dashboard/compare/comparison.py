@@ -1,4 +1,4 @@
-"""Two calls compared: what was sent in the order of the prompt cache, what came back, what it cost."""
+"""The comparison of two calls: requests in the order of the prompt cache, responses, and costs."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,8 @@ _LEVELS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A level of the prompt. ``summary`` says in words how many items differ in which way."""
+    """A level of the prompt (tools, system, messages). ``summary`` has the numbers of changed, added,
+    removed and equal items."""
 
     anchor: str
     title: str
@@ -41,9 +42,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two calls compared. ``missing`` has a sentence for each body that cannot be compared;
-    ``sections`` are empty where a request is among them. ``first`` says where the prompts begin to
-    differ, ``markers`` where the cache breakpoints of both are."""
+    """The comparison of two calls. ``missing`` has a sentence for each body that cannot be compared;
+    ``sections`` is empty if a request is among them. ``first`` names the first item that differs, "" if
+    none does; ``markers`` are the places of the cache breakpoints in both requests."""
 
     settings: tuple[Row, ...]
     equal_settings: int
@@ -61,7 +62,8 @@ def compare_calls(
 ) -> Comparison:
     """Return the comparison of two calls. Raises sqlite3.Error.
 
-    ``is_plain``: comparing the requests took too long, and responses are to have no colours."""
+    ``is_plain``: requests are not compared, since that took too long before, and responses have no
+    colours."""
     missing: list[str] = [_TOO_LONG] if is_plain else []
     requests = [None if is_plain else _read_request(call, reader, missing) for call in (old, new)]
     responses = [_read_response(call, reader, missing, is_plain) for call in (old, new)]
@@ -163,7 +165,7 @@ def _read_response(
 def _read_body(
     call: Call, side: Side, size: BodySize | None, reader: CallReader, missing: list[str]
 ) -> bytes | None:
-    """Return a body that can be compared, or None and a sentence in ``missing`` on why not."""
+    """Return a body that can be compared; if None, a sentence in ``missing`` gives the reason."""
     if size is None:
         missing.append(
             f"The {side} of call {call.id} was not kept: its endpoint records metadata only,"

@@ -1,6 +1,6 @@
-"""Items of a list that were added, removed, changed or moved in another.
+"""The differences between two lists of items: added, removed, changed, moved and reordered ones.
 
-Items are compared by their digests; words only of those that differ. Long stretches of equal items are
+Items are compared by their digests, and words only if those differ. Long stretches of equal items are
 one line.
 """
 
@@ -25,7 +25,7 @@ type Kind = Literal["changed", "added", "removed", "moved", "reordered", "equal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A block within a difference."""
+    """A block within a difference. ``runs`` are its text with the changes."""
 
     kind: Kind
     label: str
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One line of the comparison: an item, or ``count`` equal ones with a line for each."""
+    """One line of the comparison: an item that differs, or ``count`` equal items with a line for each."""
 
     kind: Kind
     name: str
@@ -46,7 +46,8 @@ class Difference:
 
 @dataclass(slots=True)
 class _Comparison:
-    """The differences of two lists, in their order. ``nouns`` are for one and for several items."""
+    """Computes the differences of two lists. ``nouns`` name one item and several ("tool", "tools");
+    ``by_name``: items with the same match key are the same item at any place."""
 
     old: Sequence[Item]
     new: Sequence[Item]
@@ -65,8 +66,9 @@ class _Comparison:
                 yield from self._list_changes(span, partners)
 
     def _find_partners(self, spans: Sequence[Span]) -> Mapping[int, int]:
-        """Return the places of items that are the same elsewhere, or have the same name: those in the
-        new list with those in the old one."""
+        """Return which items were moved: positions in the new list with the positions in the old one.
+
+        An item was moved if it is the same elsewhere, or with ``by_name`` has the same name."""
         differing = [span for span in spans if not span.is_equal]
         old = [n for span in differing for n in range(span.old, span.old_end)]
         new = [n for span in differing for n in range(span.new, span.new_end)]
@@ -132,7 +134,8 @@ class _Comparison:
             yield _describe_one("removed", self.old[removed])
 
     def _pair(self, old: Sequence[int], new: Sequence[int]) -> Mapping[int, int]:
-        """Return which new item is a version of which old one. Both stay in order."""
+        """Return the changed items: positions in the new list with those of their older versions. Order is
+        kept."""
         if len(old) == len(new) and all(
             self.old[i].match_key == self.new[j].match_key for i, j in zip(old, new, strict=True)
         ):
@@ -207,13 +210,15 @@ def compare_lists(
     *,
     by_name: bool = False,
 ) -> tuple[Difference, ...]:
-    """Return the differences of two lists, in their order, with equal stretches as one line each.
-    ``by_name``: items with one match key are the same item wherever they stand."""
+    """Return the differences of two lists, in their order, with each equal stretch as one line.
+
+    ``nouns`` name one item and several. ``by_name``: items with the same match key are the same at any
+    place."""
     return tuple(_Comparison(old, new, nouns, by_name, effort).list())
 
 
 def _match(old: Sequence[tuple[int, object]], new: Sequence[tuple[int, object]]) -> dict[int, int]:
-    """Return the places of values in the new list with places of the same values in the old one."""
+    """Return positions of values in the new list with positions of equal values in the old one."""
     open_: dict[object, deque[int]] = defaultdict(deque)
     for n, value in old:
         open_[value].append(n)
@@ -240,7 +245,7 @@ def _name_both(old: Item, new: Item) -> str:
 
 
 def _summarize(item: Item) -> str:
-    """Return the first words of an item as one line."""
+    """Return the first words of an item on one line."""
     for part in item.parts:
         if text := " ".join(part.text[: 4 * MAX_LINE_CHARS].split()):
             label = f"{part.label}: " if part.label and part.label != "Text" else ""
@@ -250,7 +255,7 @@ def _summarize(item: Item) -> str:
 
 
 def _compare_items(old: Item, new: Item) -> float:
-    """Return how much two items have in common, from 0 to 1."""
+    """Return the similarity of two items, from 0 to 1: the share of words that both have."""
     if old.match_key != new.match_key:
         return 0.0
     if {part.digest for part in old.parts} & {part.digest for part in new.parts}:

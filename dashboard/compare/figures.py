@@ -19,7 +19,7 @@ from metering.token_counts import TOKEN_CLASSES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A line of a table: the value before and after, and the change where it is a number."""
+    """A line of a table: the value of both calls, and the change if it is a number."""
 
     label: str
     before: str
@@ -32,7 +32,8 @@ class Row:
 
 
 class Item(NamedTuple):
-    """A component of a bill: sums over all passes and models. ``cents`` are None where one is not known."""
+    """A component of a bill: sums over all passes and models. ``cents`` is None if the cost of any part is
+    unknown."""
 
     quantity: int = 0
     cents: Decimal | None = Decimal(0)
@@ -42,7 +43,7 @@ type BillRow = tuple[str, Item, Item]  # the title of a component, and it in bot
 
 
 def list_figures(old: UsageLogEntry, new: UsageLogEntry) -> Iterator[Row]:
-    """Yield what came back, and how long it took."""
+    """Yield the figures of both responses: outcome, tokens and durations."""
     names: dict[str, list[str | int | None]] = {
         "Model": [entry.model or entry.request_model for entry in (old, new)],
         "Outcome": [entry.outcome.replace("_", " ") for entry in (old, new)],
@@ -66,7 +67,7 @@ def list_figures(old: UsageLogEntry, new: UsageLogEntry) -> Iterator[Row]:
 def list_headers(
     old: UsageLogEntry, new: UsageLogEntry
 ) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield the settings of both calls that are not in their bodies: name, before, after."""
+    """Yield the settings of both calls that are not in their bodies, as (name, before, after)."""
     for label, name in (
         ("Endpoint", "slug"),
         ("Path and query", "path_query"),
@@ -84,7 +85,7 @@ def list_headers(
 
 
 def list_bill(old: UsageLogEntry, new: UsageLogEntry) -> tuple[BillRow, ...]:
-    """Return the components that either bill has."""
+    """Return the components that either bill has, as (title, item before, item after)."""
     before, after = (_sum_items(entry.cost_items) for entry in (old, new))
     return tuple(
         (title, before.get(name, Item()), after.get(name, Item()))

@@ -1,4 +1,4 @@
-"""The page that compares two calls, as a query process makes it."""
+"""The page that compares two calls, rendered in a query process."""
 
 from starlette.responses import Response
 
@@ -9,7 +9,7 @@ from store.traces.calls.call_reader import CallReader
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:
-    """Return the page. Raises HTTPException, sqlite3.Error."""
+    """Return the page that compares two calls. Raises HTTPException, sqlite3.Error."""
     before, after = (
         get_call(reader, find_id(reader, page.arguments[each])) for each in ("first", "second")
     )

@@ -1,8 +1,8 @@
 """``/traces/usage/<id>/compare/<id>``: the page that compares two calls.
 
-``…/compare?with=<id>`` leads there, the call that was recorded first before the other, and so does
-``/traces/compare?call=<id>&call=<id>`` from the calls that are ticked in a list. Ids of entries are taken
-too. The comparison itself is made in a query process (``page``).
+``…/compare?with=<id>`` redirects there, with the earlier call first, and so does
+``/traces/compare?call=<id>&call=<id>``, which the checkboxes of a list send. Entry ids work instead of
+row ids. The page is rendered in a query process (``page``).
 """
 
 import re
@@ -31,14 +31,15 @@ _NOT_TWO = "Tick two calls in the list of traces, then compare them."
 
 @dataclass(frozen=True, slots=True)
 class CompareAddress:
-    """The calls that an address names. Without the second one, the query of the request does."""
+    """The ids of the calls in an address, as texts. If ``second`` is None, the query of the request has
+    it."""
 
     first: str
     second: str | None
 
 
 def find_address(path: str) -> CompareAddress | None:
-    """Return what an address names, or None for one that is not of this page."""
+    """Parse the path of a comparison; None for any other path."""
     found = _ADDRESS.fullmatch(path)
     return None if found is None else CompareAddress(found[1], found[2])
 
@@ -51,7 +52,7 @@ class ComparePages:
         self._forwarding = site.forwarding
 
     async def respond(self, request: Request, caller: Caller) -> Response | None:
-        """Return the response, or None for an address of another page.
+        """Return the page or a redirect to it, or None if the address is not of a comparison.
 
         Raises HTTPException, sqlite3.Error."""
         path = raw_path(request.scope)
@@ -73,7 +74,7 @@ class ComparePages:
 
 
 def _read_other(request: Request) -> str:
-    """Return the id in the query. Raises HTTPException."""
+    """Return the id in the query argument ``with``. Raises HTTPException."""
     query = parse_qs(request.scope["query_string"].decode("latin-1"))
     other: str = query.get("with", [""])[0].strip()
     if not _ONE_ID.fullmatch(other):
@@ -82,7 +83,7 @@ def _read_other(request: Request) -> str:
 
 
 def _read_ticked(request: Request) -> tuple[str, str]:
-    """Return the two ids that were ticked. Raises HTTPException."""
+    """Return the ids of the two calls whose checkboxes were ticked. Raises HTTPException."""
     ids = parse_qs(request.scope["query_string"].decode("latin-1")).get("call", [])
     if len(ids) != 2 or not all(map(_ONE_ID.fullmatch, ids)):
         raise HTTPException(400, _NOT_TWO)

@@ -34,7 +34,8 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One block. ``digest`` is the same for the same content, ``order`` for the same order of keys."""
+    """One block. Blocks with the same content have the same ``digest``; ``order`` is a digest of the order
+    of keys."""
 
     label: str
     digest: bytes
@@ -43,14 +44,14 @@ class Part:
 
     @property
     def text(self) -> str:
-        """Return what people would compare of it."""
+        """Return the text of the block that is compared word by word."""
         return _read_text(self.block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A tool, a block of the system prompt, or a message with its blocks. ``name`` says which it is in
-    its own request; items that have the same ``match_key`` may be versions of each other."""
+    """A tool, a block of the system prompt, or a message with its blocks. ``name`` tells its position in
+    its request; items with the same ``match_key`` may be versions of each other."""
 
     name: str
     match_key: str
@@ -67,7 +68,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestParts:
-    """A request taken apart. ``markers`` are the places of its cache breakpoints, with lifetimes."""
+    """A request as the parts that are compared. ``markers`` are the places of its cache breakpoints, with
+    lifetimes."""
 
     tools: tuple[Item, ...]
     system: tuple[Item, ...]
@@ -77,7 +79,7 @@ class RequestParts:
 
 
 def take_apart(request: Request) -> RequestParts:
-    """Return the parts of a request. Never raises."""
+    """Return the parts of a request for a comparison. Never raises."""
     prompt = read_prompt(request)
     return RequestParts(
         tools=tuple(_list_tools(request, prompt)),
@@ -116,7 +118,7 @@ def _read_part(part: Block) -> str:
 
 
 def _shorten(block: Block) -> object:
-    """Return a block without its marker, and with only the length of encoded data."""
+    """Return a block without its cache marker, with the length of base64 data in place of the data."""
     if not isinstance(block.value, dict):
         return block.value
     bare = without_marker(block.fields)
@@ -129,7 +131,7 @@ def _shorten(block: Block) -> object:
 
 
 def _list_tools(request: Request, prompt: Prompt) -> Iterator[Item]:
-    """Yield all tools in their order, those whose loading is deferred too, and MCP servers."""
+    """Yield all tools in their order, including tools that are loaded later, then the MCP servers."""
     units = {unit.block: unit for unit in prompt.units if unit.kind in (TOOL, WEB_SEARCH)}
     for place, tool in enumerate(request.tools):
         name = tool.name or tool.kind or f"number {place + 1}"
@@ -157,7 +159,7 @@ def _list_messages(request: Request, prompt: Prompt) -> Iterator[Item]:
 
 
 def _list_blocks(message: Message) -> list[Block]:
-    """Return what the units of a message stand for: its blocks, and its settings if it has any."""
+    """Return the blocks of a message, one for each unit, and its settings as the last one if it has any."""
     settings = [Block(message.settings)] if message.settings else []
     return [*message.blocks, *settings]
 
@@ -176,7 +178,8 @@ def _name_place(request: Request, unit: Unit) -> str:
 
 
 def _list_settings(settings: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield what is no part of the prompt, nested settings with their path as a name."""
+    """Yield the fields outside the prompt, as path and text. Nested fields have paths like
+    ``thinking.type``."""
     for n, (path, value) in enumerate(_flatten(settings, "", 0)):
         if n == MAX_SETTINGS:
             return

@@ -1,4 +1,4 @@
-"""The words in which two texts differ, with a little of what is around them."""
+"""The words in which two texts differ, with some of the text around them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,15 +16,16 @@ type Kind = Literal["equal", "removed", "added", "folded"]
 
 
 class Run(NamedTuple):
-    """A stretch of text to be displayed. ``folded`` runs are sentences of ours about what is left out."""
+    """A stretch of text to be displayed. The text of a ``folded`` run is ours, about what is left out."""
 
     kind: Kind
     text: str
 
 
 def compare_texts(before: str, after: str, effort: Effort) -> tuple[Run, ...]:
-    """Return the runs of two texts that differ, by lines first and by words within these. Two lines
-    with hardly a word in common are not compared by words."""
+    """Return the differences of two texts as runs, found by lines first and by words within changed lines.
+
+    Lines with less than ``MIN_SHARED`` of their words in common are not compared by words."""
     left_out = max(len(before), len(after)) - MAX_CHARS
     old, new = before[:MAX_CHARS], after[:MAX_CHARS]
     runs = list(_fold(_merge(_list_runs(old, new, effort))))
@@ -34,7 +35,7 @@ def compare_texts(before: str, after: str, effort: Effort) -> tuple[Run, ...]:
 
 
 def excerpt(kind: Kind, text: str, max_chars: int) -> tuple[Run, ...]:
-    """Return the beginning of one text as runs."""
+    """Return the beginning of a text as a run, and a folded run if characters are left out."""
     runs = [Run(kind, text[:max_chars])]
     if len(text) > max_chars:
         runs.append(Run("folded", f"… {format_count(len(text) - max_chars)} more characters"))
@@ -66,8 +67,10 @@ def _compare_words(old: Sequence[str], new: Sequence[str], effort: Effort) -> It
 
 
 def _merge(runs: Iterator[Run]) -> list[Run]:
-    """Return the runs without those between changes that are white space or a single sign: words are
-    easier to read than what two sentences happen to share."""
+    """Return the runs, with short equal runs between changes made part of the changes.
+
+    White space and single characters are short. A changed phrase is easier to read than single
+    characters that both texts happen to share."""
     merged: list[Run] = []
     removed = added = between = ""
     for run in runs:
@@ -91,7 +94,7 @@ def _take_change(removed: str, added: str) -> list[Run]:
 
 
 def _fold(runs: Sequence[Run]) -> Iterator[Run]:
-    """Yield runs to be displayed, with only the ends of long ones that are equal."""
+    """Yield the runs to be displayed; of a long equal run only both ends."""
     for n, (kind, text) in enumerate(runs):
         if kind != "equal":
             yield from excerpt(kind, text, MAX_CHARS)

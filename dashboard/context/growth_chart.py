@@ -15,7 +15,7 @@ MAX_COLUMNS = 120
 
 
 class ColumnWords(NamedTuple):
-    """The address and the words of a column, as the chart of ``_components.html`` shows them."""
+    """The address and the texts of a column, for the chart macro of ``_components.html``."""
 
     address: str
     name: str
@@ -25,7 +25,7 @@ class ColumnWords(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowthChart:
-    """The chart with its legend. ``every`` is how many turns a column is apart from the next one."""
+    """The chart with its legend. ``every``: each column is one turn of so many."""
 
     chart: Chart
     words: Sequence[ColumnWords]
@@ -34,20 +34,18 @@ class GrowthChart:
 
     @property
     def colours(self) -> list[str]:
-        """Return the classes of the categories, in their order."""
+        """Return the CSS classes of the categories, in their order."""
         return [find_colour(each) for each in self.categories]
 
 
 def sample(turns: Sequence[Turn], most: int) -> tuple[list[Turn], int]:
-    """Return every nth turn and n, which is the smallest that gives ``most`` turns at most.
-
-    The last turn is always there."""
+    """Return every nth turn, at most ``most`` and always the last one, and n."""
     every = -(-len(turns) // most)
     return [*turns[::-1][::every]][::-1], every
 
 
 def draw(turns: Sequence[Turn], numbers: Mapping[int, int]) -> GrowthChart:
-    """Return the chart of these turns. ``numbers`` are those of turns in their session, by row id."""
+    """Return the chart of these turns. ``numbers`` has the number of each turn in its session, by row id."""
     points, every = sample(turns, MAX_COLUMNS)
     known = dict.fromkeys(name for turn in points for name in turn.tokens)
     order = [*COLOURS, *known]

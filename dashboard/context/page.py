@@ -1,4 +1,4 @@
-"""The page of the contents of one call's prompt, as a query process makes it."""
+"""The page of the contents of one call's prompt, rendered in a query process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -31,7 +31,8 @@ _KEYS: Mapping[str, Callable[[Row], Any]] = {
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:
-    """Return the page. Raises HTTPException, sqlite3.Error, MissingPieceError."""
+    """Return the page of the contents of a call's prompt. Raises HTTPException, sqlite3.Error,
+    MissingPieceError."""
     call = get_call(reader, page.arguments["usage_id"])
     context, sort = read_context_of(call, reader, MAX_BODY_BYTES), page.arguments["sort"]
     session_id = call.entry.session_id
@@ -61,8 +62,8 @@ def render(page: PageRequest, reader: CallReader) -> Response:
 
 
 def _sort(rows: Sequence[Row], sort: str) -> list[Row]:
-    """Return the rows by this column, the largest first, or by name. They stay as they are where there is
-    no such column."""
+    """Return the rows in the order of a column, the largest first, or by name. An unknown column changes
+    nothing."""
     if sort == "name":
         return sorted(rows, key=lambda row: (words.TITLES[row.category], row.name or ""))
     key = _KEYS.get(sort)
@@ -70,7 +71,7 @@ def _sort(rows: Sequence[Row], sort: str) -> list[Row]:
 
 
 def _make_bar(rows: Sequence[Row]) -> list[tuple[Row, Stretch]]:
-    """Return the rows with their places in a bar, by tokens, or by bytes where there are none."""
+    """Return the rows with their places in a bar, by tokens, or by bytes if tokens are unknown."""
     shown = [row for row in rows if row.tokens] or [row for row in rows if row.size]
     sizes = [row.tokens or row.size for row in shown]
     return list(zip(shown, lay_out(sizes, sum(sizes)), strict=True))

@@ -1,6 +1,7 @@
 """``/traces/usage/<id>/context`` and ``/sessions/<id>/context``: the contents of prompts.
 
-Query processes find and render them."""
+Query processes read and render them.
+"""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +16,7 @@ MAX_NUMBER = 10**6  # of a conversation
 
 
 class ContextPages:
-    """The pages of contexts of the caller's organisation."""
+    """The pages of the contents of prompts, for calls and sessions of the caller's organisation."""
 
     def __init__(self, site: Site) -> None:
         self._visitors = site.visitors

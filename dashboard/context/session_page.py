@@ -1,4 +1,4 @@
-"""``/sessions/<id>/context``: the growth of the prompts of a session, and the cost of carrying it."""
+"""``/sessions/<id>/context``: the growth of the prompts of a session, and the cost of their contents."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -38,7 +38,8 @@ MOST_ITEMS, MOST_LISTED, MOST_CONVERSATIONS = 20, 40, 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CategorySum:
-    """A category of a conversation: its tokens in the last turn and at most, and the cost of all turns."""
+    """A category of a conversation's prompts: its tokens in the last turn and at most, and its cost over
+    all turns."""
 
     category: Category
     last: float
@@ -128,7 +129,7 @@ def _sum(growth: Growth) -> Sequence[CategorySum]:
 
 
 def _name_items(db: sqlite3.Connection, session_id: str, items: Sequence[Item]) -> list[str]:
-    """Return for each item upon what its tool was used, empty where that is not known.
+    """Return for each item the target of its tool use (such as a file), "" if it is not known.
 
     Raises sqlite3.Error."""
     answers = {item.first.previous_id for item in items if item.first.previous_id is not None}
@@ -138,9 +139,10 @@ def _name_items(db: sqlite3.Connection, session_id: str, items: Sequence[Item]) 
 
 
 def name_item(item: Item, uses: Sequence[StoredUse], root: str) -> str:
-    """Return the object of an item, given the uses in the answer that its first call was the next one to.
+    """Return the target of the tool use that an item belongs to, "" if it is not known.
 
-    The item is of that answer, or of the results behind it, if its message is one of the last two."""
+    ``uses`` are the tool uses in the response just before the item's first call. The item belongs to
+    that response, or to its results, if its message is one of the last two."""
     span, count = item.share.span, item.first.message_count or 0
     if span.category not in ("tool_call", "tool_result") or (span.message or 0) < count - 2:
         return ""

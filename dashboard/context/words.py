@@ -1,4 +1,4 @@
-"""Words and colours for categories of a prompt, words for parts of a bill."""
+"""Titles and colours of the categories of a prompt, and titles of the parts of a bill."""
 
 from collections.abc import Mapping
 
@@ -67,12 +67,12 @@ COLOURS: Mapping[Category, str] = {
 
 
 def find_colour(category: Category) -> str:
-    """Return the class of a category's colour."""
+    """Return the CSS class for the colour of a category."""
     return COLOURS.get(category, "rest")
 
 
 def make_address(usage_id: int, share: Share) -> str:
-    """Return the address of the page that shows a span of a call's request."""
+    """Return the address of the page that shows the part of a call's request which a share is about."""
     request = body_address(usage_id, "request")
     if share.span.message is None:
         return f"{request}/front"
@@ -81,7 +81,7 @@ def make_address(usage_id: int, share: Share) -> str:
 
 
 def describe_place(share: Share) -> str:
-    """Return the place of a share in words: message N, tools or system prompt."""
+    """Return the place of a share in words: "message N", "tools" or "system prompt"."""
     span = share.span
     if span.message is not None:
         return f"message {span.message + 1}"

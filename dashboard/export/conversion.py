@@ -1,4 +1,4 @@
-"""Conversion of a download to Parquet on its way from a query process to the client."""
+"""Conversion of a download to Parquet, between the query process that sends rows and the client."""
 
 import asyncio
 import sys
@@ -23,16 +23,16 @@ _COMMAND = (sys.executable, "-P", "-m", "dashboard.export.parquet_process")
 
 
 def can_convert() -> bool:
-    """Return whether Parquet can be written here."""
+    """Return whether Parquet can be written, that is, pyarrow is installed."""
     return find_spec("pyarrow") is not None
 
 
 @asynccontextmanager
 async def to_parquet(client: Send, *, is_head: bool) -> AsyncIterator[Send]:
-    """Yield a ``send`` that makes Parquet of a response of rows, and passes others on unchanged.
+    """Yield a ``send`` that converts a response of rows to Parquet; it passes others on unchanged.
 
-    It takes rows no faster than the client takes the file, and raises CutError when there can be no file of
-    them. What is not complete at the end of the block is cut."""
+    It waits while the client does not read. Raises CutError if the rows cannot be converted. If the
+    response is not complete at the end of the block, the file is cut off."""
     converter: _Converter | None = None
 
     async def send(message: Message) -> None:
@@ -59,7 +59,7 @@ async def to_parquet(client: Send, *, is_head: bool) -> AsyncIterator[Send]:
 
 
 class _Converter:
-    """A process that makes the file, and the task that sends the client what it writes."""
+    """A process that writes the Parquet file, and the task that sends its output to the client."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class _Converter:
         return cls(process, process.stdin, process.stdout, client)
 
     async def take(self, rows: bytes) -> None:
-        """Hand on rows when the process has room for them. Raises CutError when it has ended."""
+        """Pass rows to the process, waiting until it reads. Raises CutError if the process has ended."""
         try:
             self._rows.write(rows)
             await self._rows.drain()
@@ -92,7 +92,7 @@ class _Converter:
             raise CutError("its rows could not be made Parquet") from error
 
     async def finish(self) -> None:
-        """Wait until all of the file is sent. Raises CutError."""
+        """Wait until the whole file is sent. Raises CutError if the process failed."""
         self._rows.close()
         await self._forwarding
         if await self._process.wait():
@@ -100,7 +100,7 @@ class _Converter:
         await self._client({"type": "http.response.body", "body": b""})
 
     async def end(self) -> None:
-        """End the process and the sending, whatever is left."""
+        """End the process and stop sending, even if the file is not complete."""
         self._forwarding.cancel()
         await asyncio.gather(self._forwarding, return_exceptions=True)
         with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""``/sessions/<id>/export.html``: a session as a file to keep or to pass on."""
+"""``/sessions/<id>/export.html``: a session as one HTML file, to keep or to pass on."""
 
 import logging
 import re
@@ -39,9 +39,8 @@ logger = logging.getLogger(__name__)
 
 
 class _CutResponse(StreamingResponse):
-    """A response that is cut where the rest of it cannot be sent, so that nobody takes it for a whole one.
-
-    It ends without its last chunk, and the reason is a line in the log."""
+    """A response that is cut if its rest cannot be made, so that no client takes the part for the whole.
+    It ends without its last chunk, and the reason is logged."""
 
     async def stream_response(self, send: Send) -> None:
         try:
@@ -51,21 +50,21 @@ class _CutResponse(StreamingResponse):
 
 
 def _describe_cut(error: Exception) -> str:
-    """Return why an export was cut, without anything from its session."""
+    """Return the reason for which an export was cut, for the log, without text from the session."""
     if isinstance(error, NotSignedInError):
         return "its caller may no longer read it"
     return error.detail if isinstance(error, HTTPException) else str(error)
 
 
 class SharePages(TracePages):
-    """The files of sessions of the caller's organisation."""
+    """The pages that export sessions of the caller's organisation as files."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self._exports = CurrentCounts[str]()
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes, which come before those of sessions: an id may hold slashes."""
+        """Return the routes. They must come before those of sessions, since a session id may hold slashes."""
         return [CallRoute("/sessions/{session_id:path}/export.html", self.export_session)]
 
     async def export_session(self, request: Request) -> Response:
@@ -91,7 +90,7 @@ class SharePages(TracePages):
     async def _send(
         self, request: Request, caller: Caller, file: SessionFile
     ) -> AsyncGenerator[str]:
-        """Yield the file, part by part. Raises what ``PageForwarding.fetch`` raises, and NotSignedInError."""
+        """Yield the file in parts. Raises NotSignedInError and the errors of ``PageForwarding.fetch``."""
         with self._exports.count(caller.organization_id):
             yield file.head
             pictures_bytes = 0
@@ -113,7 +112,7 @@ class SharePages(TracePages):
 def _begin(
     db: sqlite3.Connection | None, session_id: str, caller: Caller, *, with_bodies: bool
 ) -> SessionFile:
-    """Return the beginning of a file. Raises HTTPException where there is no such session."""
+    """Return the file of a session, not rendered yet. Raises HTTPException if there is no such session."""
     shown = open_view(find_reader(db), session_id, 1, {})
     if shown is None:
         raise HTTPException(404, NO_SESSION)
@@ -129,7 +128,8 @@ def _name(caller: Caller) -> str:
 
 
 def _parse_choice(text: str) -> bool:
-    """Return whether bodies are wanted. Raises InvalidInputError."""
+    """Return whether the argument ``bodies`` is "yes". Raises InvalidInputError if it is neither yes nor
+    no."""
     if text not in ("yes", "no"):
         raise InvalidInputError("bodies must be yes or no", "bodies")
     return text == "yes"

@@ -1,8 +1,8 @@
-"""A process that makes Parquet of rows: ``python -m dashboard.export.parquet_process COLUMNS``.
+"""``python -m dashboard.export.parquet_process COLUMNS``: a process that converts rows to Parquet.
 
-COLUMNS is JSON, a name and a declared type for each. Rows come on standard input, each a line with a JSON
-array; the file goes to standard output. It is a process of its own because pyarrow takes 80 MB, and so that
-a download whose client left can be ended at once.
+COLUMNS is a JSON list of pairs of a name and a declared type. Each line of standard input is a row as a
+JSON array; the file goes to standard output. It is a process of its own because pyarrow takes 80 MB, and
+because it can be ended at once if the client disconnects.
 """
 
 import json
@@ -19,7 +19,7 @@ NICENESS = 5  # pages come first
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Convert standard input to standard output. Returns the exit status."""
+    """Convert rows on standard input to a file on standard output, and return the exit status."""
     os.nice(NICENESS)
     # pyarrow reserves more address space than the web process may have, when it is loaded.
     address_space.lift()

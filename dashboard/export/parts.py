@@ -1,4 +1,6 @@
-"""The parts of a session as a file has them: its story without folds, one after the other."""
+"""The parts of a session in its exported file: chapters, turns and events in order, none of them
+folded.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -16,31 +18,31 @@ _BROKE = "The cache broke. "
 
 @dataclass(frozen=True, kw_only=True)
 class FileView(View):
-    """A session for a file: all of it is on one page, and nothing leads to the service.
-
-    Without bodies it has no words of requests and responses, and no names of what tools were used upon."""
+    """A session for an exported file: all turns are on one page, and no link leads to the service. Without
+    bodies the file has no text of requests and responses, and no targets of tool uses (such as file
+    names)."""
 
     with_bodies: bool
 
     @property
     def parts(self) -> list[Part]:
-        """Return the parts in the order of the story."""
+        """Return the parts of the file in their order."""
         found = [
             part for chapter in self.story.chapters for part in (chapter, *unfold(chapter.items))
         ]
         return found if self.with_bodies else [_without_words(part) for part in found]
 
     def call_address(self, step: Step) -> str:
-        """Return no address: there is no service."""
+        """Return "", since a file has no links to the service."""
         return ""
 
     def event_address(self, event: Event) -> str:
-        """Return no address: there is no service."""
+        """Return "", since a file has no links to the service."""
         return ""
 
     @staticmethod
     def shorten(model: str) -> str:
-        """Return the whole name: a file is read where nobody knows which models there were."""
+        """Return the whole name of a model, since readers of the file may not know the short names."""
         return model
 
     def _label_turns(self) -> dict[int, str]:
@@ -51,7 +53,7 @@ class FileView(View):
 
 
 def find_call(part: Part) -> int | None:
-    """Return the row id of the call that a part stands for, None for headings and what is between calls."""
+    """Return the row id of the call that a part shows, None for headings and events without a call."""
     if isinstance(part, Line):
         return part.step.id
     if isinstance(part, Event) and (part.kind == "fail" or part.number is not None):
@@ -60,7 +62,7 @@ def find_call(part: Part) -> int | None:
 
 
 def _without_words(part: Part) -> Part:
-    """Return a part with nothing that was said, and nothing that tools were used upon."""
+    """Return a part without recorded text and without targets of tool uses."""
     if isinstance(part, Chapter):
         return replace(part, title=None)
     if isinstance(part, Thread):

@@ -1,8 +1,9 @@
-"""A session as one HTML file, which needs no service: styles and images are in it, scripts are not.
+"""A session as one HTML file that works without the service: styles and images are inside, scripts are
+not.
 
-Its text comes from traces, so it forbids itself whatever might load or run something (its policy is in its
-head). It is made part by part, so a long session takes the memory of one call; what was said in a turn is
-made in a query process (``words``).
+Its text comes from traces, so a policy in its head forbids whatever might load or run something. It is
+made part by part, so a long session takes the memory of one call; the text of a turn is rendered in a
+query process (``words``).
 """
 
 from functools import cache
@@ -28,15 +29,15 @@ _STATIC = Path(rendering.__file__).parent / "static"
 
 @cache
 def read_styles() -> str:
-    """Return the style sheets of the file."""
+    """Return the style sheets of the file as one text."""
     return "\n".join((_STATIC / name).read_text() for name in _STYLES)
 
 
 class SessionFile:
-    """A file with its HTML before the turns, and the parts that follow."""
+    """An exported file: ``head`` is its HTML before the turns, and ``parts`` are rendered one by one."""
 
     def __init__(self, view: FileView, caller: Caller, *, exported_by: str) -> None:
-        """Make a file for a caller, whose name is ``exported_by``."""
+        """Render the head of a file. ``exported_by`` names the caller for readers of the file."""
         self.view = view
         self.parts = view.parts
         self._caller = caller
@@ -51,7 +52,7 @@ class SessionFile:
         )
 
     def render_turn(self, part: Part, words: str) -> str:
-        """Return a part with the markup of its words."""
+        """Return the HTML of a part. ``words`` is the HTML of the call's text, "" if there is none."""
         return rendering.render_part(
             "session_file_turn.html",
             visitor=self._caller,
@@ -62,5 +63,5 @@ class SessionFile:
 
     @staticmethod
     def render_foot() -> str:
-        """Return what comes behind the turns."""
+        """Return the HTML after the turns."""
         return rendering.render_part("session_file_foot.html")

@@ -1,4 +1,4 @@
-"""The words of turns for the file of a session, as a query process makes them."""
+"""The text of turns for the exported file of a session, rendered in a query process."""
 
 import base64
 from collections.abc import Iterable
@@ -21,8 +21,9 @@ MAX_PICTURES_BYTES = 32 << 20  # of one file
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:
-    """Return the markup of what was new in the request of each of the calls, and of its response, in JSON.
-    It is empty for a call that is gone. Raises sqlite3.Error and MissingPieceError."""
+    """Return as JSON the HTML of each call: the new messages of its request, and its response.
+
+    The HTML is "" for a call that does not exist any more. Raises sqlite3.Error and MissingPieceError."""
     words = _Words(reader, page.arguments["pictures_bytes"], page.is_plain)
     markup = [words.render(usage_id) for usage_id in page.arguments["usage_ids"]]
     found = {"words": markup, "pictures_bytes": words.pictures_bytes}
@@ -31,7 +32,8 @@ def render(page: PageRequest, reader: CallReader) -> Response:
 
 @dataclass(slots=True)
 class _Words:
-    """The words of one turn after the other. ``pictures_bytes`` counts all images that the file has."""
+    """Renders the text of one turn after the other. ``pictures_bytes`` is the size of all images in the
+    file so far."""
 
     reader: CallReader
     pictures_bytes: int
@@ -71,7 +73,7 @@ class _Words:
         return tuple(self._embed(block, call) for block in blocks)
 
     def _embed(self, block: Block, call: Call) -> Block:
-        """Return a block with its images in it. What it would lead to on our pages is left out."""
+        """Return a block with its images as data URLs, and without links to our pages."""
         return replace(
             block,
             pieces=tuple(self._embed_piece(piece, call) for piece in block.pieces),
@@ -89,7 +91,7 @@ class _Words:
         return piece
 
     def _read_picture(self, asked: Address | None, call: Call) -> str | None:
-        """Return an image as a data URL, None where it is too large."""
+        """Return an image as a data URL, None if the image or all images together are too large."""
         file = None if asked is None else open_file(call, asked, self.reader)
         if file is None or file.picture_type is None or len(file.data) > MAX_PICTURE_BYTES:
             return None

@@ -1,4 +1,6 @@
-"""``/help/costs``: what the cost is, and what it is not. The text is ``docs/costs.md``."""
+"""``/help/costs``: what the recorded cost includes, and what it does not. The text is
+``docs/costs.md``.
+"""
 
 from starlette.requests import Request
 from starlette.responses import Response

@@ -1,4 +1,6 @@
-"""The alerts of the home page: those of rules, and those that need none, found when the page is made."""
+"""The alerts of the home page: those of rules, and two that need no rule (a burst of errors, an
+expensive session).
+"""
 
 import sqlite3
 from collections.abc import Sequence
@@ -19,9 +21,8 @@ MAX_SHOWN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownAlert:
-    """An alert as the page has it: ``subject`` stands in bold before the rest of the sentence.
-
-    ``link`` leads to what it is about. One that ``is_mild`` is amber, others red."""
+    """An alert as the page shows it. ``subject`` is in bold before ``sentence``; ``link`` is the address
+    of the page that it is about. Alerts that are ``is_mild`` are amber, others red."""
 
     subject: str
     sentence: str
@@ -37,10 +38,10 @@ def list_alerts(
     zone: tzinfo,
     notices: Sequence[CallNotice] = (),
 ) -> list[ShownAlert]:
-    """Return the alerts of an organisation, the worst first, with times in a zone.
+    """Return the alerts of an organisation, the most serious first, with times in ``zone``.
 
-    ``active`` are those of rules, ``notices`` those of extensions; there is no connection while nothing has
-    been recorded. Raises sqlite3.Error."""
+    ``active`` are alerts of rules, ``notices`` those of extensions; ``connection`` is None if nothing
+    has been recorded. At most ``MAX_SHOWN``. Raises sqlite3.Error."""
     found = [show_notice(each) for each in notices]
     found += [_show_alert(each) for each in active]
     if connection is not None:
@@ -55,7 +56,7 @@ def list_alerts(
 
 
 def show_burst(burst: Burst, zone: tzinfo) -> ShownAlert:
-    """Return a burst of failed calls as an alert."""
+    """Return the alert about a burst of failed calls."""
     most = "" if burst.errors == burst.calls else "mostly "
     last_at = burst.last_at.astimezone(zone)
     first, last = f"{burst.first_at.astimezone(zone):%H:%M}", f"{last_at:%H:%M}"
@@ -70,7 +71,7 @@ def show_burst(burst: Burst, zone: tzinfo) -> ShownAlert:
 
 
 def show_notice(notice: CallNotice) -> ShownAlert:
-    """Return the warning of an extension as an alert."""
+    """Return the alert about a warning of an extension."""
     return ShownAlert(
         subject=notice.text,
         sentence="",
@@ -81,7 +82,7 @@ def show_notice(notice: CallNotice) -> ShownAlert:
 
 
 def show_session(session: ExpensiveSession) -> ShownAlert:
-    """Return a session far more expensive than usual as an alert."""
+    """Return the alert about a session that is far more expensive than usual."""
     name = session.title or f"session {session.session_id}"
     return ShownAlert(
         subject="Expensive session:",

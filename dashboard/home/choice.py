@@ -1,4 +1,4 @@
-"""The choice of an address of the home page: period, group, measure, filters, order of sessions."""
+"""The choices in the address of the home page: period, group, measure, filters, order of sessions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _GROUPS: tuple[Name | Literal["kind"], ...] = (*NAMES, KIND)
 
 
 class MeasureWords(NamedTuple):
-    """The words for a measure: those of its link, of the heading, and of what a column counts."""
+    """The words for a measure: for its link, for the heading, and for the unit of the columns."""
 
     link: str
     title: str
@@ -45,7 +45,8 @@ _UNGROUPED: tuple[Measure, ...] = ("session", "prompt")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The choice of a home page. ``by`` is the name of a group, or ``kind`` for the kinds of tokens."""
+    """The choices in the address of the home page. ``by`` is the field to group by, or ``kind`` for kinds
+    of tokens."""
 
     period: Period
     by: Name | Literal["kind"]
@@ -55,7 +56,7 @@ class Choice:
 
     @property
     def group(self) -> Name:
-        """Return what calls are grouped by: models where it is kinds of tokens."""
+        """Return the field to group calls by; for kinds of tokens it is the model."""
         return "model" if self.by == "kind" else self.by
 
     @property
@@ -65,7 +66,7 @@ class Choice:
 
     @property
     def is_grouped(self) -> bool:
-        """Return whether the measure has groups."""
+        """Return whether the measure can be shown by group."""
         return self.measure not in _UNGROUPED
 
     def address(
@@ -77,7 +78,7 @@ class Choice:
         order: str | None = None,
         filters: Filters | None = None,
     ) -> str:
-        """Return the address of the page with another choice. What is usual is left out."""
+        """Return the address of the page with other choices; default values are left out."""
         chosen = {
             "period": (period or self.period.span, DEFAULT_PERIOD),
             "by": (by or self.by, "model"),
@@ -89,13 +90,13 @@ class Choice:
         return f"{PATH}?{urlencode(arguments, errors='replace')}" if arguments else PATH
 
     def compared(self, now: datetime) -> Period:
-        """Return the period that is set against the one before it: of two weeks the second."""
+        """Return the period that is compared with the one before it; if two weeks are shown, the second."""
         is_default = self.period.span == DEFAULT_PERIOD
         return parse_span(COMPARED_PERIOD, now) if is_default else self.period
 
 
 def parse_choice(arguments: Mapping[str, str], now: datetime) -> Choice:
-    """Return what an address chooses. Raises InvalidInputError."""
+    """Parse the choices in an address. Raises InvalidInputError."""
     return Choice(
         period=parse_span(_find_period(arguments), now),
         by=choose(_GROUPS, arguments.get("by") or "model", "by"),
@@ -106,7 +107,7 @@ def parse_choice(arguments: Mapping[str, str], now: datetime) -> Choice:
 
 
 def _find_period(arguments: Mapping[str, str]) -> str:
-    """Return the period that an address chooses, also as a form sends it: as two days."""
+    """Return the period in an address, which a form sends as two days (``from`` and ``to``)."""
     first, last = arguments.get("from"), arguments.get("to")
     if first and last:
         return f"{first}..{last}"

@@ -1,4 +1,6 @@
-"""The chart of the home page: a column for each step, with its calls and its values."""
+"""The chart of the home page: a column for each step of time, with its value and the address of its
+calls.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ type Number = float | None
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A series: the class of its colour, and its name."""
+    """An entry of the legend: the CSS class of a series' colour, and its name."""
 
     style: str
     name: str
@@ -37,7 +39,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its calls, its name, its value, and its parts for the tip."""
+    """The texts of a column: the address of its calls, its name, its value, and its parts for the tooltip."""
 
     address: str
     name: str
@@ -47,9 +49,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The chart with a key for each series and the words of each column.
-
-    ``unit`` says what is counted, and ``is_empty`` that there is nothing to draw."""
+    """The chart with its legend (``keys``) and the texts of each column. ``unit`` says what is counted;
+    ``is_empty``: there is nothing to draw."""
 
     chart: Chart
     keys: Sequence[Key]
@@ -60,14 +61,15 @@ class Columns:
 
     @property
     def styles(self) -> Sequence[str]:
-        """Return the class of each series."""
+        """Return the CSS class of each series."""
         return [key.style for key in self.keys]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """The values of each step by series (None: unknown) and how they are written. ``total`` is written
-    from all values of a step; without one there is no sum."""
+    """The values of each step by series (None: unknown), and how values and ticks are formatted. ``unit``
+    is the smallest step of ticks; ``sums`` are the formatted totals of steps, if they are not sums of
+    the values."""
 
     keys: Sequence[Key]
     steps: Sequence[Sequence[Number]]
@@ -129,7 +131,7 @@ def _find_values(costs: Costs) -> _Values:
 
 
 def make_keys(costs: Costs) -> Sequence[Key]:
-    """Return the keys of the groups that the columns are stacked by, the most expensive first."""
+    """Return the legend for the groups that the columns are stacked by, in the order of the groups."""
     by = costs.choice.group
     return [
         Key(REST, name_rest(by))
@@ -165,7 +167,7 @@ def _find_kinds(steps: Sequence[Step]) -> _Values:
 
 
 def _find_times(costs: Costs) -> _Values:
-    """Return the median times of each step: until the first byte, and from there to the end."""
+    """Return the median times of each step: until the first byte, and from the first byte to the end."""
     steps: list[tuple[Number, Number]] = []
     sums = []
     for step in costs.series.steps:
@@ -209,7 +211,7 @@ def _find_means(costs: Costs) -> _Values:
 
 
 def find_mean(days: Sequence[SessionDay], measure: Measure) -> float | None:
-    """Return the mean cost of a session or a prompt in cents, None where there were none."""
+    """Return the mean cost of a session or a prompt in cents, None if there were none."""
     if measure == "session":
         count = sum(day.sessions for day in days)
     else:
@@ -221,7 +223,7 @@ def find_mean(days: Sequence[SessionDay], measure: Measure) -> float | None:
 
 
 def count_tokens(totals: Totals) -> float:
-    """Return all tokens, those in and those out."""
+    """Return the number of all tokens: prompt and output."""
     return (totals.tokens.prompt or 0) + (totals.tokens.output_tokens or 0)
 
 
@@ -234,7 +236,7 @@ def _read_calls(totals: Totals) -> float:
 
 
 def format_dollars(cents: float) -> str:
-    """Return the value of a tick: few digits, since ticks are round."""
+    """Return the label of a tick at ``cents``, with few digits, since ticks are round."""
     dollars = cents / 100
     if dollars >= 10 or dollars == int(dollars):
         return f"${dollars:,.0f}"
@@ -259,5 +261,6 @@ _FORMS: dict[Measure, Form] = {
 
 
 def read_measure(measure: Measure) -> Callable[[Totals], float]:
-    """Return what a measure reads of totals: of those without totals of their own, the calls."""
+    """Return the function that reads a measure from totals. If totals lack the measure, it reads the
+    number of calls."""
     return _FORMS[measure][0] if measure in _FORMS else _read_calls

@@ -1,4 +1,4 @@
-"""A period set against the one before it, by group: what rose and what fell, the largest first."""
+"""The comparison of a period with the one before it, by group, sorted by value."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ _NOTHING = Totals()
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A group in both periods. ``name`` is None for the rest and for all of them."""
+    """A group in both periods. ``name`` is None for the rest of the groups and for the sum of all."""
 
     name: str | None
     now: Totals
@@ -22,7 +22,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The groups with the largest values, the rest of them (None: there is none), and all."""
+    """The groups with the largest values, the sum of the others (None without others), and of all."""
 
     lines: Sequence[Line]
     rest: Line | None
@@ -36,9 +36,10 @@ def compare(
     limit: int,
     smaller: Totals = _NOTHING,
 ) -> Comparison:
-    """Return the comparison of two periods by group. ``measure`` is what they are sorted by.
+    """Return the comparison of two periods by group. Groups are sorted by ``measure``.
 
-    ``smaller`` are the totals of groups that are not among those of ``now``, all in one."""
+    At most ``limit`` groups are shown. ``smaller`` is the sum of groups that are not in ``now``, for
+    they are not among the largest."""
     lines = [
         Line(name, now.get(name, _NOTHING), before.get(name, _NOTHING))
         for name in now.keys() | before.keys()
@@ -60,12 +61,12 @@ def compare(
 
 
 def _is_unnamed(line: Line) -> bool:
-    """Return whether a group is of calls without a name: of those that got no model, too."""
+    """Return whether a group is of calls without a name, or of calls whose response named no model."""
     return line.name == UNKNOWN or find_requested(line.name or "") is not None
 
 
 def _has_value(line: Line, measure: Callable[[Totals], float]) -> bool:
-    """Return whether a group has something of what is measured, or may have: its price is not known."""
+    """Return whether a group has a value in either period, or may have one, since its price is unknown."""
     is_unknown = line.now.unpriced or line.now.unpriced_tokens
     return bool(measure(line.now) or measure(line.before) or is_unknown)
 

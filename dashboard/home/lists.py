@@ -1,4 +1,4 @@
-"""The lists of the home page in words: sessions, failures by kind, and what could have been saved."""
+"""The lists of the home page: sessions, and failures by kind."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class FailureLine:
-    """A kind of failure in words, with the address of its calls."""
+    """A kind of failure: its description, the address of its calls, the time of the last one, and their
+    number."""
 
     words: str
     href: str
@@ -29,7 +30,7 @@ class FailureLine:
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """A session with its credential in words, the width of its bar, and whether a call of it is in flight."""
+    """A session, the name of its credential, the width of its bar, and whether it has a call in flight."""
 
     session: Session
     credential: str
@@ -53,9 +54,9 @@ def list_failures(failures: Failures) -> Sequence[FailureLine]:
 def list_sessions(
     sessions: Sequence[Session], names: Mapping[str, str], flights: Flights
 ) -> Sequence[SessionLine]:
-    """Return the sessions with bars, of which the most expensive one has all of its room.
+    """Return the sessions with bars for their costs, the longest for the most expensive session.
 
-    ``names`` are those of credentials by fingerprint."""
+    ``names`` maps fingerprints of credentials to names."""
     most = max((each.cost_cents for each in sessions), default=0.0)
     return [
         SessionLine(
@@ -69,7 +70,7 @@ def list_sessions(
 
 
 def failed_address(period: str, **others: str) -> str:
-    """Return the address of the calls of a period that failed."""
+    """Return the address of the list of failed calls in a period, with ``others`` as further filters."""
     arguments = {"failed": "1", **others, PERIOD: period}
     return f"{CALLS}?{urlencode(arguments, errors='replace')}"
 

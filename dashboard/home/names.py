@@ -14,7 +14,7 @@ _MOST_WEEKDAYS = 14  # of more columns the labels are months and days
 
 
 class _Words(NamedTuple):
-    """The words for a group: what it is, several of them, and that of calls that name none."""
+    """The words for a field to group by: its title, its plural, and the name for calls without a value."""
 
     title: str
     many: str
@@ -38,7 +38,8 @@ _SHORT_CHARS = 8  # of a fingerprint
 
 
 def name_group(by: Name, value: str, title: str | None = None) -> str:
-    """Return the name of a group. ``title`` is that of a session or credential, where it has one."""
+    """Return the name of a group. ``title`` is the title of a session or the name of a credential, if
+    known."""
     if value == UNKNOWN:
         return _WORDS[by].unknown
     if value == OTHER:
@@ -49,7 +50,8 @@ def name_group(by: Name, value: str, title: str | None = None) -> str:
 
 
 def name_filter(name: FilterName, value: str, names: Mapping[str, str]) -> tuple[str, str]:
-    """Return the title of a filter and its value in words. ``names`` are those of credentials."""
+    """Return the title of a filter and its value in words. ``names`` maps fingerprints of credentials to
+    names."""
     if name == "tag":
         return "Tag", value
     title = names.get(value) if name == "credential" else None
@@ -57,7 +59,7 @@ def name_filter(name: FilterName, value: str, names: Mapping[str, str]) -> tuple
 
 
 def name_rest(by: Name) -> str:
-    """Return the name of the groups that have none of their own."""
+    """Return the name for all groups that are not shown by themselves."""
     return f"Other {_WORDS[by].many}"
 
 
@@ -70,7 +72,7 @@ def name_step(period: Period, step: Interval) -> str:
 
 
 def label_step(period: Period, step: Interval) -> str:
-    """Return the label of a step below its column."""
+    """Return the label below the column of a step."""
     start = step.start
     if period.step == "hour":
         return f"{start:%H:%M}" if period.days == 1 or start.hour else _label_day(start)

@@ -1,4 +1,4 @@
-"""``/``: what calls cost today and in a period, sessions, failures, and how to connect a client."""
+"""``/``: the home page, with costs of today and of a period, sessions, failures, and how to connect."""
 
 import logging
 import sqlite3
@@ -66,8 +66,8 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """The rows of ``control.db`` that the page shows. ``used_up`` are the budgets that refuse calls now;
-    ``owners`` are addresses, ``names`` those of credentials by fingerprint and
-    ``agents`` those of agents by id."""
+    ``owners`` are email addresses; ``names`` maps fingerprints of credentials to names, ``agents`` ids
+    of agents."""
 
     endpoints: Page[ProxyEndpoint]
     budgets: Sequence[BudgetStatus]
@@ -113,7 +113,7 @@ class HomePages:
         )
 
     def _list_notices(self, visitor: Visitor, now: datetime) -> Sequence[CallNotice]:
-        """Return the warnings of extensions about the calls of late. Raises sqlite3.Error."""
+        """Return the warnings of extensions about calls of the last ``NOTICE_SPAN``. Raises sqlite3.Error."""
         since = format_ms(now - NOTICE_SPAN)
         found: Sequence[CallNotice] = extensions.call().home_notice(
             data_dir=self._site.settings.data_dir, caller=visitor, since=since
@@ -155,7 +155,7 @@ class HomePages:
 def _describe(
     home: Home, choice: Choice, found: _Found, flights: Flights, now: datetime, zone: tzinfo
 ) -> dict[str, Any]:
-    """Return what the template shows of a home page with calls."""
+    """Return the template variables of a home page with recorded calls."""
     names = spread_names(found.names, home.accounts)
     costs = home.costs
     if choice.group == "credential":
@@ -240,7 +240,7 @@ def _list_owners(members: Iterable[Member]) -> Sequence[str]:
 
 
 def _explain(path: Path, error: sqlite3.Error) -> str:
-    """Return what to do about an error, without paths and SQL, which are logged."""
+    """Log an error, and return what to do about it, without paths and SQL."""
     logger.error("The traces of %s cannot be read: %s", path.parent.name, error)
     is_busy = getattr(error, "sqlite_errorcode", None) in _BUSY_CODES
     return _BUSY if is_busy else _UNREADABLE

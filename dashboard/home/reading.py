@@ -1,8 +1,8 @@
-"""Reading all that the home page shows, by one connection in one snapshot.
+"""Reading all that the home page shows, from one connection in one snapshot.
 
 Sums, newest rows and the lists of sessions and savings are read, so the page takes the same time however
-many calls there are. Calls themselves are read for a group or a filter that no sums are kept by, for a second
-at most: ``Costs.back_to`` says how far that came. Days are UTC.
+many calls there are. If a group or filter has no sums, calls are read, for a second at most;
+``Costs.back_to`` is the time of the oldest call read by then. Days are UTC.
 """
 
 import sqlite3
@@ -58,8 +58,9 @@ NOTHING = Totals()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strip:
-    """The figures of today and of the month. ``week_before_cents`` is what the same day of the last week
-    had cost by this minute, None where there were no calls yet; ``last_month_cents`` likewise."""
+    """The figures of today and of the month. ``week_before_cents`` is the cost of the same day of the last
+    week until this time of day, None if nothing was recorded then; ``last_month_cents`` is that of the
+    month before, likewise."""
 
     today: Totals
     week_before_cents: float | None
@@ -70,13 +71,14 @@ class Strip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """The section of costs.
+    """The section about costs.
 
-    ``compared`` is the period set against the one before it: totals by group, of which ``before`` is None
-    where they cannot be told; ``smaller`` are those of sessions or agents that are not among the largest.
-    ``expected_cents`` are those of the last day. ``timings`` are by day and
-    ``group_timings`` by group, both only for the measure of time, ``days`` only for those of sessions
-    and prompts: of the columns, and of both periods."""
+    ``now`` and ``before`` are the totals by group in the period ``compared`` and in the one before it;
+    ``before`` is None if it cannot be read. ``smaller`` is the sum of the groups that are not among the
+    largest. ``expected_cents`` is the expected cost of the whole present day. ``timings`` (by day) and
+    ``group_timings`` (by group) are set for the measure of time only. ``days``, ``days_compared`` and
+    ``days_before`` are set for the measures per session and per prompt only: for the columns and for
+    both periods. ``back_to`` is the time of the oldest call that was read, None if all were."""
 
     choice: Choice
     compared: Period
@@ -97,7 +99,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class SavedKind:
-    """The cents that one kind of finding could have saved."""
+    """The cost in cents that one kind of finding could have saved."""
 
     kind: Kind
     cents: float
@@ -105,12 +107,11 @@ class SavedKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """The home page of an organisation that has recorded calls.
+    """The contents of the home page of an organisation that has recorded calls.
 
-    ``windows`` are those of all subscriptions, the one that was used last first. ``week``
-    are totals of today and the six days before, of which ``saved`` could be saved.
-    ``accounts`` are those of credentials by fingerprint. ``last_id`` is that of the newest call that is in
-    the figures."""
+    ``windows`` are those of all subscriptions, the last used one first. ``week`` are the totals of today
+    and the six days before; ``saved`` is the part of their cost that could have been saved. ``accounts``
+    maps fingerprints of credentials to accounts. ``last_id`` is the row id of the newest recorded call."""
 
     strip: Strip
     costs: Costs
@@ -136,10 +137,10 @@ def read_home(
     zone: tzinfo = UTC,
     notices: Sequence[CallNotice] = (),
 ) -> Home | None:
-    """Return what the page shows, None while nothing has been recorded.
+    """Read what the home page shows; None if nothing has been recorded yet.
 
-    ``active`` are the alerts of rules, ``notices`` the warnings of extensions, ``zone`` is that
-    of the times in alerts. Raises sqlite3.Error."""
+    ``active`` are the alerts of rules, ``notices`` the warnings of extensions; times in alerts are in
+    ``zone``. Raises sqlite3.Error."""
     with snapshot(db):
         reader = OverviewReader(db)
         if not reader.is_ready or reader.find_first_hour() is None:
@@ -183,7 +184,9 @@ def _read_strip(reader: OverviewReader, now: datetime) -> Strip:
 
 
 def _read_week_before(reader: OverviewReader, now: datetime) -> float:
-    """Return what the same day of the last week had cost by this minute: of its hour the same part."""
+    """Return the cost in cents of the same day of the last week until this time of day.
+
+    Of the hour that is not over, the share that has passed is counted."""
     then = floor_hour(now) - WEEK
     part = (now - floor_hour(now)) / HOUR
     whole = _cost(reader, then.replace(hour=0), then)
@@ -247,7 +250,7 @@ def _add_measure(
     prices: Prices,
     now: datetime,
 ) -> Costs:
-    """Return the costs with what their measure shows besides."""
+    """Return the costs with the further values that their measure shows."""
     choice = costs.choice
     filters, period = choice.filters, choice.period
     is_kept = not (filters.values.keys() & OF_CALLS)
@@ -280,7 +283,7 @@ def _read_days(db: sqlite3.Connection, interval: Interval) -> Sequence[SessionDa
 
 
 def _total_by_group(found: Found, within: Period | None = None) -> dict[str, Totals]:
-    """Return the totals of each group, of all steps or of those on the days of a period."""
+    """Return the totals of each group, of all steps or of the days of the period ``within``."""
     groups: dict[str, list[tuple[float, ...]]] = {}
     for (step, name), sums in found.cells.items():
         if within is None or within.first.isoformat() <= step[:10] <= within.last.isoformat():
@@ -301,7 +304,7 @@ def _read_sessions(db: sqlite3.Connection, choice: Choice, now: datetime) -> Seq
 
 
 def _read_saved(db: sqlite3.Connection, now: datetime) -> Sequence[SavedKind]:
-    """Return what could have been saved in the last seven days by kind, the most expensive first."""
+    """Return the possible savings of the last seven days by kind, the largest first."""
     reader = SavingsReader(db)
     if not reader.is_ready:
         return ()

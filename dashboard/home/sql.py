@@ -1,4 +1,4 @@
-"""The figures of the chart of the home page as SQL, to be read and edited."""
+"""The figures of the home page's chart as an SQL query, for people to read and edit."""
 
 from dashboard.home.choice import Choice
 from metering.token_counts import PROMPT_CLASSES
@@ -11,7 +11,7 @@ _SUMS = (
 
 
 def write_sql(choice: Choice) -> str:
-    """Return a query over the sums of days or agents, as the group and the filters need."""
+    """Return a query over the tables of sums that have the chosen group and filters."""
     period, columns = choice.period, COLUMNS
     table, day, said = "usage_daily", "day", ""
     if choice.group in SAID_COLUMNS and not choice.filters.values:

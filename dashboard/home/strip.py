@@ -1,4 +1,6 @@
-"""The strip of the home page in words: today, the month, and budgets as gauges."""
+"""The top row of the home page in words: today, the month, subscription windows, and budgets as
+gauges.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,7 +36,7 @@ _WINDOW_NAMES = {"5h": "5 hours", "7d": "Week", "7d_oi": "7d_oi", "overage": "Ex
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words, with the class of their colour, an address, and what separates them from the next ones."""
+    """Words with the CSS class of their colour, an address, and the punctuation after them."""
 
     words: str
     kind: str = ""
@@ -44,7 +46,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A cell: its label, its figure with an address, and lines of phrases."""
+    """A cell: its label, its value with an address, and lines of phrases below."""
 
     label: str
     value: str
@@ -54,7 +56,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class NamedGauge:
-    """A gauge with its name, what it says in words, and what is going to be too little."""
+    """A gauge with its name and a description. ``warning`` says that it will be used up, or is."""
 
     name: str
     gauge: Gauge
@@ -64,7 +66,7 @@ class NamedGauge:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows of a subscription, with the title of their cell."""
+    """The windows of a subscription as gauges, with the title of their cell."""
 
     title: str
     gauges: Sequence[NamedGauge]
@@ -73,9 +75,10 @@ class Windows:
 def make_figures(
     strip: Strip, now: datetime, flights: int, calls: str, failed: str, zone: tzinfo = UTC
 ) -> Sequence[Figure]:
-    """Return the cells of today and of the month. ``flights`` calls are in flight; ``calls`` and
-    ``failed`` are addresses of today's. Days are those of UTC, as sums are: with
-    another ``zone`` this is said."""
+    """Return the cells of today and of the month. Days are UTC, as in all sums.
+
+    ``flights`` is the number of calls in flight; ``calls`` and ``failed`` are addresses of today's
+    calls. If ``zone`` is not UTC, times of day are marked as UTC."""
     today = strip.today
     counts = [Phrase(format_calls(today.calls))]
     if today.errors:
@@ -98,7 +101,7 @@ def make_figures(
 
 
 def _compare(strip: Strip, now: datetime, zone: tzinfo) -> Sequence[Phrase]:
-    """Return how today compares with the same day of the last week, up to this minute."""
+    """Return phrases that compare today's cost with the same day of the last week until this time."""
     day, before = f"last {now:%A}", strip.week_before_cents
     if before is None:
         return [Phrase("the first week of calls")]
@@ -130,10 +133,10 @@ def _describe_month(strip: Strip, now: datetime) -> Sequence[str]:
 
 
 def make_windows(home: Home, names: Mapping[str, str], now: datetime) -> Sequence[Windows]:
-    """Return the windows of the subscriptions that were used last, of which something is known.
-    Times are in the zone of ``now``.
+    """Return the gauges of the subscriptions that were used last and whose windows are known.
 
-    ``names`` are those of credentials and subscriptions by fingerprint."""
+    Times are in the zone of ``now``. ``names`` maps fingerprints of credentials and subscriptions to
+    names."""
     accounts: dict[str, list[NamedGauge]] = {}
     for state in home.windows:
         if state.left is not None:
@@ -150,7 +153,7 @@ def make_windows(home: Home, names: Mapping[str, str], now: datetime) -> Sequenc
 
 
 def _name_account(account: str, names: Mapping[str, str], accounts: int) -> str:
-    """Return the title of a subscription, by its name where it has one or is not the only one."""
+    """Return the title of a subscription, with its name if it has one or there are several."""
     if accounts == 1 and account not in names:
         return "Subscription"
     return f"Subscription {reveal(name_credential(account, names))}"
@@ -188,7 +191,7 @@ def _warn(state: WindowState, now: datetime) -> str:
 
 
 def _when(instant: datetime, now: datetime) -> str:
-    """Return an instant to come: ``16:40`` today, ``Thu 16:00`` within a week, else with its date."""
+    """Return a future time in words: ``16:40`` today, ``Thu 16:00`` within a week, otherwise its date."""
     there = move(instant, now.tzinfo)
     if there.date() == now.date():
         return f"{there:%H:%M}"
@@ -198,7 +201,7 @@ def _when(instant: datetime, now: datetime) -> str:
 
 
 def make_budgets(statuses: Sequence[BudgetStatus], now: datetime) -> Sequence[NamedGauge]:
-    """Return the gauges of the budgets that are used most."""
+    """Return the gauges of the budgets with the largest used shares."""
     known = [each for each in statuses if each.spend is not None]
     known.sort(key=lambda status: -status.percent)
     return [_make_gauge(status, now) for status in known[:MAX_BUDGETS]]

@@ -1,4 +1,6 @@
-"""The table beside the chart of the home page: a period against the one before it, or times by group."""
+"""The table beside the chart of the home page: a period compared with the one before, or times by
+group.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +36,8 @@ _SLOWEST_FAST = 9.95  # tokens a second from which on decimals say nothing
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a column: its words, its classes, how many columns it is over, and whether the rows are
-    sorted by it."""
+    """The head of a column: its text, CSS classes, the number of columns that it spans, and whether rows
+    are sorted by it."""
 
     words: str
     kind: str = "num"
@@ -45,7 +47,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure with the CSS classes of its cell."""
+    """A value with the CSS classes of its cell, and a text for its tooltip."""
 
     text: str
     kind: str = "num"
@@ -54,7 +56,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: the CSS class of its colour, its name, the address that the name leads to, and its figures."""
+    """A row: the CSS class of its colour, its name, the address that the name links to, and its cells."""
 
     style: str
     name: str
@@ -64,8 +66,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The table beside the chart. The first of ``heads`` is that of the names; ``foot`` is the row of
-    sums."""
+    """The table beside the chart. The first of ``heads`` is for the names; ``foot`` is the row of sums."""
 
     title: str
     heads: Sequence[Head]
@@ -121,7 +122,7 @@ def _make_heads(costs: Costs, period: str) -> Sequence[Head]:
 
 
 def _name_line(costs: Costs, line: Line, period: Period) -> tuple[str, str, str | None]:
-    """Return the class of the colour of a group, its name, and the address of its page or calls."""
+    """Return the CSS class of a group's colour, its name, and the address of its page or calls."""
     by, name = costs.choice.group, line.name or ""
     styles = {
         group.name: key.style
@@ -166,12 +167,13 @@ def _write(measure: Measure, totals: Totals) -> str:
 
 
 def _round_shown(cents: float) -> float:
-    """Return cents as they are shown, so that a difference is that of the figures beside it."""
+    """Return cents rounded as they are displayed, so that differences match the displayed values."""
     return round(cents / 100, 2) * 100
 
 
 def _write_change(measure: Measure, line: Line) -> Sequence[Cell]:
-    """Return the difference and how much it is in per cent. Only more or less money is coloured."""
+    """Return the cells of the absolute change and the change in per cent. Only changes of cost are
+    coloured."""
     read = read_measure(measure)
     now, before = read(line.now), read(line.before)
     if measure == "cost":
@@ -193,7 +195,7 @@ def _write_change(measure: Measure, line: Line) -> Sequence[Cell]:
 
 
 def _make_kinds(costs: Costs) -> Table:
-    """Return the tokens of each kind in both periods, in the order of the columns from above."""
+    """Return the table of tokens by kind in both periods, in the order of the stacked columns."""
     totals = compare(costs.now, costs.before or {}, read_measure("tokens"), 0).total
     rows = []
     for each in reversed(CHART_CLASSES):
@@ -215,7 +217,7 @@ def _make_kinds(costs: Costs) -> Table:
 
 
 def _make_times(costs: Costs) -> Table:
-    """Return the times of the groups of the whole period, those with most calls first."""
+    """Return the table of times by group over the whole period, the groups with most calls first."""
     choice, by = costs.choice, costs.choice.group
     timed = {name: find_percentiles(each) for name, each in costs.group_timings.items()}
     names = sorted(timed, key=lambda name: (-timed[name]["duration_ms"].calls, name))

@@ -1,1 +1,1 @@
-"""The limits of subscriptions: how much of each window is left."""
+"""The limits of subscriptions: the unused part of each window."""

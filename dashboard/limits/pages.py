@@ -1,4 +1,4 @@
-"""``/limits.json``: how much of each window of a subscription is left."""
+"""``/limits.json``: the unused part of each window of the organisation's subscriptions."""
 
 import sqlite3
 
@@ -16,7 +16,7 @@ from store.traces.calls.limit_readings import read_states
 
 
 class LimitPages(TracePages):
-    """The limits of the subscriptions that the caller's organisation uses."""
+    """The page about the limits of the subscriptions that the caller's organisation uses."""
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute("/limits.json", self.limits_json)]

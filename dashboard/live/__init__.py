@@ -1,1 +1,1 @@
-"""Pages that follow: calls in flight, and events for pages when something was recorded."""
+"""Live pages: calls in flight, and events for open pages after calls were recorded."""

@@ -1,8 +1,8 @@
 """News of the traces of an organisation, for all pages that follow it.
 
-While somebody listens, one task for each organisation looks three times a second whether its database has
-changed, which costs two calls of ``stat``; only then is it asked, by a connection that is kept anyway.
-Nobody listens: there is no task.
+While anybody listens, one task for each organisation looks three times a second whether its database has
+changed, which costs two calls of ``stat``. Only after a change is the database read, over a connection
+that is kept open anyway. Without listeners there is no task.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 
 class Feed:
-    """The newest id and the calls in flight of one organisation, for those that listen.
+    """The newest recorded call and the calls in flight of one organisation, with listeners that it wakes.
 
-    ``last_id`` is the highest id of a stored call, ``flights`` the calls in flight."""
+    ``last_id`` is the highest row id of a stored call."""
 
     def __init__(
         self, organization_id: str, path: Path, spool: SpoolWatch, connections: KeptConnections
@@ -46,13 +46,13 @@ class Feed:
         self._listeners: set[asyncio.Event] = set()
 
     def add(self, listener: asyncio.Event) -> None:
-        """Set an event whenever something is new, and as soon as it is known what there is."""
+        """Register an event to be set after each change, and now if a first look has been made."""
         self._listeners.add(listener)
         if self._has_looked:
             listener.set()
 
     def remove(self, listener: asyncio.Event) -> bool:
-        """Forget a listener; return whether any is left."""
+        """Remove a listener; return whether any are left."""
         self._listeners.discard(listener)
         return bool(self._listeners)
 
@@ -61,8 +61,10 @@ class Feed:
             listener.set()
 
     def has_new(self, after_id: int, session_id: str | None = None) -> bool:
-        """Return whether calls were stored after this id, of this session if one is given. It may be
-        wrong about sessions of very many calls ago, and then says yes."""
+        """Return whether calls were stored after ``after_id``, only of one session if it is given.
+
+        For a session the result may be wrongly true if more than ``REMEMBERED`` calls were stored since,
+        never wrongly false."""
         if self.last_id <= after_id or session_id is None:
             return self.last_id > after_id
         newer = [session for usage_id, session in self._recent if usage_id > after_id]
@@ -70,7 +72,7 @@ class Feed:
         return oldest_known > after_id + 1 or session_id in newer
 
     async def look(self) -> None:
-        """Read what is new, and wake the listeners if anything is. Raises sqlite3.Error."""
+        """Look for changes, and wake the listeners if there are any. Raises sqlite3.Error."""
         flights = await self._spool.read(self._organization_id)
         is_new = not self._has_looked or flights != self.flights
         self.flights = flights
@@ -107,7 +109,7 @@ class Feed:
 
 
 class Feeds:
-    """The feeds of all organisations that somebody follows."""
+    """The feeds of all organisations that any page follows."""
 
     def __init__(self, data_dir: Path, spool: SpoolWatch, connections: KeptConnections) -> None:
         self._data_dir = data_dir
@@ -117,7 +119,7 @@ class Feeds:
 
     @contextmanager
     def listen(self, organization_id: str) -> Iterator[tuple[Feed, asyncio.Event]]:
-        """Yield the feed of an organisation, and an event that is set when something is new."""
+        """Yield the feed of an organisation, and an event that is set after each change."""
         event = asyncio.Event()
         if organization_id not in self._feeds:
             path = trace_path(self._data_dir, organization_id)

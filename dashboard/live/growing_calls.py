@@ -1,4 +1,4 @@
-"""The calls in flight that somebody looks at: each is read once, however many people do."""
+"""The calls in flight on open pages. Each is read once, however many pages show it."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +11,8 @@ from store.spool.reader import InFlightFile, Waiting
 
 
 class GrowingCall:
-    """A call in flight, and what has been read of its response, for as many as are ``looking``."""
+    """A call in flight, and what was read of its response. ``looking`` is the number of pages that show
+    it."""
 
     def __init__(self, file: InFlightFile) -> None:
         self.looking = 0
@@ -22,20 +23,20 @@ class GrowingCall:
 
     @property
     def size(self) -> int:
-        """Return how many bytes there are of it."""
+        """Return the present size of its spool file in bytes."""
         return self._file.size
 
     @property
     def has_ended(self) -> bool:
-        """Return whether nothing more is going to come."""
+        """Return whether the call has ended, so that its file does not grow any more."""
         return self._file.has_ended
 
     def close(self) -> None:
-        """Close its file."""
+        """Close its spool file."""
         self._file.close()
 
     async def read(self, sent: Sent) -> dict[str, object]:
-        """Return where the call stands, and what was not sent yet. Raises OSError."""
+        """Return the status of the call and the texts that are not in ``sent`` yet. Raises OSError."""
         async with self._reading:
             size = self._file.size
             if size != self._read_size:
@@ -46,7 +47,7 @@ class GrowingCall:
 
 
 class GrowingCalls:
-    """The calls that are looked at now."""
+    """The calls in flight that open pages show."""
 
     def __init__(self) -> None:
         self._calls: dict[str, GrowingCall] = {}
@@ -56,7 +57,7 @@ class GrowingCalls:
 
     @contextmanager
     def open(self, file: Waiting) -> Iterator[GrowingCall]:
-        """Yield the call of a file, as others see it too. Raises OSError when it has ended."""
+        """Yield the call of a spool file, shared by all pages with it. Raises OSError if it has ended."""
         if file.file not in self._calls:
             self._calls[file.file] = GrowingCall(InFlightFile(file))
         call = self._calls[file.file]
@@ -71,5 +72,5 @@ class GrowingCalls:
 
 
 def read_more(file: InFlightFile, response: GrowingResponse) -> None:
-    """Read what has come of a response since the last time. It blocks. Raises OSError."""
+    """Read what was added to a response since the last time. It blocks. Raises OSError."""
     response.read(*file.read_more())

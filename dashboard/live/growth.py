@@ -1,4 +1,4 @@
-"""The response of a call in flight, as far as the spool has it, in parts of text that only grow."""
+"""The response of a call in flight, as far as it was spooled, in parts whose texts only grow."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ _LABELS = {"text": "Text", "thinking": "Thinking"}
 
 
 class Part:
-    """A content block as far as it has come, with hidden characters shown by name."""
+    """A content block as far as it was received, with invisible characters made visible."""
 
     def __init__(self, block: Block) -> None:
         name = reveal(as_text(block.fields.get("name"))[:100])
@@ -26,7 +26,7 @@ class Part:
         self._read = 0
 
     def read(self) -> int:
-        """Take what has come since the last time; return how many characters that is."""
+        """Append what was received since the last time; return the number of new characters."""
         text = "".join(self._block.text(name) for name in (TEXT, THINKING, INPUT))
         new = text[self._read :]
         self._read = len(text)
@@ -35,7 +35,8 @@ class Part:
 
 
 class GrowingResponse:
-    """A response that is read as it comes. ``is_full``: there is more than is kept."""
+    """A response that is parsed while it is received. ``is_full``: it exceeds the limits, and its rest is
+    ignored."""
 
     def __init__(self) -> None:
         self.head: ResponseHead | None = None
@@ -51,14 +52,14 @@ class GrowingResponse:
 
     @property
     def error(self) -> str | None:
-        """Return the text of upstream's error, None where there is none."""
+        """Return the message of upstream's error, None if there is none."""
         said = self._response.envelope
         if not said.is_error:
             return None
         return reveal(said.error_message[:1_000]) or "error"
 
     def read(self, head: ResponseHead | None, raw: bytes) -> None:
-        """Take what has come since the last time: the head, once, and bytes of the body."""
+        """Add what was received since the last time: ``head`` if it is new, and bytes of the body."""
         if head is not None:
             self.head, self._body = head, GrowingBody(head.content_encoding)
         if self._body is None or self.is_full:
@@ -72,12 +73,12 @@ class GrowingResponse:
 
 @dataclass(slots=True)
 class Sent:
-    """The share of a growing response that somebody was sent, as the characters of each part."""
+    """The record of what was sent to a page: the number of characters of each part of a growing response."""
 
     characters: dict[int, int] = field(default_factory=dict)
 
     def take_new(self, response: GrowingResponse) -> list[dict[str, object]]:
-        """Return the parts that grew, each with its new text and where that begins."""
+        """Return the parts that grew, each with its new text and its position, and mark them as sent."""
         found: list[dict[str, object]] = []
         for index, part in enumerate(response.parts):
             at = self.characters.get(index, -1)
@@ -91,7 +92,7 @@ class Sent:
 
 
 def describe_status(response: GrowingResponse) -> str:
-    """Return where a call stands, for its page."""
+    """Return the status of a call in flight as a sentence for its page."""
     if response.error is not None:
         return f"The upstream sent an error: {response.error}"
     if response.head is None:

@@ -1,8 +1,8 @@
-"""The calls in flight of an organisation, as the spool has them.
+"""The calls in flight of an organisation, read from the spool.
 
-The web process reads the spool by itself: a call is there before it is forwarded and until it has ended,
-also while the recorder is busy or away. Names of files say whose calls they are, so files of other
-organisations are not opened. Of a call only the request is read, once.
+The web process reads the spool itself: a call is there before it is forwarded and until it has ended,
+also while the recorder is busy or down. Names of files have the organisation, so files of other
+organisations are not opened. Of each call only the request is read, and only once.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MOST = 50  # calls of an organisation that are described
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:
-    """A call that has not ended. ``is_responding``: its upstream has begun to respond."""
+    """A call that has not ended. ``is_responding``: upstream has begun to respond."""
 
     entry_id: str
     created_at: str
@@ -44,7 +44,8 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """The calls in flight of an organisation: how many, and the newest of them, newest first."""
+    """The calls in flight of an organisation: their number, and the newest ones in descending order of
+    age."""
 
     count: int = 0
     calls: tuple[InFlight, ...] = ()
@@ -56,14 +57,14 @@ class Flights:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A call whose request was read."""
+    """A call in flight whose request was read."""
 
     exchange: SpooledExchange
     facts: RequestFacts
     request_size: int
 
     def describe(self, file: Waiting) -> InFlight:
-        """Return the call as it is now. Raises OSError when it has ended."""
+        """Return the present state of the call. Raises OSError if it has ended."""
         head = self.exchange.head
         return InFlight(
             entry_id=head.entry_id,
@@ -77,10 +78,10 @@ class _Known:
 
 
 class SpoolWatch:
-    """A view of the spool that several organisations share. Times are of the monotonic clock.
+    """A view of the spool for several organisations. ``clock_s`` is a monotonic clock.
 
-    Calls in flight are in the spool of the proxy, and those that wait to be stored in that of the recorder,
-    which is the same one where all of the service is on this machine."""
+    Calls in flight are in the spool of the proxy (``root``), and those that wait to be stored in that of
+    the recorder; both are the same if the whole service is on this machine."""
 
     def __init__(
         self, root: Path, recorder_root: Path, clock_s: Callable[[], float] = time.monotonic
@@ -99,14 +100,14 @@ class SpoolWatch:
             return await run_in_threadpool(self._read, organization_id)
 
     def find(self, organization_id: str, entry_id: str) -> Waiting | None:
-        """Return the file of a call in flight of this organisation, or None. It blocks."""
+        """Return the file of an organisation's call in flight, or None if there is none. It blocks."""
         for file in reader.find_in_flight(self._root):
             if (file.entry_id, file.owner) == (entry_id, organization_id):
                 return file
         return None
 
     def is_waiting(self, organization_id: str, entry_id: str) -> bool:
-        """Return whether a call has ended and waits to be stored. It blocks."""
+        """Return whether a call has ended and is not stored yet. It blocks."""
         return any(
             (file.entry_id, file.owner) == (entry_id, organization_id)
             for root in self._roots
@@ -114,8 +115,9 @@ class SpoolWatch:
         )
 
     def describe(self, file: Waiting) -> InFlight | None:
-        """Return a call in flight, or None before its request is whole. It blocks. Raises OSError,
-        SpoolError."""
+        """Return the present state of a call in flight, or None if its request is not complete.
+
+        It blocks. Raises OSError, SpoolError."""
         known = self._known.get(file.entry_id) or _read_request(file)
         if known is None:
             return None
@@ -147,7 +149,9 @@ class SpoolWatch:
 
 
 def _read_request(file: Waiting) -> _Known | None:
-    """Return what the request of a call says, without its bodies. Raises OSError, SpoolError."""
+    """Return the fields of a call's request, without bodies; None if it is not complete.
+
+    Raises OSError, SpoolError."""
     with InFlightFile(file) as opened:
         found = opened.read()
     if found is None:

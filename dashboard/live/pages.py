@@ -1,4 +1,4 @@
-"""``/live``: events for pages that follow new calls, and the pages of calls in flight."""
+"""``/live``: event streams for pages that follow new calls, and the pages of calls in flight."""
 
 import asyncio
 import re
@@ -45,7 +45,8 @@ _GONE = "There is no such call: it was never made, or retention has removed it."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wish:
-    """The choice of a page that follows: calls after an id, of one session or all, and those in flight."""
+    """The events that a page wants: calls after an id, of one session or of all, and calls in flight or
+    not."""
 
     after_id: int
     session_id: str | None
@@ -63,7 +64,7 @@ class _Wish:
 
 
 class LivePages(TracePages):
-    """The pages and streams of the caller's organisation."""
+    """The live pages and event streams of the caller's organisation."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -79,11 +80,11 @@ class LivePages(TracePages):
         ]
 
     def stop(self) -> None:
-        """End all streams, so that open pages do not keep the service from stopping."""
+        """End all streams, so that open pages do not delay the stop of the service."""
         self.streams.stop()
 
     async def follow(self, request: Request) -> Response:
-        """Send events when calls were recorded, and when calls in flight come and go."""
+        """Stream events: when calls were recorded, and when calls in flight begin and end."""
         caller = await self._visitors.require_caller(request)
         check = make_check(self._visitors, request, caller)
         events = self._follow(caller, _Wish.read(request), check)
@@ -110,7 +111,7 @@ class LivePages(TracePages):
                     yield format_event("flights", _describe_flights(flights))
 
     async def call_page(self, request: Request) -> Response:
-        """Show a call in flight as far as it has come; one that has ended has a page of its own."""
+        """Show a call in flight as far as it was received; redirect to the call's page if it has ended."""
         caller = await self._visitors.require_caller(request)
         entry_id = request.path_params["entry_id"]
         found = await run_in_threadpool(self._open, caller, entry_id)
@@ -127,7 +128,7 @@ class LivePages(TracePages):
         )
 
     async def follow_call(self, request: Request) -> Response:
-        """Send the response of a call in flight as it grows, from its beginning on."""
+        """Stream the response of a call in flight as it grows, starting from its beginning."""
         caller = await self._visitors.require_caller(request)
         check = make_check(self._visitors, request, caller)
         events = self._grow(caller, request.path_params["entry_id"], check)
@@ -145,7 +146,7 @@ class LivePages(TracePages):
         yield format_event("ended", {"address": address})
 
     async def _read_on(self, call: GrowingCall, check: Check) -> Events:
-        """Send what is written to a file until its call has ended. Raises OSError."""
+        """Yield events with what is added to a spool file, until its call has ended. Raises OSError."""
         sent, size, silent_s = Sent(), -1, 0.0
         has_ended = False
         while not has_ended:
@@ -165,8 +166,9 @@ class LivePages(TracePages):
             silent_s += GROWTH_EVERY_S
 
     async def _wait_until_stored(self, caller: Caller, entry_id: str) -> str | None:
-        """Return the address of the page of a call that has ended, or None when it has none: it is unknown,
-        or the recorder is behind."""
+        """Return the address of the page of a call that has ended, or None if it is not stored.
+
+        None means that the call is unknown, or was not stored within ``STORED_WITHIN_S``."""
         for _ in range(round(STORED_WITHIN_S / GROWTH_EVERY_S)):
             # Looked at first: what leaves the spool is stored already.
             is_waiting = await run_in_threadpool(
@@ -212,7 +214,7 @@ def _choose(feed: Feed, wish: _Wish) -> Flights:
 
 
 def _describe_flights(flights: Flights) -> dict[str, Any]:
-    """Return the calls in flight for a page, with the list of them as markup."""
+    """Return the data of an event: the number of calls in flight, and their list as HTML."""
     return {
         "count": flights.count,
         "html": rendering.render_part("_in_flight.html", flights=flights),

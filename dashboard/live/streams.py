@@ -1,8 +1,8 @@
-"""Streams of server-sent events: how many there may be, and when each ends.
+"""Streams of server-sent events: their limits in number, and when each ends.
 
-Each takes a connection to the web process for as long as it lasts. The front door hands out 256 of these,
-64 to one client address (``addon/holdings.py``); streams leave half of them to pages, so that an office
-behind one address can open pages whatever number of people follow.
+Each takes a connection to the web process for as long as it lasts. The front door hands out 256 of
+these, 64 to one client address (``addon/holdings.py``). Streams may take half of them, so that people
+behind one address can open pages however many pages follow calls.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ type Check = Callable[[], Awaitable[bool]]
 
 
 def format_event(name: str, data: object, event_id: int | None = None) -> str:
-    """Return an event with JSON as its data."""
+    """Return a server-sent event with ``data`` as JSON."""
     head = "" if event_id is None else f"id: {event_id}\n"
     return f"{head}event: {name}\ndata: {orjson.dumps(data).decode()}\n\n"
 
 
 class Streams:
-    """All streams of the web process."""
+    """All event streams of the web process, with limits in total, by client address and by user."""
 
     def __init__(self) -> None:
         self._open = CurrentCounts[tuple[str, str]]()
@@ -49,11 +49,11 @@ class Streams:
         return self._open[_ALL]
 
     def stop(self) -> None:
-        """End every stream now, and refuse new ones: an open page must not keep the service running."""
+        """End every stream now, and refuse new ones, so that open pages do not delay the service's stop."""
         self._stopping.set()
 
     def respond(self, request: Request, caller: Caller, events: Events) -> StreamingResponse:
-        """Return a stream of these events. Raises HTTPException when there are too many already."""
+        """Return a stream of these events. Raises HTTPException if there are too many streams."""
         address = find_client(request)
         self._check_room(caller, address)
         return StreamingResponse(
@@ -61,7 +61,7 @@ class Streams:
         )
 
     async def wait(self, event: asyncio.Event, within_s: float) -> None:
-        """Wait for an event, the end of the service, or a time."""
+        """Wait until the event is set, the service stops, or ``within_s`` seconds are over."""
         waiting = {
             asyncio.create_task(event.wait()),
             asyncio.create_task(self._stopping.wait()),
@@ -97,7 +97,7 @@ class Streams:
 
 
 def make_check(visitors: Visitors, request: Request, caller: Caller) -> Check:
-    """Return a function that tells whether the caller may still read."""
+    """Return a function that returns whether the caller may still read."""
 
     async def check() -> bool:
         try:

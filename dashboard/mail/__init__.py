@@ -1,1 +1,1 @@
-"""Mail: its texts, and how it is sent."""
+"""Mail: its texts, and sending it."""

@@ -1,6 +1,6 @@
-"""Mail with links, sent through the operator's mail server or printed on the terminal.
+"""Sending mail with links through the operator's mail server, or printing the links on the terminal.
 
-Only a service that listens on loopback alone prints links. A mail is plain text. Errors contain
+Links are printed only if the service listens on loopback alone. A mail is plain text. Errors contain
 neither credentials nor the link.
 """
 
@@ -28,7 +28,7 @@ MAX_SUBJECT_LENGTH = 150
 
 
 class MailError(Exception):
-    """A mail was not sent. The message gives the reason and may be logged."""
+    """Raised if a mail was not sent. Its message is the reason and may be logged."""
 
 
 class Mailer:
@@ -54,16 +54,16 @@ class Mailer:
 
     @property
     def can_send(self) -> bool:
-        """Return whether links reach anybody, through a server or on the terminal."""
+        """Return whether links can be delivered, by a mail server or on the terminal."""
         return self._server is not None or self._is_local
 
     @property
     def prints(self) -> bool:
-        """Return whether links are printed on the terminal, for want of a mail server."""
+        """Return whether links are printed on the terminal, because no mail server is set."""
         return self._prints
 
     async def send(self, to: str, subject: str, text: str) -> None:
-        """Send a mail, or print the lines of its text that are links. Raises MailError."""
+        """Send a mail, or print its subject and the lines of its text that are links. Raises MailError."""
         subject = header_line(subject)[:MAX_SUBJECT_LENGTH]
         if self._server is not None and self._sender is not None:
             await self._post(self._server, make_message(self._sender, to, subject, text))
@@ -105,7 +105,7 @@ def _make_tls(server: MailServer) -> ssl.SSLContext:
 
 
 def make_message(sender: Address, to: str, subject: str, text: str) -> EmailMessage:
-    """Return a mail as a message. Raises MailError for an address that no mail can be sent to."""
+    """Return a mail as a message. Raises MailError if no mail can be sent to the address ``to``."""
     message = EmailMessage(policy=SMTP_POLICY)
     try:
         message["From"] = sender
@@ -128,16 +128,17 @@ def _recipient(to: str) -> Address:
 
 
 def _needs_start_tls(server: MailServer) -> bool | None:
-    """Return whether STARTTLS is required; None uses it when it is offered. Whoever is in between
-    can leave out the offer, so credentials, which only a server elsewhere makes worth stealing,
-    do not rely on it."""
+    """Return whether STARTTLS is required; with None it is used if the server offers it.
+
+    An attacker on the network can remove the offer, so it is required if credentials are sent to a
+    server that is not on loopback."""
     if server.is_tls:
         return False
     return True if server.user is not None and not server.is_loopback else None
 
 
 def _explain(error: Exception) -> str:
-    """Return the reason without the server's own text, which may quote the mail with its link."""
+    """Return the reason of an error without the server's own text, which may quote the mail with its link."""
     match error:
         case aiosmtplib.SMTPAuthenticationError():
             return f"it refused the user or the password ({error.code})"

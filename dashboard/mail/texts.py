@@ -30,8 +30,8 @@ def sign_in_mail(link: str) -> tuple[str, str]:
 
 
 def invitation_mail(invitation: Invitation, link: str) -> tuple[str, str]:
-    """Return subject and text of an invitation. Names in it are what people typed, so each is kept
-    to one line."""
+    """Return subject and text of an invitation. Names in it are input of people, so each is kept to one
+    line."""
     organization = header_line(invitation.organization_name)
     text = _texts.get_template("invitation.txt").render(
         invitation=invitation, organization=organization, link=link, days=LIFE.days
@@ -57,8 +57,8 @@ def budget_mail(alert: Alert, link: str) -> tuple[str, str]:
 
 
 def alert_mail(alert: alerts.Alert, link: str) -> tuple[str, str]:
-    """Return subject and text of a mail about an alert. What it is about is named by clients too, so each
-    part is kept to one line."""
+    """Return subject and text of a mail about an alert. Its texts contain names that clients chose, so
+    each is kept to one line."""
     subject, sentence = header_line(alert.subject), header_line(alert.sentence)
     text = _texts.get_template("alert.txt").render(subject=subject, sentence=sentence, link=link)
     return f"{subject} {sentence}", text

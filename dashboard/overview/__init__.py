@@ -1,1 +1,1 @@
-"""The overview: what a period cost, with charts."""
+"""The overview: the cost of a period by step and group, which home page and ``/overview.json`` show."""

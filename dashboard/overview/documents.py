@@ -1,4 +1,4 @@
-"""``/overview.json``: what it responds. Times are UTC."""
+"""``/overview.json``: the models of its response. Times are UTC."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
@@ -85,7 +85,7 @@ _TOKEN_FIELDS: dict[str, Any] = dict.fromkeys(token_counts.NAMES, int)
 
 
 class _Sums(create_model("_MoneyAndTokens", __base__=_Money, **_TOKEN_FIELDS)):  # type: ignore[misc]  # made from the classes of tokens
-    """The sums of calls."""
+    """The sums of calls: numbers, costs, and a field for each class of tokens."""
 
     @classmethod
     def make(cls, totals: Totals, **fields: object) -> Self:
@@ -103,7 +103,7 @@ class OverviewTotals(_Sums):
 
 
 class OverviewBefore(_Interval, _Sums):
-    """The period before."""
+    """The sums of the period before."""
 
 
 class OverviewGroup(_Name, _Sums):
@@ -156,9 +156,10 @@ class Overview(ResponseModel):
         month: forecast.Month | None = None,
         products: Sequence[ProductTotals] = (),
     ) -> Self:
-        """Make it of what was found, in groups and as a ``whole``.
+        """Return the document of what was found, by group (``found``) and for all calls (``whole``).
 
-        ``before`` are the totals of the period before. What is None is not known under these filters."""
+        ``before`` has the totals of the period before. None stands for figures that are unknown under
+        these filters."""
         series = make_series(period.steps, whole.cells, found.cells)
         return cls(
             span=period.span,
@@ -207,7 +208,7 @@ def _make_times(interval: Interval) -> dict[str, str]:
 
 
 def _make_name(by: Name, name: str | None) -> dict[str, object]:
-    """Return a group's name: null where the calls name none. The rest of the groups is no group."""
+    """Return the fields that name a group: ``name`` is null for calls without a value, and for the rest."""
     requested = find_requested(name or "") if by == "model" else None
     return {
         "name": None if requested is not None else name or None,

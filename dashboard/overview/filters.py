@@ -1,4 +1,4 @@
-"""The filters of an overview, and the addresses of the calls behind a mark."""
+"""The filters of an overview, and the addresses of the lists of calls that figures are made of."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,30 +30,30 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The values that calls have to have, by name of the filter; "" stands for calls that name none."""
+    """The values that calls must have, by name of the filter; "" selects calls without a value."""
 
     values: Mapping[FilterName, str] = field(default_factory=dict)
 
     def only(self, name: FilterName, value: str) -> "Filters":
-        """Return these filters with one more."""
+        """Return these filters with ``value`` for ``name``, replacing another value of it."""
         return Filters({**self.values, name: value})
 
     def without(self, name: FilterName) -> "Filters":
-        """Return these filters without the one of this name."""
+        """Return these filters without the filter ``name``."""
         return Filters({key: value for key, value in self.values.items() if key != name})
 
     def as_arguments(self) -> Sequence[tuple[str, str]]:
-        """Return the arguments of an address."""
+        """Return the filters as names and values for the query of an address."""
         return [_write_argument(name, value) for name, value in self.values.items()]
 
     def query(self, interval: Interval, by: Name | None = None, *, hourly: bool = False) -> Query:
-        """Return the query of the sums of an interval under these filters, in groups or as a whole."""
+        """Return the query for the sums of an interval under these filters, grouped by ``by`` if given."""
         values = {str(name): value for name, value in self.values.items()}
         return Query(start=interval.start, end=interval.end, filters=values, by=by, hourly=hourly)
 
 
 def choose[Choice: str](choices: Sequence[Choice], text: str, argument: str) -> Choice:
-    """Return the choice that an argument of an address names. Raises InvalidInputError."""
+    """Return the choice that equals ``text``. Raises InvalidInputError that names ``argument``."""
     for each in choices:
         if each == text:
             return each
@@ -61,7 +61,7 @@ def choose[Choice: str](choices: Sequence[Choice], text: str, argument: str) -> 
 
 
 def parse_filters(arguments: Mapping[str, str]) -> Filters:
-    """Return the filters of an address. Raises InvalidInputError."""
+    """Return the filters in the arguments of an address. Raises InvalidInputError."""
     values: dict[FilterName, str] = {}
     for name in FILTERS:
         argument = argument_of(name)
@@ -77,12 +77,14 @@ def parse_filters(arguments: Mapping[str, str]) -> Filters:
 
 
 def argument_of(name: FilterName) -> str:
-    """Return the name of a filter in an address."""
+    """Return the name of a filter in addresses."""
     return _ARGUMENTS.get(name, name)
 
 
 def _find_tag(arguments: Mapping[str, str]) -> str | None:
-    """Return the tag ``key:value`` of an argument ``tag.key=value``, None where there is none."""
+    """Return the tag ``key:value`` from an argument ``tag.key=value``, None if there is none.
+
+    Raises InvalidInputError if it is too long."""
     for name, value in arguments.items():
         key = name.removeprefix(TAG_PREFIX).lower()
         if name.startswith(TAG_PREFIX) and key and value and name not in _ARGUMENTS.values():
@@ -98,12 +100,13 @@ def _write_argument(name: FilterName, value: str) -> tuple[str, str]:
 
 
 def calls_address(filters: Filters, period: Period) -> str | None:
-    """Return the address of the list of calls of a period, None where no list has just these."""
+    """Return the address of the list of a period's calls, None if a filter is "all other groups"."""
     return _write_address([(PERIOD, period.span)], filters)
 
 
 def step_address(filters: Filters, step: Interval) -> str | None:
-    """Return the address of the list of calls of some hours or whole days, None where no list has these."""
+    """Return the address of the list of calls in some hours or days. None if a filter is "all other
+    groups"."""
     if step.start.hour or step.end.hour:
         hours = [(SINCE, format_hour(step.start)), (UNTIL, format_hour(step.end))]
         return _write_address(hours, filters)

@@ -1,4 +1,4 @@
-"""``/overview.json``: the sums of a period for programs. ``/overview`` leads to the home page."""
+"""``/overview.json``: the sums of a period for programs. ``/overview`` redirects to the home page."""
 
 from urllib.parse import urlencode
 
@@ -20,7 +20,7 @@ _RENAMED = {"span": "period"}
 
 
 class OverviewPages(TracePages):
-    """The overview of the caller's organisation."""
+    """The overview of the caller's organisation, as JSON."""
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute(PATH, _go_home), CallRoute(f"{PATH}.json", self.json)]
@@ -38,7 +38,7 @@ class OverviewPages(TracePages):
 
 
 async def _go_home(request: Request) -> Response:
-    """Redirect to the home page, which shows what this page did, with the same choice."""
+    """Redirect to the home page, which replaced this page, with the same choices."""
     arguments = [
         (_RENAMED.get(name, name), value) for name, value in request.query_params.multi_items()
     ]

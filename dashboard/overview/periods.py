@@ -1,4 +1,4 @@
-"""The period of an overview, and the one before it that it is compared with. All days are UTC."""
+"""The period of an overview, and the one before it for comparison. All days are UTC."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -33,8 +33,8 @@ _HOURS: dict[StepKind, int] = {"hour": 1, "day": 24, "week": 7 * 24}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """The days of an overview, both included. ``elapsed`` is the part of it that has begun: while the
-    period lasts it ends with the current hour."""
+    """The days of an overview, both included. ``elapsed`` is the part of the period that has begun, until
+    the end of the present hour."""
 
     span: str
     first: date
@@ -53,14 +53,14 @@ class Period:
 
     @property
     def step(self) -> StepKind:
-        """Return the length of a step of the charts."""
+        """Return the length of a chart's step, by the number of days."""
         if self.days <= _MAX_HOURLY_DAYS:
             return "hour"
         return "day" if self.days <= _MAX_DAILY_DAYS else "week"
 
     @property
     def steps(self) -> Sequence[Interval]:
-        """Return the steps of the charts. The last one may be shorter."""
+        """Return the steps of the charts. The last one may be shorter than the others."""
         length = _HOURS[self.step] * HOUR
         end = midnight(self.last) + _DAY
         count = -(-(end - midnight(self.first)) // length)
@@ -69,9 +69,9 @@ class Period:
 
     @property
     def before(self) -> Interval:
-        """Return the period before this one, as much of it as has passed of this one.
+        """Return the same length of time before this period, only as much as has elapsed of this one.
 
-        Before a month there is the month before; a shorter one ends when it ends."""
+        For a month it is the month before, from its first day; if that is shorter, up to its end."""
         start, end = self.elapsed.start, self.elapsed.end
         if self.span == _MONTH:
             earlier = (start - _DAY).replace(day=1)
@@ -81,7 +81,8 @@ class Period:
 
 
 def parse_span(text: str, now: datetime, argument: str = "span") -> Period:
-    """Return the period that an argument of an address names. Raises InvalidInputError."""
+    """Parse the period in an argument of an address, such as ``7d``. Raises InvalidInputError that names
+    ``argument``."""
     today = now.date()
     if text == _MONTH:
         return _make(text, today.replace(day=1), today, now)
@@ -106,7 +107,7 @@ def parse_span(text: str, now: datetime, argument: str = "span") -> Period:
 
 
 def midnight(day: date) -> datetime:
-    """Return the first instant of a day."""
+    """Return the first instant of a day in UTC."""
     return datetime.combine(day, time.min, UTC)
 
 
@@ -118,7 +119,7 @@ def _make(span: str, first: date, last: date, now: datetime) -> Period:
 
 
 def list_segments(address: Callable[[str], str], here: str) -> list[tuple[str, str, bool]]:
-    """Return the spans as segments: address, short title, and whether it is the span that is chosen."""
+    """Return links to all spans, as (address, short title, whether it is the span ``here``)."""
     return [
         (address(span), _SHORT_TITLES.get(span, title), span == here)
         for span, title in SPAN_TITLES.items()

@@ -1,4 +1,4 @@
-"""Reading all that an overview has of a period, by one connection in one snapshot."""
+"""Reading the overview of a period, from one connection in one snapshot."""
 
 import sqlite3
 from datetime import datetime
@@ -18,9 +18,7 @@ from store.traces.sums.usage_report import add_up
 def read_overview(
     db: sqlite3.Connection | None, period: Period, filters: Filters, by: Name, now: datetime
 ) -> Overview:
-    """Return the overview of a period. There is no connection while nothing has been recorded.
-
-    Raises sqlite3.Error."""
+    """Return the overview of a period; ``db`` is None if nothing has been recorded. Raises sqlite3.Error."""
     if db is not None:
         with snapshot(db):
             reader = OverviewReader(db)
@@ -66,6 +64,6 @@ def _read(
 
 
 def _is_of_calls(filters: Filters) -> bool:
-    """Return whether figures are read from calls, because no sums are kept by a filter."""
+    """Return whether single calls must be read, because no sums are kept for one of the filters."""
     is_requested = find_requested(filters.values.get("model", "")) is not None
     return is_requested or bool(filters.values.keys() & OF_CALLS)

@@ -1,4 +1,4 @@
-"""Sums by step and group as the series of charts: the largest groups, and the rest of each step."""
+"""Sums by step and group as series for charts: the largest groups, and the rest of each step."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _SUMMED = (
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group with its totals over the period. ``name`` is None for the rest."""
+    """A group with its totals over the period. ``name`` is None for the rest of the groups."""
 
     name: str | None
     totals: Totals
@@ -27,7 +27,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of the charts: its totals, and those of each group in the order of the groups."""
+    """A step of the charts: the totals of all calls, and those of each group in the order of the groups."""
 
     time: Interval
     totals: Totals
@@ -36,8 +36,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The largest groups of a period, the most expensive first, then the rest; and its steps. ``listed``
-    has more groups, and a smaller rest."""
+    """The largest groups of a period, the most expensive first and the rest last; and its steps.
+    ``listed`` has more groups, and so a smaller rest."""
 
     totals: Totals
     groups: Sequence[Group]
@@ -51,8 +51,9 @@ def make_series(
     cells: Mapping[Cell, Sums],
     most: int = MAX_SHOWN,
 ) -> Series:
-    """Return the series of groups, ``most`` at most. ``all_cells`` has the sums of all calls, in whatever
-    groups: what of them the groups of ``cells`` lack is in the rest."""
+    """Return the series of the ``most`` largest groups. ``cells`` has sums by step and group.
+
+    ``all_cells`` has the sums of all calls; what the groups lack of these is in the rest."""
     places = _find_places(steps)
     by_group, by_place = (
         defaultdict[str, list[Sums]](list),
@@ -92,13 +93,13 @@ def make_series(
 
 
 def _add_rest(groups: Sequence[Group], totals: Totals) -> Sequence[Group]:
-    """Return the groups, followed by the rest where there is any."""
+    """Return the groups, followed by the rest if it has any calls or cost."""
     rest = _subtract(totals, [group.totals for group in groups])
     return [*groups, Group(None, rest)] if rest.calls or rest.cost_cents > 1e-6 else groups
 
 
 def _find_places(steps: Sequence[Interval]) -> dict[str, int]:
-    """Return the number of the step for the name of each hour and each day."""
+    """Return the index of the step for each hour and each day, which are keys as in ``Cell``."""
     places: dict[str, int] = {}
     for place, step in enumerate(steps):
         hour = step.start
@@ -110,13 +111,13 @@ def _find_places(steps: Sequence[Interval]) -> dict[str, int]:
 
 
 def add_totals(parts: Sequence[Totals]) -> Totals:
-    """Return the calls, failures, tokens and costs of all parts."""
+    """Return the sums of calls, failures, tokens and costs over ``parts``."""
     sums: dict[str, Any] = {name: sum(getattr(part, name) for part in parts) for name in _SUMMED}
     return Totals(tokens=sum((part.tokens for part in parts), ZERO), rejected=None, **sums)
 
 
 def _subtract(whole: Totals, parts: Sequence[Totals]) -> Totals:
-    """Return the calls, failures, tokens and costs of the whole that no part has."""
+    """Return the calls, failures, tokens and costs of ``whole`` that are in none of ``parts``."""
     taken = add_totals(parts)
     sums: dict[str, Any] = {
         name: max(0, getattr(whole, name) - getattr(taken, name)) for name in _SUMMED

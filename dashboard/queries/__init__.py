@@ -1,1 +1,3 @@
-"""Query processes: Datasette outside of the web process, and the proxy in front of it."""
+"""Query processes: Datasette and pages of recorded text outside the web process, and the proxy to
+them.
+"""

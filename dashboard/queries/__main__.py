@@ -1,14 +1,12 @@
 """The pool of query processes, each forked from this one (``python -m dashboard.queries``).
 
-This process has loaded everything and holds nothing: no thread, no database, no secret. So a fork of
-it is ready within milliseconds and shares nearly all memory with the others, which is what makes it
-cheap to kill one. It knows the folder of the traces and the folder of the sockets, and nothing else.
-
-Some are always ready. One that still sends a response after a while reports it on its pipe, and another
-takes its place, up to a limit. The end of a pipe is the end of its process.
-
-The folder of the sockets outlives a pool that ends, since the next one uses it too. It is removed when the
-supervisor is gone.
+This process has loaded all code and holds no thread, no database and no secret. So a fork of it is ready
+within milliseconds and shares nearly all memory with the others, which makes it cheap to kill one. It
+knows the folder of the traces and the folder of the sockets, and nothing else. A number of processes are
+always ready. If one still sends a response after a while, it reports this on its pipe, and another is
+started in its place, up to a limit. A pipe that is closed means that its process has ended. The folder
+of the sockets outlives the pool, since the next pool uses it too. It is removed when the supervisor is
+gone.
 """
 
 from runtime import loading
@@ -46,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Query:
-    """One query process, as the pool knows it."""
+    """One query process. ``is_reading``: it only sends a response, and another was started in its place."""
 
     pid: int
     is_ready: bool = False
@@ -69,7 +67,7 @@ class QueryPool:
         self._failures = 0
 
     def run(self) -> None:
-        """Keep the processes ready until ``stop``, or until the supervisor is gone."""
+        """Keep the query processes running until ``stop`` is called or the supervisor is gone."""
         prepare_folder(self._sockets)
         self._selector.register(self._stop_read, selectors.EVENT_READ)
         if self._parent_fd is not None:
@@ -94,15 +92,15 @@ class QueryPool:
                     os.kill(query.pid, signal.SIGKILL)
 
     def stop(self, _signal: int, _frame: FrameType | None) -> None:
-        """End, as a handler of signals. It raises nothing: what is raised in a hook of ``fork`` is lost."""
+        """Stop the pool; this is a signal handler. It raises nothing: an error within a hook of ``fork`` is
+        lost."""
         os.write(self._stop_write, b"x")
 
     def _queries(self) -> list[_Query]:
         return [key.data for key in self._selector.get_map().values() if key.data is not None]
 
     def _fill(self) -> bool:
-        """Start the processes that are missing. Return False when the system has no room for one
-        now."""
+        """Start the missing processes. Return False if the system cannot start one now."""
         queries = self._queries()
         reading = sum(query.is_reading for query in queries)
         missing = self._count - (len(queries) - reading)
@@ -132,7 +130,7 @@ class QueryPool:
         self._selector.register(read_fd, selectors.EVENT_READ, _Query(pid=pid))
 
     def _become_query(self, pool_fd: int) -> None:
-        """Serve, and never return to the code of the pool."""
+        """Run as a query process, in the child after ``fork``; exit instead of returning."""
         status = 1
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -150,7 +148,7 @@ class QueryPool:
             os._exit(status)
 
     def _read_status(self, fd: int, query: _Query) -> bool:
-        """Note what a process reports. Return False when it has ended before it was ready."""
+        """Record what a process reports. Return False if it ended before it was ready."""
         reported = os.read(fd, 16)
         if process.READY in reported:
             query.is_ready = True
@@ -170,7 +168,7 @@ class QueryPool:
         return query.is_ready or bool(reported)
 
     def _note_failure(self, status: int) -> None:
-        """Count a failed start. Raises SystemExit when none could start, for a lasting reason."""
+        """Count a failed start. Raises SystemExit if no process has ever started in ``count`` attempts."""
         self._failures += 1
         if not self._has_begun and self._failures >= self._count:
             sys.exit(f"No query process could start; the last ended with exit status {status}.")
@@ -181,9 +179,10 @@ class QueryPool:
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder of the sockets, or empty that of a pool that ended.
+    """Create the folder of the sockets, or empty the one that an earlier pool left.
 
-    Raises SystemExit when it belongs to somebody else: its parent may be open to all users."""
+    Raises SystemExit if it belongs to another user or others may use it, since its parent may be open to
+    all."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
@@ -193,7 +192,7 @@ def prepare_folder(folder: Path) -> None:
 
 
 def main() -> None:
-    """Parse the command line and run the pool."""
+    """Parse the command line and run the pool of query processes."""
     parser = argparse.ArgumentParser(prog="python -m dashboard.queries", description=__doc__)
     parser.add_argument("--traces", type=Path, required=True, help="the folder of the traces")
     parser.add_argument("--sockets", type=Path, required=True, help="a private folder")

@@ -1,6 +1,6 @@
-"""The client side of a connection to a query process.
+"""The web process's side of a connection to a query process.
 
-The response is read on demand. What is not read stays in the socket, and then in the process, which
+The response is read on demand. Unread data stay in the socket, and then in the query process, which
 waits.
 """
 
@@ -26,7 +26,7 @@ MAX_HEAD_BYTES = 1 << 20  # an address to go on at may be long
 
 
 class ProcessGoneError(Exception):
-    """The connection ended before the response did."""
+    """Raised if the connection ended before the response did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +38,18 @@ class Head:
 
 
 class NotThereError(ProcessGoneError):
-    """The process had ended before the request."""
+    """Raised if the process had ended before it confirmed the request."""
 
 
 class SilentError(ProcessGoneError):
-    """The process listens and does not run."""
+    """Raised if the process accepts connections and does not confirm a request in time."""
 
 
 class Connection:
-    """A connection, which has one request at a time. Every method raises ProcessGoneError.
+    """A connection, with one request at a time. Every method raises ProcessGoneError.
 
-    It is a bare socket, since it outlives a request: what asyncio makes of a socket takes longer to make
-    than a request takes to send."""
+    It is a bare socket, since it serves several requests: setting up asyncio's streams takes longer than
+    sending a request."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -60,7 +60,7 @@ class Connection:
 
     @classmethod
     async def open(cls, path: Path) -> Self:
-        """Connect to a process. Raises NotThereError, or OSError when it is this side that cannot."""
+        """Connect to a process. Raises NotThereError if it has ended, OSError if this side cannot connect."""
         connected = socket.socket(socket.AF_UNIX)
         try:
             connected.setblocking(False)
@@ -74,19 +74,20 @@ class Connection:
 
     @property
     def may_go_on(self) -> bool:
-        """Return whether another request may follow: all of the response was read."""
+        """Return whether another request may follow: the whole response was read."""
         return self.is_over and not self._is_abandoned
 
     def fileno(self) -> int:
-        """Return the descriptor of the socket."""
+        """Return the file descriptor of the socket."""
         return self._socket.fileno()
 
     def close(self) -> None:
         self._socket.close()
 
     async def begin(self, method: str, target: bytes, headers: Headers, body: bytes = b"") -> None:
-        """Send a request, and wait until the process confirms it. Raises NotThereError when it ends before:
-        it then never had the request, which is not to blame."""
+        """Send a request, and wait until the process confirms it.
+
+        Raises NotThereError if the process ends before that: the request cannot have caused it."""
         self.is_over = False
         request = make_frame(encode_request(method, target, headers, body))
         try:
@@ -107,7 +108,7 @@ class Connection:
         return Head(status=status, headers=headers)
 
     async def read(self) -> bytes | None:
-        """Return the next part of the body, None at its end."""
+        """Return the next part of the response's body, None at its end."""
         if not self._left_bytes:
             self._left_bytes = await self._read_length()
             if not self._left_bytes:
@@ -120,13 +121,13 @@ class Connection:
         return part
 
     def abandon(self) -> None:
-        """Tell the process to stop. It closes the connection when it has."""
+        """Tell the process to stop computing, without waiting. It closes the connection after that."""
         self._is_abandoned = True
         with suppress(OSError):  # it has ended, or reads nothing
             self._socket.send(STOP)
 
     async def stop(self, within_s: float) -> bool:
-        """Tell the process to stop. Return whether it did within that time."""
+        """Tell the process to stop computing. Return whether it did within ``within_s`` seconds."""
         self.abandon()
         with suppress(ProcessGoneError, TimeoutError):
             async with asyncio.timeout(within_s):

@@ -1,6 +1,7 @@
-"""The connections of a query process, with one request after the other to an ASGI application.
+"""The query process's side of connections: requests, one after the other, for an ASGI application.
 
-``protocol`` has the form of requests and responses."""
+``protocol`` has the format of requests and responses.
+"""
 
 import asyncio
 import logging
@@ -32,8 +33,10 @@ async def listen(
     abandoned: threading.Event,
     on_broken: Callable[[], None],
 ) -> "Server":
-    """Serve an application. ``abandoned`` is set when nobody waits for the response any more, and
-    ``on_broken`` is called when the connection ends while the response is being made."""
+    """Serve an application on a listening socket.
+
+    ``abandoned`` is set when the web process does not want the response any more; ``on_broken`` is
+    called if the connection ends while a response is being made."""
     server = Server(app, abandoned, on_broken)
     server.listening = await asyncio.get_running_loop().create_unix_server(
         lambda: _Connection(server), sock=listener
@@ -43,7 +46,7 @@ async def listen(
 
 @dataclass(slots=True)
 class Server:
-    """An application on a socket, until ``close``."""
+    """An application that is served on a socket until ``close`` is called."""
 
     app: ASGIApp
     abandoned: threading.Event
@@ -53,7 +56,7 @@ class Server:
     listening: asyncio.Server = field(init=False)
 
     def close(self) -> None:
-        """End with the responses that are being made."""
+        """Stop listening; responses that are being made are finished."""
         self.is_closing = True
         self.listening.close()
         for connection in self.connections:
@@ -65,7 +68,8 @@ class Server:
 
 
 class _Connection(asyncio.Protocol):
-    """A connection, which confirms each request, and stops it when nobody waits for the response."""
+    """A connection from the web process. It confirms each request, and stops it if the response is
+    abandoned."""
 
     _transport: asyncio.Transport
 
@@ -92,7 +96,7 @@ class _Connection(asyncio.Protocol):
             self._drop()
 
     def _begin(self) -> None:
-        """Begin with the next request, if it is there. End when nobody waits for the last response."""
+        """Start the next request if it is complete; close the connection if it is a stop instead."""
         if self._received.startswith(STOP):
             self._transport.abort()
             return
@@ -147,7 +151,7 @@ class _Connection(asyncio.Protocol):
                 self._transport.close()
 
     async def _send(self, message: Message) -> None:
-        """Write a message, when the one before is nearly written."""
+        """Write a message of the response after waiting for room in the write buffer."""
         await self._may_write.wait()
         if self._is_dropping:
             return
@@ -164,7 +168,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _make_scope(payload: bytes) -> tuple[Scope, bytes]:
-    """Return a request as a scope, and its body."""
+    """Return a request as an ASGI scope, and its body."""
     method, target, headers, body = decode_request(payload)
     raw_path, _, query_string = target.partition(b"?")
     scope = {

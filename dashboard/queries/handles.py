@@ -1,4 +1,4 @@
-"""Signals to a query process that never reach another process with the same pid."""
+"""Signals to a query process that cannot reach another process which got the same pid."""
 
 import errno
 import os
@@ -13,9 +13,9 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EPERM}  # an old kernel, or a sandbox that r
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Return a descriptor of a process, or None where the system has none.
+    """Return a pidfd of a process, or None if the system has no pidfds.
 
-    Raises NotThereError, or OSError when there are no descriptors left."""
+    Raises NotThereError if it has ended, OSError if no descriptors are left."""
     if sys.platform != "linux":
         return None
     try:
@@ -29,10 +29,10 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def hold(pid: int, connected_fd: int) -> int | None:
-    """Return a pidfd of the process at the other end of a connection.
+    """Return a pidfd of the process at the other end of a connection, None if the system has no pidfds.
 
-    The end of a process closes its connections before its number is free for another. So while the
-    connection stands, the descriptor is of that process."""
+    A process that ends closes its connections before its pid can be reused, so an open connection proves
+    that the pidfd is of that process. Raises NotThereError if it has ended."""
     pidfd = open_pidfd(pid)
     if is_hung_up(connected_fd):
         if pidfd is not None:
@@ -49,12 +49,12 @@ def is_hung_up(connected_fd: int) -> bool:
 
 
 def kill_process(pid: int, pidfd: int | None) -> None:
-    """End a process at once, if it is there."""
+    """Kill a process, if it still exists."""
     send_signal(signal.SIGKILL, pid, pidfd)
 
 
 def send_signal(number: signal.Signals, pid: int, pidfd: int | None) -> None:
-    """Send a signal to a process, if it is there."""
+    """Send a signal to a process, if it still exists. Without a ``pidfd`` the ``pid`` is used."""
     with suppress(ProcessLookupError):
         if pidfd is None or sys.platform != "linux":
             os.kill(pid, number)

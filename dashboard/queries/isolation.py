@@ -1,8 +1,8 @@
 """Isolation of a query process from the machine.
 
-Limits of the kernel bound memory and files. An audit hook refuses what Python code has no business
-with here: other files, other programs, other processes, the network. SQLite opens its files by itself,
-past the hook; there the read-only opening and the authorizer hold (see tables/query_limits).
+Limits of the kernel bound memory and file sizes. An audit hook refuses to Python code what it does not
+need: other files, programs, processes, and the network. SQLite opens its files itself, past the hook;
+there the read-only mode and the authorizer protect (see tables/query_limits).
 """
 
 import os
@@ -71,7 +71,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def limit_resources() -> None:
-    """Bound memory and files, and give way to the processes that must respond quickly."""
+    """Limit memory and file sizes of this process, and lower its priority below that of other processes."""
     os.nice(NICENESS)
     for kind, limit in {resource.RLIMIT_FSIZE: MAX_FILE_BYTES, resource.RLIMIT_CORE: 0}.items():
         _, hard = resource.getrlimit(kind)
@@ -83,14 +83,14 @@ def limit_resources() -> None:
 
 
 def refuse_other_files(traces: Path) -> None:
-    """Let Python open only traces and code from now on, for reading. It cannot be undone."""
+    """Allow Python code to open only traces and code from now on, and only to read. It cannot be undone."""
     sys.addaudithook(make_audit_hook(traces))
 
 
 def make_audit_hook(traces: Path) -> Callable[[str, tuple[object, ...]], None]:
-    """Return a hook that raises PermissionError for what a query process may not do.
+    """Return an audit hook that raises PermissionError for what a query process may not do.
 
-    Traces, data directory and code may lie within each other: the innermost of them decides."""
+    Folders of traces, data and code may be nested: the innermost one that has a file decides."""
     trace_root = _as_root(traces)
     data_root = os.path.join(os.path.dirname(trace_root[:-1]), "")  # noqa: PTH118, PTH120
     may_open = dict.fromkeys(map(_as_root, _CODE), True) | {data_root: False, trace_root: True}
@@ -118,7 +118,7 @@ def make_audit_hook(traces: Path) -> Callable[[str, tuple[object, ...]], None]:
 
 
 def _as_root(path: Path) -> str:
-    """Return the resolved path of a folder with a separator behind it."""
+    """Return the resolved path of a folder, ending with a separator."""
     return os.path.join(os.path.realpath(path), "")  # noqa: PTH118 - Path drops the separator
 
 

@@ -1,10 +1,10 @@
 """Scheduling of requests so that quick ones never wait for slow ones.
 
-How long a query takes is not known before it runs. So each begins in the quick lane, unless its
-organisation had slow ones lately; what has no response after a tenth of a second goes on in the slow lane,
-if there is room, or begins anew there when there is. In each lane the organisation that used least
-lately comes first; in the quick lane waiting compensates for use, so that newcomers delay nobody
-for long.
+The duration of a query is not known before it runs. So each begins in the quick lane, unless its
+organisation had slow ones recently. If it has no response after a tenth of a second, it continues in the
+slow lane if there is room, or is repeated there later. In each lane the organisation with the least
+recent use comes first; in the quick lane waiting time is deducted from use, so that newcomers delay
+nobody for long.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _Account:
-    """The seconds of computing of an organisation, in total and of slow requests. Half of them are
-    forgotten in ``HALF_LIFE_S``."""
+    """The seconds of computing of an organisation, in total and in the slow lane. Half of them are
+    forgotten in each ``HALF_LIFE_S``."""
 
     used_s: float = 0.0
     slow_s: float = 0.0
@@ -63,9 +63,9 @@ class _Lane:
 
 
 class Lanes:
-    """The quick and the slow lane, in which requests wait for their turn. ``count`` requests are computed
-    at once, and one more in the quick lane. The clock is monotonic seconds. All of it is for the event
-    loop's thread."""
+    """The quick and the slow lane, in which requests wait for their turn. ``count + 1`` requests are
+    computed at once: at most ``count - 1`` of them (at least one) in the slow lane. ``clock_s`` is a
+    monotonic clock. Use it from the event loop's thread only."""
 
     def __init__(self, count: int, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -74,9 +74,10 @@ class Lanes:
         self._accounts: dict[str, _Account] = {}
 
     async def acquire(self, organization_id: str, *, is_slow: bool = False) -> Place:
-        """Wait for a place in one of the lanes. It is the slow one for a request that was slow, and
-        for an organisation that spent more than ``SLOW_ABOVE_S`` on slow requests lately; otherwise
-        the quick one."""
+        """Wait for a place in one of the lanes.
+
+        It is in the slow lane if ``is_slow``, or if the organisation recently spent more than
+        ``SLOW_ABOVE_S`` there; otherwise in the quick lane."""
         is_slow = is_slow or self.is_slow(organization_id)
         lane = self._lanes[is_slow]
         if lane.free and not lane.waiters:
@@ -95,7 +96,7 @@ class Lanes:
             raise
 
     def release(self, place: Place) -> None:
-        """Release a place; a second call does nothing."""
+        """Release a place and charge its organisation for the time; a second call does nothing."""
         if not place.is_held:
             return
         place.is_held = False
@@ -106,8 +107,7 @@ class Lanes:
         self._serve(place.is_slow)
 
     def note_slow(self, place: Place) -> bool:
-        """Note that a request in the quick lane is slow. Return whether it may continue, which it then
-        does in the slow lane."""
+        """Move a request from the quick to the slow lane. Return False if that has no room now."""
         slow = self._lanes[True]
         if not slow.free or slow.waiters:
             return False
@@ -118,14 +118,14 @@ class Lanes:
         return True
 
     def is_blocking_others(self, place: Place) -> bool:
-        """Return whether an organisation that used less lately waits for a quick place like this one."""
+        """Return whether an organisation with less recent use waits for a place in the quick lane."""
         now_s = self._clock_s()
         used_s = self._used_s(place.organization_id, now_s)
         waiters = self._lanes[False].waiters
         return any(self._used_s(each.organization_id, now_s) < used_s for each in waiters)
 
     def is_slow(self, organization_id: str) -> bool:
-        """Return whether an organisation spent much on slow requests lately."""
+        """Return whether an organisation recently spent more than ``SLOW_ABOVE_S`` in the slow lane."""
         account = self._accounts.get(organization_id)
         if account is None:
             return False

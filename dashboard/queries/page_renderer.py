@@ -1,4 +1,4 @@
-"""The pages of recorded text that a query process makes, by their names."""
+"""The rendering of pages of recorded text in a query process, by the name of the page."""
 
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -38,25 +38,24 @@ _OF_CALLS: Mapping[PageName, _Render] = {
 
 
 def load_pages() -> None:
-    """Load what the pages of calls and turns take, for the forks of this process. They load the rest
-    themselves."""
+    """Load templates and lexers for the most used pages, so that forks of this process share them."""
     rendering.load_templates([*call_pages.TEMPLATES, turn_part.TEMPLATE])
     highlighting.load_lexers()
 
 
 class PageRenderer:
-    """Makes pages from the traces in a folder."""
+    """Renders pages from the trace databases in a folder."""
 
     def __init__(self, traces: Path) -> None:
         self._traces = traces
         self._connections = KeptConnections()
 
     def close(self) -> None:
-        """Close the databases that are open."""
+        """Close the connections that are open to databases."""
         self._connections.close()
 
     def render(self, page: PageRequest, body: bytes) -> Response:
-        """Return a page, or why there is none. ``body`` is that of the request."""
+        """Return a page, or an error page. ``body`` is the body of the HTTP request."""
         path = trace_path_in(self._traces, page.caller.organization_id)
         try:
             if not path.exists():

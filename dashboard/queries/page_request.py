@@ -1,7 +1,8 @@
-"""A request for a page that a query process makes: of tables, by Datasette, or of recorded text.
+"""A request for a page that a query process makes: tables by Datasette, or a page of recorded text.
 
-The work for recorded text grows with what clients recorded, and some of it (colours, Markdown, differences)
-faster than that; nothing inside a process stops a regular expression. So it is done where it can be killed.
+The work for recorded text grows with its size, and for some of it (colours, Markdown, differences)
+faster; nothing inside a process can stop a regular expression. So these pages are made in a process that
+can be killed.
 """
 
 import json
@@ -34,7 +35,7 @@ type PageName = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """A page with what it is made of beside the traces. ``arguments`` are values of JSON.
+    """A request for a page, with what it needs beside the traces. ``arguments`` are values of JSON.
 
     ``is_plain``: without colours, Markdown and differences, since these took too long."""
 
@@ -48,17 +49,18 @@ class PageRequest:
 
     @property
     def is_of_tables(self) -> bool:
-        """Return whether Datasette makes it, of what the address says."""
+        """Return whether Datasette makes the page, by the address of the request."""
         return self.name == "tables"
 
     def render(self, template: str, **context: Any) -> Response:
-        """Return the page from a template, as no other site may have it and no cache stores it."""
+        """Return the page made from a template. Its headers forbid other sites to read it and caches to
+        store it."""
         return rendering.render(
             template, visitor=self.caller, headers=PRIVATE, is_plain=self.is_plain, **context
         )
 
     def refuse(self, status: int, message: str) -> Response:
-        """Return why there is no page."""
+        """Return an error page, or its JSON for a program."""
         return rendering.report(
             status,
             CODES.get(status, OTHER_CODE),
@@ -70,11 +72,11 @@ class PageRequest:
         )
 
     def endpoint_url(self, slug: str) -> str:
-        """Return the base URL that a client of a proxy endpoint is configured with."""
+        """Return the base URL that clients of a proxy endpoint are configured with."""
         return f"{self.base_url}/proxy/{slug}"
 
     def encode(self) -> bytes:
-        """Return the header's value; it is ASCII whatever the names are."""
+        """Return the request as the ASCII value of the header ``HEADER``."""
         caller = self.caller
         person = [caller.email, caller.organization_name] if isinstance(caller, Visitor) else None
         known = caller.user_id, caller.organization_id, caller.role, caller.time_zone, person
@@ -83,7 +85,7 @@ class PageRequest:
 
     @classmethod
     def read(cls, scope: Scope) -> Self:
-        """Return the request in the headers that the web process made."""
+        """Return the request from the header that the web process sent."""
         name, known, options, arguments = json.loads(dict(scope["headers"])[HEADER])
         user_id, organization_id, role, time_zone, person = known
         base_url, vendor, is_for_program, is_plain = options

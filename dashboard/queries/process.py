@@ -1,7 +1,8 @@
-"""A query process, which runs Datasette, or makes a page, for one request at a time on a Unix socket.
+"""A query process, which serves one request at a time on a Unix socket: by Datasette, or a page of
+text.
 
-It is forked from the pool, so that a new one is ready within milliseconds, and may be killed at any
-time: it holds nothing that would be lost. The kernel bounds what it does for a request: memory and file
+It is forked from the pool, so that a new one is ready within milliseconds. It may be killed at any time,
+since it holds nothing that would be lost. The kernel bounds what it does for a request: memory and file
 sizes (see isolation), and its time by an alarm, in case nothing else kills it.
 """
 
@@ -38,8 +39,8 @@ READY, READING = b"r", b"s"
 
 
 class QueryApp:
-    """The ASGI application of a query process. ``should_end`` is set when this was its last request,
-    ``abandoned`` when nobody waits for the response any more."""
+    """The ASGI application of a query process. ``should_end`` is set if the present request is its last
+    one, ``abandoned`` if the web process does not want the response any more."""
 
     def __init__(self, traces: Path) -> None:
         self.abandoned = threading.Event()
@@ -64,7 +65,7 @@ class QueryApp:
 
 
 def _describe(scope: Scope, page: PageRequest) -> Scope:
-    """Return a request as Datasette gets it. Links are made of the scheme of the base URL."""
+    """Return the scope of a request for Datasette. Links get the scheme of the service's base URL."""
     caller = page.caller
     display, organization = "service API key", ""
     if isinstance(caller, Visitor):
@@ -78,7 +79,7 @@ def _describe(scope: Scope, page: PageRequest) -> Scope:
 
 
 class Supervised:
-    """Middleware that sets the alarm, and reports to the pool on a pipe."""
+    """Middleware that limits the time of a request by an alarm, and reports to the pool on a pipe."""
 
     def __init__(
         self,
@@ -110,21 +111,23 @@ class Supervised:
                 self.leave_pool()
 
     def leave_pool(self) -> None:
-        """Have the pool start another process; this one ends with its response. The query proxy requests it
-        when a client reads slowly: for this process a response may be finished that waits in a buffer."""
+        """Have the pool start another process; this one ends after its response.
+
+        It is called if memory has grown too much. The query proxy also requests it by a signal if a
+        client reads slowly, since this process may be finished with a response that waits in a buffer."""
         if not self._should_end.is_set():
             self._should_end.set()
             os.write(self._pool_fd, READING)
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has ever held."""
+    """Return the most memory in bytes that this process has ever used."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak << 10
 
 
 def run(traces: Path, sockets: Path, pool_fd: int, alive_fd: int) -> None:
-    """Serve until the pool is gone (the end of ``alive_fd``), or this process has to end."""
+    """Serve requests until ``should_end`` is set, or the pool has ended (``alive_fd`` is closed)."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     threading.Thread(target=_end_with_pool, args=(alive_fd,), daemon=True).start()
     asyncio.run(_serve(traces, sockets, pool_fd))

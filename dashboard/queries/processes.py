@@ -1,7 +1,7 @@
-"""The query processes as the web process sees them: sockets in a folder.
+"""The query processes, as the web process sees them: sockets in a folder.
 
-A process that computed something slow stays with the slow lane: it has less of the processor from then
-on, and may hold much memory. One that is killed is replaced by the pool.
+A process that computed something slow is used for the slow lane only: it has a lower priority from then
+on, and may hold much memory. If a process is killed, the pool starts another one.
 """
 
 import asyncio
@@ -24,11 +24,12 @@ _NO_POOL = "this web process was started without a pool of them"
 
 
 class NoProcessError(Exception):
-    """There is no query process, and none came in time."""
+    """Raised if there is no query process, or none became free in time."""
 
 
 class Processes:
-    """The query processes of a folder, for the event loop's thread. Without a folder there are none."""
+    """The query processes with sockets in ``folder``, none if it is None. Use it from the event loop's
+    thread only."""
 
     def __init__(self, folder: Path | None, slow_count: int) -> None:
         self._folder = folder
@@ -40,17 +41,17 @@ class Processes:
         self._served: dict[int, OrderedDict[str, None]] = {}
 
     def path(self, pid: int) -> Path:
-        """Return where a process listens."""
+        """Return the path of a process's socket. Raises NoProcessError without a folder."""
         if self._folder is None:
             raise NoProcessError(_NO_POOL)
         return self._folder / f"{pid}{SOCKET_SUFFIX}"
 
     @asynccontextmanager
     async def lend(self, pid: int) -> AsyncIterator[Connection]:
-        """Lend the connection to a process for one request. The process is killed when that ends by an
-        exception, unless it has stopped.
+        """Lend the connection to a process for one request.
 
-        Raises NotThereError when it has ended, NoProcessError when this process is out of descriptors."""
+        The process is killed if the block raises an error, unless it has stopped computing. Raises
+        NotThereError if it has ended, NoProcessError if the web process has no descriptors left."""
         try:
             connection = await self._connect(pid)
             try:
@@ -75,7 +76,7 @@ class Processes:
             self._return(pid)
 
     async def _connect(self, pid: int) -> Connection:
-        """Return the connection to a process, a new one if none stands. Only then can it be killed."""
+        """Return the connection to a process: the one kept open, or a new one with a pidfd to kill it by."""
         kept = self._kept.get(pid)
         if kept is not None and not is_hung_up(kept.fileno()):
             del self._kept[pid]
@@ -93,9 +94,7 @@ class Processes:
         return connection
 
     async def acquire(self, organization_id: str, *, is_slow: bool) -> int:
-        """Wait for a process that does nothing; ``lend`` must follow at once.
-
-        Raises NoProcessError."""
+        """Wait for an idle process and return its pid. ``lend`` must follow at once. Raises NoProcessError."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S):
                 while (pid := self._find_idle(organization_id, is_slow=is_slow)) is None:
@@ -104,7 +103,7 @@ class Processes:
         raise NoProcessError(f"none became free within {WAIT_S:g} s")
 
     def note_slow(self, pid: int) -> None:
-        """Keep a process for the slow lane from now on."""
+        """Use a process for the slow lane only from now on, and lower its priority."""
         if pid in self._slow:
             return
         self._list()  # those that have ended are not too many
@@ -115,20 +114,22 @@ class Processes:
             self._discard_idle(idle)
 
     def note_reading(self, pid: int) -> None:
-        """Have the pool replace a process that only sends; it ends with its response."""
+        """Have the pool replace a process that only sends its response; it ends after the response."""
         self._slow.discard(pid)  # it is none that the lane could have
         lower_priority(pid)
         if pid in self._pidfds and self.path(pid).exists():
             send_signal(READING_SIGNAL, pid, self._pidfds[pid])
 
     def kill(self, pid: int) -> None:
-        """Kill a process with a connection; the pool starts another."""
+        """Kill a process that there is a connection to; the pool starts another."""
         if pid in self._pidfds:
             self.path(pid).unlink(missing_ok=True)  # so that it is not found again meanwhile
             kill_process(pid, self._pidfds[pid])
 
     def discard(self, pid: int) -> None:
-        """Kill a process that may have ended. The pool removes its socket before its pid can be reused."""
+        """Kill a process that may have ended already.
+
+        If its socket is gone, nothing is killed: the pool removes it before the pid can be reused."""
         try:
             self.path(pid).unlink()
         except FileNotFoundError:
@@ -137,7 +138,7 @@ class Processes:
             kill_process(pid, self._pidfds[pid])
 
     def _discard_idle(self, pid: int) -> None:
-        """Kill a process that is not lent, if it still listens."""
+        """Kill a process that serves no request, if it still listens."""
         self._forget(pid)
         with closing(socket.socket(socket.AF_UNIX)) as connected:
             connected.setblocking(False)
@@ -153,7 +154,7 @@ class Processes:
         self._return(pid)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close the connections that are kept open."""
         for pid in list(self._kept):
             self._forget(pid)
 
@@ -163,7 +164,7 @@ class Processes:
             self._forget(pid)
 
     def _forget(self, pid: int) -> None:
-        """Close what is kept of a process."""
+        """Close the connection and the pidfd that are kept for a process."""
         kept = self._kept.pop(pid, None)
         if kept is not None:
             kept.close()
@@ -183,9 +184,9 @@ class Processes:
         return pid
 
     def _find_idle(self, organization_id: str, *, is_slow: bool) -> int | None:
-        """Return an idle process for a request of this lane, or None.
+        """Return the pid of an idle process for a request of this lane, or None.
 
-        Prefers one that has the organisation's file open, and then one that has few files open."""
+        Prefers one that has the organisation's database open, and then one that has few databases open."""
         present = self._list()
         idle = present - self._lent
         for_lane = idle & self._slow if is_slow else idle - self._slow
@@ -218,7 +219,7 @@ class Processes:
 
 
 def cpu_s(pid: int) -> float | None:
-    """Return the processor time of another process; None where the kernel does not tell."""
+    """Return the processor time of another process in seconds, None if the kernel does not report it."""
     if sys.platform != "linux":
         return None
     try:
@@ -228,7 +229,7 @@ def cpu_s(pid: int) -> float | None:
 
 
 def lower_priority(pid: int) -> None:
-    """Give a process less of the processor. Linux has a niceness for each thread."""
+    """Lower the priority of all threads of a process; on Linux each thread has a niceness of its own."""
     try:
         threads = sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
     except OSError:

@@ -1,14 +1,14 @@
 """The protocol between the web process and a query process.
 
 A connection over a Unix socket carries one request after the other. Each is a frame: its length and then
-JSON, which has the method, the target as it was received, the headers that Datasette may see and the body.
-One header more says what is asked for, and who asks (``page_request``). The web process alone sets it; one
-from a client is dropped.
+JSON with the method, the target as it was received, the headers that Datasette may see, and the body. An
+additional header has the page and its caller (``page_request``). Only the web process sets it; one from
+a client is dropped.
 
-A process confirms each request before it computes (``RUNNING``). Then come frames: the status and the
-headers, the parts of the body, and an empty one, which is the end. What follows the request (``STOP``, which
-begins like no length) tells that nobody waits for the response any more, and ends the connection. HTTP/1.1
-says the same in more words, and reading and writing those takes as long as a small page does.
+A process confirms each request before it computes (``RUNNING``). Then it sends frames: the status and
+the headers, the parts of the body, and an empty frame as the end. If ``STOP`` follows the request (no
+length begins like it), the response is not wanted any more, and the connection ends. HTTP/1.1 would do
+the same, but reading and writing it takes as long as a small page.
 """
 
 import json
@@ -39,7 +39,7 @@ _DROPPED = {
 
 
 def make_frame(payload: bytes) -> bytes:
-    """Return a payload with its length before it."""
+    """Return a payload with its length in front."""
     return len(payload).to_bytes(LENGTH_BYTES) + payload
 
 
@@ -49,7 +49,7 @@ def encode_request(method: str, target: bytes, headers: Headers, body: bytes = b
 
 
 def decode_request(payload: bytes) -> tuple[str, bytes, list[tuple[bytes, bytes]], bytes]:
-    """Return the method, the target, the headers and the body."""
+    """Return the method, the target, the headers and the body of a request."""
     method, target, headers, body = json.loads(payload)
     return method, target.encode("latin-1"), _as_bytes(headers), body.encode("latin-1")
 
@@ -73,5 +73,6 @@ def _as_bytes(headers: list[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
 
 
 def forwarded_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return what Datasette may see: no credentials, and nothing that frames a body."""
+    """Return the headers that Datasette may see: without credentials and without those about the body's
+    framing."""
     return [(name, value) for name, value in headers if name.lower() not in _DROPPED]

@@ -1,4 +1,4 @@
-"""A request for a query process and its progress."""
+"""A request for a query process, and its progress."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,9 +20,8 @@ MAX_RESPONSE_BYTES, MAX_STREAM_BYTES = 256 << 20, 4 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request for a page, by a caller who was just authenticated.
-
-    ``check`` raises when they may no longer read."""
+    """A request for a page, by a caller who was just authenticated. ``check`` raises an error if the
+    caller may no longer read."""
 
     scope: Scope
     page: PageRequest
@@ -35,12 +34,12 @@ class Query:
 
     @property
     def deadline_s(self) -> float:
-        """Return within which time the response's head has to arrive once the request is computed."""
+        """Return the seconds in which the head of the response must arrive after computing began."""
         return DEADLINE_S if self.is_of_tables else PAGE_DEADLINE_S
 
     @property
     def cpu_s(self) -> float | None:
-        """Return within which processor time it has to arrive, None where that does not matter."""
+        """Return the processor time in seconds in which the head must arrive, None if it is not limited."""
         if self.is_of_tables:
             return None
         return PLAIN_PAGE_CPU_S if self.page.is_plain else PAGE_CPU_S
@@ -61,14 +60,13 @@ class Query:
 
     @property
     def lock_key(self) -> str:
-        """Return the key of the lock to hold. Downloads have their own: pages must not wait for
-        them."""
+        """Return the key of the lock to hold. Downloads have their own, so that pages do not wait for them."""
         return f"{self.account}/stream" if self.is_stream else self.account
 
     @property
     def account(self) -> str:
-        """Return the account whose turn it is in the lanes. Pages of text have one of their own, so that none
-        waits for a query."""
+        """Return the account that the lanes charge. Pages of text have their own, so that they do not wait
+        for queries."""
         return self.organization_id if self.is_of_tables else f"{self.organization_id}/pages"
 
     @property
@@ -87,7 +85,8 @@ def _do_nothing() -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Request:
-    """A query in progress. The action on a disconnect of its client depends on the progress."""
+    """A query in progress. What is done if its client disconnects depends on the progress
+    (``on_disconnect``)."""
 
     query: Query
     send: Send
@@ -102,22 +101,22 @@ class Request:
         self._checked_s = self.begun_s
 
     async def recheck(self, now_s: float) -> None:
-        """Check again that the caller may read, unless that is recent. Raises what ``check`` raises."""
+        """Check again that the caller may read, at most every ``RECHECK_S``. Raises what ``check`` raises."""
         if now_s - self._checked_s > RECHECK_S:
             await self.query.check()
             self._checked_s = now_s
 
     def disconnect(self) -> None:
-        """Note that the client has disconnected."""
+        """Record that the client has disconnected, and run the action for that."""
         self.is_disconnected = True
         self._disconnect_action()
 
     def on_disconnect(self, action: Callable[[], object]) -> None:
-        """Replace the action on a disconnect; run it at once if the client has disconnected already."""
+        """Replace the action for a disconnect; run it at once if the client has disconnected already."""
         self._disconnect_action = action
         if self.is_disconnected:
             action()
 
     def ignore_disconnect(self) -> None:
-        """Set no action for now."""
+        """Remove the action for a disconnect."""
         self._disconnect_action = _do_nothing

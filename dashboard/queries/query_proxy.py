@@ -1,11 +1,10 @@
 """The proxy that forwards requests from the web process to query processes.
 
 Requests of one organisation are computed one at a time, each by a process of its own until the response
-is sent: so it is always known whose query occupies a process, and killing that process harms no other
-query. A request that takes too long, is too large, or is not read ends with its process.
-
-When a client disconnects, its process is told to stop, which takes it milliseconds: it can then be used
-again. Only one that does not stop is killed, as if the client had stayed.
+is sent. So it is always known whose query occupies a process, and killing the process harms no other
+query. If a request takes too long, is too large, or its response is not read, its process is killed. If
+a client disconnects, its process is told to stop, which takes milliseconds, and can then be used again.
+If it does not stop, it is killed as if the client were still connected.
 """
 
 import asyncio
@@ -50,11 +49,13 @@ logger = logging.getLogger(__name__)
 
 
 class StoppedError(Exception):
-    """A query ended its process, by time or by memory, before there was a response."""
+    """Raised if a query took too much time or memory before there was a response, and its process was
+    killed."""
 
 
 class RefusedError(Exception):
-    """An organisation has to wait, since its queries had to be stopped repeatedly."""
+    """Raised if an organisation must wait ``wait_s`` seconds, since its queries had to be stopped
+    repeatedly."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"wait {wait_s} s")
@@ -62,16 +63,16 @@ class RefusedError(Exception):
 
 
 class DownloadsError(Exception):
-    """The organisation has the maximum number of downloads in progress."""
+    """Raised if the organisation has the maximum number of downloads in progress."""
 
 
 class _SlowError(Exception):
-    """The request has to begin again, in the slow lane."""
+    """Raised if a request must be repeated in the slow lane."""
 
 
 class QueryProxy:
-    """A proxy that finds a process for each query. ``folder`` has the sockets of the pool; it is None
-    without a pool."""
+    """A proxy that finds a process for each query. ``folder`` has the sockets of the pool, None without a
+    pool. ``count`` requests are computed at once."""
 
     def __init__(
         self, folder: Path | None, count: int, clock_s: Callable[[], float] = time.monotonic
@@ -85,15 +86,15 @@ class QueryProxy:
         self._downloads = CurrentCounts[str]()
 
     def close(self) -> None:
-        """Close the connections that are kept for the next requests."""
+        """Close the connections that are kept open for the next requests."""
         self._processes.close()
 
     async def forward(self, query: Query, receive: Receive, send: Send) -> None:
-        """Forward the request and its response, until the client disconnects.
+        """Forward a request and its response, until the client disconnects.
 
-        Raises BusyError, RefusedError, DownloadsError, NoProcessError, StoppedError or what ``check``
-        raises, all before anything was sent. A response that cannot be finished is left unfinished:
-        its connection is then cut, so that nobody takes it for a whole one."""
+        Raises BusyError, RefusedError, DownloadsError, NoProcessError, StoppedError, and what ``check``
+        raises; in each case nothing has been sent. If a response cannot be finished, its connection is
+        cut, so that no client takes the part for the whole."""
         request = Request(query=query, send=send, begun_s=self._clock_s())
         forwarding = asyncio.create_task(self._process(request))
         request.cancel = forwarding.cancel
@@ -119,7 +120,8 @@ class QueryProxy:
                 await self._repeat(request)
 
     async def _repeat(self, request: Request) -> None:
-        """Retry until there is a response, or the query has ended too many processes."""
+        """Repeat a request until there is a response. Raises StoppedError after ``MAX_DEATHS`` processes
+        ended."""
         deaths, is_slow = 0, False
         while deaths < MAX_DEATHS:  # somebody else may have ended the first; it only reads
             self._check_refused(request.query)
@@ -144,7 +146,7 @@ class QueryProxy:
 
     @contextmanager
     def _count_download(self, query: Query) -> Iterator[None]:
-        """Count a download for as long as it goes on. Raises DownloadsError."""
+        """Count a download until the end of the block. Raises DownloadsError if there are too many."""
         if not query.is_stream:
             yield
             return
@@ -160,8 +162,9 @@ class QueryProxy:
             raise RefusedError(wait_s)
 
     def _note_kill(self, query: Query) -> None:
-        """Count a process that was killed for a query. What is in a page of text was recorded by whoever
-        could, and is no fault of those who read it."""
+        """Count a process that was killed for a query against its organisation.
+
+        Pages of text do not count: others may have recorded the text that its members read."""
         if query.is_of_tables:
             self._refusals.note_kill(query.organization_id)
 
@@ -197,8 +200,7 @@ class QueryProxy:
                 raise
 
     async def _begin(self, query: Query, pid: int, connection: Connection) -> None:
-        """Send the request to the process. Raises SilentError when that stands still, whatever the request
-        is."""
+        """Send the request to the process. Raises SilentError if the process does not confirm it in time."""
         target = requested(query.scope).encode("latin-1")
         try:
             async with asyncio.timeout(RUNNING_S):
@@ -229,7 +231,7 @@ class QueryProxy:
     async def _send(
         self, request: Request, place: Place, pid: int, connection: Connection, head: Head
     ) -> None:
-        """Send the response. After a while it gives its place in the lane back."""
+        """Send the response. After ``READING_AFTER_S`` its place in the lane is released."""
         body = Body(request, connection, self._clock_s)
 
         def become_reader() -> None:
@@ -255,9 +257,11 @@ class QueryProxy:
     async def _is_quick(
         self, fetching: asyncio.Future[Head], place: Place, watch: "_Watch", patience: int
     ) -> bool:
-        """Return whether the response arrives within the time of the quick lane. That is processor time,
-        since on a busy machine every request takes long. While organisations that used less lately wait
-        for the place, the time is shorter. All times are multiplied by ``patience``."""
+        """Return whether the response arrives within the time of the quick lane.
+
+        This is processor time, since on a busy machine every request takes long. The time is shorter
+        while organisations with less recent use wait for the place. All times are multiplied by
+        ``patience``."""
         left_s = patience * QUICK_S
         while not await _is_done(fetching, min(left_s, LOOK_EVERY_S)):
             left_s = patience * QUICK_S - watch.used_s
@@ -268,7 +272,7 @@ class QueryProxy:
 
 
 class _Watch:
-    """A watch on a process from the moment on when it begins with a request."""
+    """The times of a process since it began with a request."""
 
     def __init__(self, pid: int, clock_s: Callable[[], float]) -> None:
         self._pid = pid
@@ -281,7 +285,7 @@ class _Watch:
 
     @property
     def used_s(self) -> float:
-        """Return the processor time, or the time that was taken where the kernel does not tell."""
+        """Return the processor time in seconds, or the elapsed time if the kernel does not report it."""
         now_cpu_s = cpu_s(self._pid)
         if now_cpu_s is None or self._begun_cpu_s is None:
             return self.taken_s

@@ -11,7 +11,7 @@ _MAX_REMEMBERED = 1_000
 
 @dataclass(slots=True)
 class Refusals:
-    """The kills and refusals of organisations. The clock is monotonic seconds."""
+    """The kills and refusals of organisations. ``clock_s`` is a monotonic clock."""
 
     clock_s: Callable[[], float]
     _kills_s: dict[str, deque[float]] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Refusals:
             del self._kills_s[organization_id]
 
     def find_wait(self, organization_id: str) -> int:
-        """Return 0, or for how many more seconds this organisation is refused."""
+        """Return for how many more seconds this organisation is refused, 0 if it is not."""
         left_s = self._refused_until_s.get(organization_id, 0.0) - self.clock_s()
         return math.ceil(max(left_s, 0.0))
 

@@ -1,4 +1,4 @@
-"""Forwarding of responses of query processes, and cutting of those that cannot be finished."""
+"""Forwarding the responses of query processes, and cutting those that cannot be finished."""
 
 import asyncio
 from collections import Counter
@@ -13,11 +13,13 @@ PAGE_S = 6.0  # from one part of a body to the next, by the process
 
 
 class ProcessFaultError(CutError):
-    """A response cannot be finished because of what its process does."""
+    """Raised if a response cannot be finished because its process failed, stopped sending, or sent too
+    much."""
 
 
 class Body(CuttableResponse):
-    """The body of a response, forwarded part by part: the next is read when the client has taken the last."""
+    """The body of a response. It is forwarded part by part: the next one is read after the client took the
+    last."""
 
     def __init__(
         self, request: Request, connection: Connection, clock_s: Callable[[], float]
@@ -65,8 +67,8 @@ class Body(CuttableResponse):
 
 
 class Readers(set[Body]):
-    """The set of responses that are long, or are read slowly. When there are too many, one is cut:
-    the slowest of the organisation that has most of them."""
+    """The responses that are long, or are read slowly. If there are more than ``MAX_READING``, the slowest
+    of the organisation with most of them is cut."""
 
     def add(self, body: Body) -> None:
         super().add(body)

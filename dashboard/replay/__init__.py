@@ -1,1 +1,1 @@
-"""Sending a call again: lines for SDKs, and a page that edits a request and sends it."""
+"""Sending a call again: programs that use an SDK, and a page that edits a request and sends it."""

@@ -1,4 +1,4 @@
-"""Checks of a request before it is sent: mistakes in it, and changes of the recorded one."""
+"""Checks of a request before it is sent: mistakes in it, and changes from the recorded one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,17 +15,15 @@ _LEVELS = (("tools", "tool"), ("system", "system block"), ("messages", "message"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of the checks of a request.
-
-    ``problems`` are sentences about what upstream will refuse; ``changes`` are what differs from the
-    recorded request."""
+    """The result of checking a request. ``problems`` are sentences about what upstream will refuse;
+    ``changes`` are the differences from the recorded request."""
 
     problems: tuple[str, ...]
     changes: tuple[str, ...] = ()
 
 
 def check_request(body: bytes, recorded: bytes | None) -> Check:
-    """Return what is to be said about a request, beside the recorded one if there is one."""
+    """Return the problems of a request, and its changes from the recorded one, if there is a recorded one."""
     request = Request.parse(body)
     if request is None:
         return Check(problems=("The request is not a JSON object.",))

@@ -1,9 +1,7 @@
-"""The text of a request while it is edited: its largest size, and its layout as JSON.
+"""The text of a request for editing: its largest size, and its layout as JSON.
 
-The layout adds line ends and indentation, and changes not a byte of the values.
-
-A body that is parsed and written again may come out with other numbers, escapes or keys, and so miss the
-prompt cache. Here only white space between values is.
+The layout adds line breaks and indentation, and changes no byte of the values. Parsing a body and
+writing it again could change its numbers, escapes or keys, and so miss the prompt cache.
 """
 
 import re
@@ -16,7 +14,7 @@ MAX_DEPTH = 20  # of the indentation, or deep nesting would make megabytes of a 
 
 
 def lay_out(text: str) -> str:
-    """Return valid JSON with a line for each value. Empty objects and arrays stay together."""
+    """Return valid JSON with each value on a line of its own; empty objects and arrays stay on one line."""
     return "".join(_write(_TOKEN.findall(text)))
 
 

@@ -1,4 +1,4 @@
-"""The page that sends a call again and the checks of its request, as a query process makes them."""
+"""The page that sends a call again and the checks of its request, made in a query process."""
 
 from starlette.responses import JSONResponse, Response
 
@@ -23,7 +23,7 @@ _EMPTY = b'{"model": "", "max_tokens": 1024, "messages": [{"role": "user", "cont
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:
-    """Return the page. Raises HTTPException, sqlite3.Error."""
+    """Return the page that sends a call again. Raises HTTPException, sqlite3.Error."""
     call = get_call(reader, page.arguments["usage_id"])
     body = _read_request(call, reader)
     return page.render(
@@ -41,8 +41,10 @@ def render(page: PageRequest, reader: CallReader) -> Response:
 
 
 def check(page: PageRequest, reader: CallReader, edited: bytes) -> Response:
-    """Return what is to be said about an edited request, of which nothing is kept. What was changed is
-    left out where finding it took too long. Raises HTTPException, sqlite3.Error."""
+    """Return problems and changes of an edited request as JSON; nothing of it is stored.
+
+    Changes are left out if comparing took too long before (``page.is_plain``). Raises HTTPException,
+    sqlite3.Error."""
     call = get_call(reader, page.arguments["usage_id"])
     recorded = None if page.is_plain else _read_request(call, reader)
     found = check_request(edited, recorded)
@@ -50,8 +52,9 @@ def check(page: PageRequest, reader: CallReader, edited: bytes) -> Response:
 
 
 def _read_request(call: Call, reader: CallReader) -> bytes | None:
-    """Return the request to be edited, or None for one that is too large or not text. One that was not
-    kept is an empty one."""
+    """Return the request to be edited, or None if it is too large or not text.
+
+    If it was not kept, an empty request is returned."""
     if call.request is None:
         return _EMPTY
     if not call.request.is_text or call.request.length > MAX_EDITED_BYTES:
@@ -73,6 +76,6 @@ def _read_response(call: Call, reader: CallReader, *, is_plain: bool) -> Message
 
 
 def _lay_out(body: bytes) -> str:
-    """Return a request with a line for each value, as it is where it is not JSON."""
+    """Return a request with each value on a line of its own, unchanged if it is not JSON."""
     text = body.decode("utf-8", "replace")
     return text if parse_object(body) is None else lay_out(text)

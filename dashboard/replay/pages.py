@@ -2,12 +2,12 @@
 
 | address below | |
 | --- | --- |
-| `/ticket?endpoint=…` | where to send it, with a ticket for the proxy |
-| `/entry?run=…` | the entry of what was sent, once it is recorded |
-| `/check` | takes a request, and returns what is wrong with it and what was changed |
+| `/ticket?endpoint=…` | the address to send it to, with a ticket for the proxy |
+| `/entry?run=…` | the entry of what was sent, after it is recorded |
+| `/check` | accepts a request, and returns its mistakes and its changes |
 
-The page's script sends the request to the proxy endpoint itself, with the credential that was pasted into
-the page. So no credential comes to this process, which only gives out tickets: to members of the
+The page's script sends the request to the proxy endpoint itself, with the credential that was pasted
+into the page. So no credential reaches this process, which only issues tickets: to members of the
 organisation, for its own endpoints (``runtime/replay_tickets.py``).
 """
 
@@ -50,7 +50,7 @@ type Part = Literal["ticket", "entry", "check"]
 
 @dataclass(frozen=True, slots=True)
 class ReplayAddress:
-    """A call, and the part of its page; the page itself without one."""
+    """The address of a part of the page of a call; ``part`` is None for the page itself."""
 
     usage_id: int
     part: Part | None
@@ -61,18 +61,19 @@ class ReplayAddress:
 
     @property
     def reads_calls(self) -> bool:
-        """Return whether it reads calls; a ticket is for the proxies that this machine knows."""
+        """Return whether the part reads calls; only the ticket does not, since it is for proxies of this
+        machine."""
         return self.part != "ticket"
 
 
 def find_address(path: str) -> ReplayAddress | None:
-    """Return what an address names, or None for one that is not of this page."""
+    """Parse the path of a page that sends a call again; None for any other path."""
     found = _ADDRESS.fullmatch(path)
     return None if found is None else ReplayAddress(int(found[1]), cast(Part | None, found[2]))
 
 
 class ReplayPages:
-    """The page that sends a call again. ``secret`` is known to the proxy too."""
+    """The page that sends a call again. ``secret`` signs tickets and is known to the proxy too."""
 
     def __init__(self, site: Site, secret: str) -> None:
         self._settings = site.settings
@@ -82,7 +83,7 @@ class ReplayPages:
         self._work = TraceWork(site)
 
     async def respond(self, request: Request) -> Response | None:
-        """Return the response, or None for an address of another page.
+        """Return the response, or None if the address is of another page.
 
         Raises HTTPException, NotSignedInError, NotFoundError, sqlite3.Error."""
         address = find_address(raw_path(request.scope))
@@ -166,7 +167,7 @@ class ReplayPages:
         return await self._work.run_on_calls(visitor, read)
 
     async def _check(self, request: Request, usage_id: int) -> Response:
-        """Check a request, of which nothing is kept."""
+        """Check a request, nothing of which is stored."""
         visitor = await self._visitors.require(request)
         if not is_same_origin(request.headers, self._settings.base_url):
             raise HTTPException(403, FOREIGN)

@@ -1,7 +1,7 @@
-"""Programs that make a recorded call again: a curl command, and Python and TypeScript with the SDKs.
+"""Programs that send a recorded call again: a curl command, and Python and TypeScript with the SDKs.
 
-A short body is written into the program; a longer one comes from the file as which it is downloaded. Fields
-that are no arguments of the SDK go into ``extra_body``, which the SDK sends as they are.
+A short body is written into the program; a longer one is read from the file as which it was downloaded.
+Fields that are not arguments of the SDK go into ``extra_body``, which the SDK sends unchanged.
 """
 
 import json
@@ -39,7 +39,8 @@ _TIMEOUT_S = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Parts of a program in any language. ``body`` and ``request`` are None where they come from the file."""
+    """The parts of a program in any language. ``body`` and ``request`` are None if the program reads them
+    from the file."""
 
     url: str
     path: str
@@ -57,7 +58,7 @@ class Parts:
 def make_curl(parts: Parts) -> str:
     """Return a command that sends the request again to the same path, with the same version and betas.
 
-    A body that is long, or that a shell or a terminal might take for something else, comes from the file."""
+    The body is read from the file if it is long, or a shell or terminal might interpret parts of it."""
     lines = [
         f"curl {shlex.quote(reveal(parts.url + parts.path))}",
         '-H "x-api-key: $ANTHROPIC_API_KEY"',
@@ -70,7 +71,7 @@ def make_curl(parts: Parts) -> str:
 
 
 def _as_argument(body: bytes) -> str | None:
-    """Return the body quoted for a shell, or None if it has to come from a file."""
+    """Return the body quoted for a shell, or None if it must be read from a file."""
     if len(body) > MAX_PASTED_BYTES:
         return None
     try:
@@ -81,7 +82,7 @@ def _as_argument(body: bytes) -> str | None:
 
 
 def make_python(parts: Parts) -> str:
-    """Return a program for the Python SDK."""
+    """Return a program that sends the request with the Python SDK."""
     lines = ["import anthropic", "", f"client = anthropic.Anthropic(base_url={parts.url!r})"]
     if parts.request is None:
         lines = ["import inspect", "import json", "from pathlib import Path", "", *lines]
@@ -114,7 +115,7 @@ def make_python(parts: Parts) -> str:
 
 
 def make_typescript(parts: Parts) -> str:
-    """Return a program for the TypeScript SDK."""
+    """Return a program that sends the request with the TypeScript SDK."""
     lines = ['import Anthropic from "@anthropic-ai/sdk";']
     if parts.request is None:
         lines += ['import { readFileSync } from "node:fs";']
@@ -139,7 +140,7 @@ def make_typescript(parts: Parts) -> str:
 def read_parts(
     endpoint_url: str, vendor: str, entry: UsageLogEntry, body: bytes | None, file_name: str
 ) -> Parts:
-    """Return the parts of the program for a call. ``body`` is the request, or None for one that is long."""
+    """Return the parts of the program for a call. ``body`` is the request, or None for a long one."""
     path, version = entry.path_query, entry.api_version
     if path is None:
         path, version = USUAL_PATH, USUAL_VERSION
@@ -160,7 +161,7 @@ def read_parts(
 
 
 def _read_short(body: bytes | None) -> Mapping[str, object] | None:
-    """Return a request that can be written as arguments, None for one that has to come from its file."""
+    """Return a request that can be written as arguments, None if it must be read from its file."""
     if body is None or len(body) > MAX_PASTED_BYTES or b"__proto__" in body:
         return None
     if body.count(b"[") + body.count(b"{") > MAX_NESTED:
@@ -178,6 +179,6 @@ def _argument(name: str, value: object) -> str:
 
 
 def list_programs(parts: Parts) -> list[tuple[str, str]]:
-    """Return the programs with the names of their languages."""
+    """Return the programs as (language, text)."""
     programs = {"curl": make_curl, "Python": make_python, "TypeScript": make_typescript}
     return [(language, make(parts)) for language, make in programs.items()]

@@ -1,1 +1,1 @@
-"""Pages of what could have been saved: in a period, and in one session."""
+"""Pages about possible savings: in a period, and in one session."""

@@ -1,4 +1,4 @@
-"""``/savings.json`` and ``/sessions/<id>/savings.json``: what they respond."""
+"""``/savings.json`` and ``/sessions/<id>/savings.json``: the models of their responses."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self
@@ -55,7 +55,7 @@ class SmallerFindings(ResponseModel):
 
 
 class _Findings(ListResponse):
-    """Findings in the envelope of lists, on one page."""
+    """A list of findings as other list responses are, but always on one page."""
 
     items: Sequence[Finding]
     total_cents: SumOfCents

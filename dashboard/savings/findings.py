@@ -1,4 +1,4 @@
-"""Findings as pages and JSON show them: by kind, the most expensive first, small ones counted."""
+"""Findings as pages and JSON show them: the most expensive first, small ones only counted."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ SUBJECTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A finding of its own line, with the calls behind its largest part, and the client that made these."""
+    """A finding that has a line, with the calls of its largest session, and the client of that session."""
 
     kind: Kind
     group: Group
@@ -31,19 +31,20 @@ class Shown:
 
     @property
     def subject(self) -> str:
-        """Return what the finding is about, in words."""
+        """Return the subject of the finding in words, such as "the tools changed"."""
         return SUBJECTS.get(self.kind.name, {}).get(self.group.subject, self.group.subject)
 
     @property
     def remedy(self) -> str:
-        """Return what would have avoided it."""
+        """Return how the cost of the finding could have been avoided."""
         return self.kind.find_remedy(self.group.subject, self.client)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """All findings of a period or session. ``total_cents`` is that of all that could have been saved, also
-    of ``smaller`` ones, which have no line of their own. ``expensive`` are no savings."""
+    """All findings of a period or session. ``total_cents`` is the sum of all possible savings, including
+    the ``smaller`` ones, which have no line of their own. ``expensive`` are findings that could not have
+    been saved."""
 
     savings: Sequence[Shown] = ()
     expensive: Sequence[Shown] = ()
@@ -58,7 +59,8 @@ class Findings:
 
 
 def make_findings(groups: Iterable[Group], reader: SavingsReader) -> Findings:
-    """Return the findings in order, with the calls behind those that are shown."""
+    """Return the findings of ``groups``, the most expensive first, with the calls of those that have a
+    line."""
     known = sorted(
         (group for group in groups if group.finding in KINDS),
         key=lambda group: (-group.cents, -group.tokens, group.finding, group.subject),
@@ -87,7 +89,8 @@ def make_findings(groups: Iterable[Group], reader: SavingsReader) -> Findings:
 
 
 def _is_large(group: Group) -> bool:
-    """Return whether a finding has a line of its own; without a price, by its tokens alone."""
+    """Return whether a finding has a line of its own, by its cost and tokens, or without a price by
+    tokens."""
     if group.tokens < MIN_TOKENS:
         return False
     return group.cents >= MIN_CENTS or group.unpriced_tokens >= MIN_TOKENS

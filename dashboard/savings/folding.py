@@ -1,4 +1,4 @@
-"""Findings folded by kind: one row for each, of which one is open and lists what it is about."""
+"""Findings in groups by kind: one row for each kind, one of which is open and lists its subjects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ SUBJECTS = 3  # of an open kind, before the others
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """The findings of one kind. ``shown`` are those that an open one lists; ``rest`` are the others."""
+    """The findings of one kind. If it is open, ``shown`` are those that it lists and ``rest`` the others."""
 
     kind: Kind
     findings: Sequence[Shown]
@@ -33,24 +33,25 @@ class Folded:
 
     @property
     def remedy(self) -> str:
-        """Return what would have avoided the most expensive one."""
+        """Return how the cost of the most expensive finding could have been avoided."""
         return self.findings[0].remedy
 
     @property
     def has_subjects(self) -> bool:
-        """Return whether findings of this kind are told apart by what they are about."""
+        """Return whether findings of this kind have subjects that distinguish them."""
         return any(each.subject for each in self.findings)
 
 
 def sum_cents(findings: Sequence[Shown]) -> float:
-    """Return the cents of all findings."""
+    """Return the sum of the costs of all findings in cents."""
     return sum(each.group.cents for each in findings)
 
 
 def fold(findings: Sequence[Shown], opened: str | None, *, is_whole: bool) -> Sequence[Folded]:
-    """Return the kinds of findings, the most expensive first.
+    """Return the findings in groups by kind, the most expensive kind first.
 
-    ``opened`` is the name of the open kind, None for the first one; ``is_whole``: it lists all."""
+    ``opened`` is the name of the open kind, None for the first one; ``is_whole``: it lists all its
+    findings."""
     by_kind: dict[str, list[Shown]] = {}
     for each in findings:
         by_kind.setdefault(each.kind.name, []).append(each)

@@ -1,4 +1,4 @@
-"""``/savings/models.json``: what it responds. Times are UTC."""
+"""``/savings/models.json``: the models of its response. Times are UTC."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self
@@ -36,7 +36,7 @@ class ComparedModel(ResponseModel):
 
 
 class SavingsModels(ResponseModel):
-    """Costs with other models. ``with_models`` are those of all calls, had one model done them all."""
+    """The costs with other models. ``with_models`` has the cost of all calls for each of them."""
 
     period: str
     start: Instant

@@ -1,4 +1,6 @@
-"""``/savings/models``: the cost of the same calls with another model, as a page and as JSON."""
+"""``/savings/models``: the cost that the same calls would have with another model, as a page and as
+JSON.
+"""
 
 import sqlite3
 from dataclasses import dataclass
@@ -28,7 +30,8 @@ PATH = "/savings/models"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The comparison that an address names."""
+    """The comparison for the period and filters of an address. ``title`` names the session, if one is
+    chosen."""
 
     others: OtherModels
     period: Period
@@ -37,7 +40,7 @@ class _Found:
 
 
 class ModelPages(TracePages):
-    """The costs of the caller's organisation with other models."""
+    """The pages that compare the costs of the caller's organisation with those of other models."""
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute(PATH, self.page), CallRoute(f"{PATH}.json", self.json)]
@@ -59,7 +62,9 @@ class ModelPages(TracePages):
         return await self._answer(request, respond)
 
     def _find(self, request: Request, db: sqlite3.Connection | None) -> _Found:
-        """Return the comparison that an address names. Raises InvalidInputError, sqlite3.Error."""
+        """Return the comparison for the period and filters of an address.
+
+        Raises InvalidInputError, sqlite3.Error."""
         now = clock.now()
         period = parse_span(request.query_params.get("period") or DEFAULT_SPAN, now)
         filters = parse_filters(request.query_params)
@@ -100,7 +105,7 @@ def _render(caller: Caller, given: _Found, tabs: TabFigures) -> Response:
 
 
 def _find_title(db: sqlite3.Connection | None, session_id: str | None) -> str:
-    """Return the name of a session, by its id where it has no title. Raises sqlite3.Error."""
+    """Return the title of a session, else its id, "" if none is chosen. Raises sqlite3.Error."""
     if db is None or session_id is None:
         return ""
     reader = SessionReader(db)

@@ -1,4 +1,4 @@
-"""The table of costs with other models, in words."""
+"""The table that compares the costs of calls with those of other models, with its texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,8 @@ _NO_PRICE = "A price is not known."
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Another model, and what all calls would have cost with it; None where a part is not known.
-
-    ``change`` is that from what they cost, in words."""
+    """Another model, and the cost of all calls with it, None if a part is unknown. ``change`` is the
+    change from the actual cost in per cent."""
 
     model: str
     name: str
@@ -25,7 +24,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cost with its class, and why there is none."""
+    """A cost with its CSS class; ``title`` explains why there is none."""
 
     text: str
     kind: str = ""
@@ -34,7 +33,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A model that was used, with a cell for each column. ``cents`` are None where its price is not known."""
+    """A model that was used, with a cell for each column. ``cents`` is None if its price is unknown."""
 
     name: str
     calls: int
@@ -43,7 +42,7 @@ class Row:
 
 
 def make_columns(found: OtherModels) -> Sequence[Column]:
-    """Return the other models, the most expensive first."""
+    """Return the columns for the other models, the most expensive first."""
     return [_make_column(found, model) for model in found.columns]
 
 
@@ -54,7 +53,7 @@ def _make_column(found: OtherModels, model: str) -> Column:
 
 
 def make_rows(found: OtherModels) -> Sequence[Row]:
-    """Return the models that were used, the most expensive first."""
+    """Return the rows for the models that were used, in the order of ``found.models``."""
     return [
         Row(
             name_group("model", each.use.model),
@@ -67,9 +66,9 @@ def make_rows(found: OtherModels) -> Sequence[Row]:
 
 
 def list_cheaper(found: OtherModels, columns: Sequence[Column]) -> Sequence[Column]:
-    """Return models with which all calls would have cost less: the nearest, and the cheapest if another.
+    """Return models with which all calls would have cost less: the one nearest in cost, and the cheapest.
 
-    The nearest says more, for the cheapest one is hardly ever as good."""
+    The nearest is the more useful one, since the cheapest is hardly ever as good."""
     known = [(each.cents, each.name, each) for each in columns if each.cents is not None]
     known.sort(key=lambda each: each[:2], reverse=True)
     cheaper = [column for cents, _, column in known if cents < found.cents]

@@ -1,4 +1,4 @@
-"""The costs of a period or a session with other models, for the page and for JSON."""
+"""The costs that the calls of a period or a session would have with other models."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -24,20 +24,20 @@ MAX_MODELS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """The use of one model, with what it would have cost with each of the others."""
+    """The use of one model, with its cost at the prices of each other model."""
 
     use: ModelUse
     others: Sequence[Exchange]
 
     def find(self, other: str) -> Exchange | None:
-        """Return the cost with another model, None where it is the same one or a price is unknown."""
+        """Return the cost with another model, None if it is the same model or a price is unknown."""
         return next((each for each in self.others if each.other == other), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherModels:
-    """The costs of a choice of calls with other models. ``columns`` are the other models, the most
-    expensive first; ``at`` is the instant of the list prices."""
+    """The costs of the chosen calls with other models. ``columns`` are the other models, the most
+    expensive first; ``at`` is the time for which list prices were taken."""
 
     at: datetime
     columns: Sequence[str] = ()
@@ -45,11 +45,11 @@ class OtherModels:
 
     @property
     def cents(self) -> float:
-        """Return the cost of all calls as they were."""
+        """Return the actual cost of all calls in cents."""
         return sum(each.use.cents for each in self.models)
 
     def total_with(self, other: str) -> float | None:
-        """Return the cost if one model had done all that has a known cost; None without a price."""
+        """Return the cost in cents of all calls with one model, None if a price is unknown."""
         total = 0.0
         for each in self.models:
             found = each.find(other)
@@ -60,7 +60,7 @@ class OtherModels:
 
 
 def compare_models(uses: Sequence[ModelUse], prices: Prices, at: datetime) -> OtherModels:
-    """Return the comparison of what was used with all candidates."""
+    """Return the comparison of the used models with all candidates, at the prices of ``at``."""
     used = [use for use in uses if use.calls or use.cents][:MAX_MODELS]
     columns = list_candidates((use.model for use in used), prices, at)
     return OtherModels(
@@ -71,9 +71,9 @@ def compare_models(uses: Sequence[ModelUse], prices: Prices, at: datetime) -> Ot
 
 
 def read_uses(db: sqlite3.Connection, period: Period, filters: Filters) -> Sequence[ModelUse]:
-    """Return the use of each model in a period, or in one session, which is read with all its calls.
+    """Return the use of each model in a period, or in all calls of a session if that is a filter.
 
-    Raises sqlite3.Error, and InvalidInputError for filters that no sums are kept by."""
+    Raises sqlite3.Error, and InvalidInputError for filters that the tables of sums do not have."""
     if (session := filters.values.get("session")) is not None:
         if len(filters.values) > 1:
             raise InvalidInputError("a session cannot be filtered any further", "session")

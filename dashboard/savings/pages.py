@@ -1,4 +1,4 @@
-"""``/savings`` and ``/sessions/<id>/savings``: what could have been saved, as pages and as JSON."""
+"""``/savings`` and ``/sessions/<id>/savings``: possible savings, as pages and as JSON."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -37,10 +37,8 @@ TOP_SESSIONS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfPeriod:
-    """The findings of a period.
-
-    ``due`` sessions are still to be looked at; ``paid_cents`` is what all calls cost, and ``tabs`` are the
-    figures of the pages beside this one."""
+    """The findings of a period. ``due`` is the number of sessions that have not been analysed yet;
+    ``paid_cents`` is the cost of all calls; ``tabs`` are the main figures of the neighbouring pages."""
 
     period: Period
     findings: Findings = field(default_factory=Findings)
@@ -52,9 +50,8 @@ class _OfPeriod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfSession:
-    """The findings of one session; ``looked`` is None while nobody has looked for any.
-
-    ``uncounted`` are breaks after pauses that no finding has, ``tabs`` what the template of a tab needs."""
+    """The findings of one session; ``looked`` is None if it has not been analysed yet. ``uncounted`` are
+    cache breaks after pauses that are not part of any finding; ``tabs`` are template variables."""
 
     session_id: str
     tabs: Mapping[str, Any]
@@ -64,7 +61,7 @@ class _OfSession:
 
 
 class SavingsPages(TracePages):
-    """The pages of savings of the caller's organisation."""
+    """The pages about possible savings of the caller's organisation."""
 
     def routes(self) -> list[BaseRoute]:
         return [
@@ -148,7 +145,7 @@ def _describe_session(found: _OfSession) -> SessionSavings:
 
 
 def _read_period(connection: sqlite3.Connection | None, request: Request) -> _OfPeriod:
-    """Return the findings of the period that the address names. Raises InvalidInputError, sqlite3.Error."""
+    """Return the findings of the period in an address. Raises InvalidInputError, sqlite3.Error."""
     arguments = request.query_params
     span = arguments.get("period") or arguments.get("span", DEFAULT_SPAN)
     period = parse_span(span, clock.now())
@@ -167,7 +164,7 @@ def _read_period(connection: sqlite3.Connection | None, request: Request) -> _Of
 
 
 def _read_session(connection: sqlite3.Connection | None, request: Request) -> _OfSession:
-    """Return the findings of the session that the address names. Raises HTTPException, sqlite3.Error."""
+    """Return the findings of the session in an address. Raises HTTPException, sqlite3.Error."""
     session_id = request.path_params["session_id"]
     reader = None if connection is None else SavingsReader(connection)
     sessions = find_reader(connection)
@@ -189,7 +186,8 @@ def _read_session(connection: sqlite3.Connection | None, request: Request) -> _O
 def _list_uncounted(
     db: sqlite3.Connection | None, session_id: str, groups: Sequence[Group]
 ) -> Sequence[CacheBreak]:
-    """Return the breaks after pauses that an hour's lifetime covers and would not have made cheaper."""
+    """Return the cache breaks after pauses of up to an hour, if a lifetime of an hour would not have saved
+    anything."""
     if db is None or any(group.finding == IDLE_GAP.name for group in groups):
         return ()
     breaks = (each.found for each in read_session_breaks(db, session_id))

@@ -1,4 +1,4 @@
-"""The main figures of the tabs Findings, Tools and Another model."""
+"""The main figures of the tabs Findings, Tools and Another model, shown beside their names."""
 
 import sqlite3
 from datetime import date
@@ -11,9 +11,9 @@ type TabFigures = dict[str, float]
 
 
 def read_tab_figures(connection: sqlite3.Connection | None, first: date, last: date) -> TabFigures:
-    """Return what could have been saved and what tools cost on these days, both included, in US cents.
+    """Return the possible savings and the cost of tools in US cents, by the names of their tabs.
 
-    They are by the names of their tabs. Raises sqlite3.Error."""
+    Both days are included. The result is empty if nothing is known. Raises sqlite3.Error."""
     if connection is None:
         return {}
     savings, tools = SavingsReader(connection), ToolsReader(connection)

@@ -1,1 +1,1 @@
-"""The page of the search over what was said, and its data for programs."""
+"""The page that searches the texts of calls, and its results as JSON."""

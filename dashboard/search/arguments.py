@@ -1,4 +1,4 @@
-"""The arguments of a search, from the query of an address."""
+"""The arguments of a search, parsed from the query of an address."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,8 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """A search. ``given`` has the arguments that were not empty, as they were written."""
+    """A search. ``given`` has the arguments with a value, as they were written; ``place`` is where the
+    page begins."""
 
     text: str
     query: Query
@@ -34,13 +35,13 @@ class Arguments:
     given: Mapping[str, str]
 
     def address(self, path: str, **changes: str) -> str:
-        """Return the address of the same search with other arguments; an empty one is left out."""
+        """Return the address of the same search with changed arguments; those without a value are left out."""
         arguments = {"q": self.text, **self.given, **changes}
         return f"{path}?{urlencode({name: text for name, text in arguments.items() if text})}"
 
 
 def parse_arguments(params: Mapping[str, str]) -> Arguments:
-    """Return the search that an address asks for. Raises InvalidInputError, InvalidCursorError."""
+    """Parse the search in an address. Raises InvalidInputError, InvalidCursorError."""
     text = params.get("q", "").encode("utf-8", "replace").decode().strip()
     given = {name: params[name].strip() for name in NAMES if params.get(name, "").strip()}
     cursor = params.get("cursor")
@@ -63,12 +64,14 @@ def parse_arguments(params: Mapping[str, str]) -> Arguments:
 
 
 def _parse_place(cursor: str) -> Place:
-    """Return the place that a cursor stands for. Raises InvalidCursorError."""
+    """Parse a cursor. Raises InvalidCursorError."""
     return Place(*(min(max(each, 0), Place().piece_id) for each in parse_cursor(cursor, int)))
 
 
 def _parse_instant(given: Mapping[str, str], name: str, days: int = 0) -> str | None:
-    """Return an instant as calls have it; of a day its beginning, or that of a day after it."""
+    """Return the argument ``name`` in the format of stored times; None if it is missing.
+
+    A day stands for its beginning, or for that of ``days`` days later. Raises InvalidInputError."""
     text = given.get(name)
     if text is None:
         return None

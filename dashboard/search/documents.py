@@ -1,4 +1,4 @@
-"""``/search.json``: what it responds."""
+"""``/search.json``: the models of its response."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self

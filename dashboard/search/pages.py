@@ -1,4 +1,4 @@
-"""``/search`` and ``/search.json``: what was said in the calls of the caller's organisation."""
+"""``/search`` and ``/search.json``: search in the texts of the caller's organisation's calls."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ ROLE_TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result:
-    """The result of a search. ``location`` is where an id leads: to its call or its session.
-
-    ``notes`` and ``labels`` are what people gave, on the first page of a search without filters."""
+    """The result of a search. ``location`` is the address of a call or session, if the text is its id.
+    ``notes`` and ``labels`` match the words; they are searched on the first page of a search without
+    filters only."""
 
     found: Found
     reach: Reach
@@ -53,7 +53,7 @@ class _Result:
 
 
 class SearchPages(TracePages):
-    """The search over the traces of the caller's organisation."""
+    """The search in the traces of the caller's organisation."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)

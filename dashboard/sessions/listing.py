@@ -1,4 +1,4 @@
-"""The list of sessions: one page of it, with the filters that are chosen and those that may be."""
+"""The list of sessions: one page of it, with the chosen filters and the filters on offer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _COLUMNS_OF_CALLS = (("model", "model", "Model"), (f"{TAG_PREFIX}{USER}", "attri
 
 
 class Choice(NamedTuple):
-    """A link that adds a filter. ``number`` is how many of the newest sessions have it, None if unknown."""
+    """A link that adds a filter. ``number`` is how many of the newest sessions match it, None if unknown."""
 
     words: str
     address: str
@@ -33,7 +33,7 @@ class Choice(NamedTuple):
 
 
 class Menu(NamedTuple):
-    """The choices of a filter, with its title. Without a title they are filters that are only on or off."""
+    """The choices of a filter, with its title. Without a title the choices are filters that are on or off."""
 
     title: str
     choices: Sequence[Choice]
@@ -41,10 +41,8 @@ class Menu(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ListView:
-    """The page of the list.
-
-    ``names`` are those of credentials by fingerprint, ``labels`` those of sessions by id. What has an id
-    above ``last_id`` may not be in the list yet."""
+    """The page of the list. ``names`` maps fingerprints of credentials to names, ``labels`` ids of
+    sessions to labels. Calls with a row id above ``last_id`` may be missing in the list."""
 
     listed: Listed
     filters: CallFilters
@@ -57,34 +55,34 @@ class ListView:
 
     @property
     def most_cents(self) -> float:
-        """Return the cost of the most expensive session that is listed."""
+        """Return the cost of the most expensive listed session in cents."""
         return max((each.cost_cents for each in self.listed.sessions), default=0.0)
 
     @property
     def sql(self) -> str:
-        """Return the query of the list."""
+        """Return the SQL query of the list, for people to read and edit."""
         where = self.filters.condition_of_sessions().where
         order = "cost_cents" if self.by_cost else "ended_at"
         return f"select * from sessions{where} order by {order} desc limit 50"  # noqa: S608 - for people to read
 
     @property
     def sql_address(self) -> str:
-        """Return the address where the query can be edited."""
+        """Return the address of the page on which the query can be edited."""
         return query_address(self.sql)
 
     @property
     def newest_address(self) -> str:
-        """Return the address of the list in order of time."""
+        """Return the address of the list with the newest sessions first."""
         return self.filters.address(PATH)
 
     @property
     def by_cost_address(self) -> str:
-        """Return the address of the list in order of cost."""
+        """Return the address of the list with the most expensive sessions first."""
         return self.filters.address(PATH, order="cost")
 
     @property
     def older_address(self) -> str:
-        """Return the address of the next page."""
+        """Return the address of the next page of the list."""
         return self.filters.address(PATH, cursor=self.listed.next_cursor or "")
 
     def remove_address(self, chip: Chip) -> str:
@@ -92,7 +90,7 @@ class ListView:
         return self.filters.without(chip.name).address(PATH)
 
     def name_credential(self, session: Session) -> str:
-        """Return the credential of a session in words."""
+        """Return the name of a session's credential."""
         return name_credential(session.credential_hmac, self.names)
 
     def label_address(self, label: str) -> str:
@@ -100,14 +98,15 @@ class ListView:
         return self.filters.only("label", label).address(PATH)
 
     def word(self, chip: Chip) -> str:
-        """Return the value of a filter that is chosen, in words."""
+        """Return the value of a chosen filter, with a credential by its name."""
         return name_credential(chip.words, self.names) if chip.name == "credential" else chip.words
 
 
 def make_menus(
     reader: SessionReader | None, filters: CallFilters, names: Mapping[str, str]
 ) -> list[Menu]:
-    """Return what the list can be filtered by. Raises sqlite3.Error."""
+    """Return the menus of filters for the list. ``names`` maps fingerprints to names. Raises
+    sqlite3.Error."""
     flags = [
         Choice(words, filters.only(name).address(PATH), None)
         for name, words in _FLAGS
@@ -132,7 +131,7 @@ def _make_menu(
     filters: CallFilters,
     names: Mapping[str, str],
 ) -> Menu:
-    """Return the values of a filter but the one that is chosen."""
+    """Return the menu of a filter's values, without the chosen one."""
     choices = [
         Choice(_word(name, value, names), filters.only(name, value).address(PATH), count)
         for value, count in values

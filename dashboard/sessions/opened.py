@@ -1,4 +1,4 @@
-"""One session with all that its page and its file show."""
+"""One session with all that its page and its exported file show."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ NO_SESSION = "There is no such session, or retention has removed its calls."
 
 
 def find_no_notices(_usage_ids: Sequence[int]) -> Notices:
-    """Return no warnings about calls."""
+    """Return no warnings, for a view without them."""
     return NO_NOTICES
 
 
@@ -23,11 +23,10 @@ def open_view(
     names: Mapping[str, str],
     find_notices: Callable[[Sequence[int]], Notices] = find_no_notices,
 ) -> View | None:
-    """Return a page of the story of a session, or None. ``names`` are those of credentials.
+    """Return a page of the story of a session, or None if it does not exist. Raises sqlite3.Error.
 
-    ``find_notices`` returns warnings about calls by their row ids.
-
-    Raises sqlite3.Error."""
+    ``names`` maps fingerprints of credentials to names. ``find_notices`` returns warnings about calls by
+    their row ids."""
     session = None if reader is None else reader.find(session_id)
     if reader is None or session is None:
         return None

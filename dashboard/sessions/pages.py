@@ -1,6 +1,6 @@
 """``/sessions`` and ``/sessions/<id>``: pages for people, and with ``.json`` data for programs.
 
-Reading and rendering are done in threads, one request of an organisation at a time.
+They are read and rendered in threads, one request of an organisation at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -95,19 +95,19 @@ class SessionPages(TracePages):
         return await self._respond(caller, respond)
 
     async def session_page(self, request: Request) -> Response:
-        """Serve a session as a page, or in JSON where its id is followed by ``.json``."""
+        """Serve a session as a page, or as JSON if ``.json`` follows its id."""
         return await self._serve(request, "", find_document=_find_document)
 
     async def tab_page(self, tab: str, request: Request) -> Response:
-        """Serve another view of a session: its tools, or its calls as a table."""
+        """Serve another tab of a session's page: its tools, or its calls as a table."""
         return await self._serve(request, tab)
 
     async def _serve(
         self, request: Request, tab: str, find_document: FindDocument = lambda *_: None
     ) -> Response:
-        """Return a tab of the page of a session, or else the document of this name.
+        """Return a tab of the page of a session, else the JSON document that ``find_document`` finds.
 
-        Raises HTTPException where there is neither, InvalidInputError, NotSignedInError, sqlite3.Error."""
+        Raises HTTPException if there is neither, InvalidInputError, NotSignedInError, sqlite3.Error."""
         caller = await self._visitors.require_caller(request)
         name = request.path_params["session_id"]
         page = parse_number(request.query_params, "page", 1, MAX_PAGES, "a number from 1 on")
@@ -124,7 +124,7 @@ class SessionPages(TracePages):
         return await self._respond(caller, respond)
 
     async def turn_part(self, request: Request) -> Response:
-        """Serve what was asked in a turn, what it said and did, or both, to be put below its line."""
+        """Serve the HTML of a turn, shown below its line: its request, its response, or both."""
         caller = await self._visitors.require_caller(request)
         parts = request.query_params.get("parts", "said")
         if parts not in PARTS:
@@ -157,15 +157,15 @@ class SessionPages(TracePages):
     async def _respond(
         self, caller: Caller, respond: Callable[[SessionReader | None], Response]
     ) -> Response:
-        """Return what is made in a thread of the caller's organisation. There is no reader while
-        nothing has been recorded.
+        """Return the response that ``respond`` makes in a thread; its reader is None if nothing was
+        recorded.
 
-        Raises sqlite3.Error, and HTTPException where too many requests wait."""
+        Raises sqlite3.Error, and HTTPException if too many requests wait."""
         return await self._work.run(caller, lambda connection: respond(find_reader(connection)))
 
 
 def _find_document(reader: SessionReader | None, name: str) -> OpenedSession | None:
-    """Return the session ``ID`` for ``ID.json``, or None. Raises sqlite3.Error."""
+    """Return the session ``ID`` for the name ``ID.json``, or None. Raises sqlite3.Error."""
     found = open_session(reader, name.removesuffix(JSON)) if name.endswith(JSON) else None
     return None if found is None else OpenedSession.make(found)
 
@@ -190,12 +190,12 @@ def _list(
 
 
 def _parse(request: Request) -> CallFilters:
-    """Return the filters that the address chooses. Raises InvalidInputError."""
+    """Return the filters in the query of an address. Raises InvalidInputError."""
     return parse_call_filters(request.query_params.multi_items(), clock.now())
 
 
 def _is_by_cost(request: Request) -> bool:
-    """Return whether the list is in order of cost. Raises InvalidInputError."""
+    """Return whether the most expensive sessions come first. Raises InvalidInputError."""
     order = request.query_params.get("order", "time")
     if order not in ("time", "cost"):
         raise InvalidInputError("order must be time or cost", "order")

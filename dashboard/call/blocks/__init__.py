@@ -1,2 +1,3 @@
-"""Content blocks of messages as a page shows them: ``reading.py`` begins, a module for each family of
-kinds does the rest."""
+"""Content blocks of messages as a page displays them. ``reading.py`` is the entry; each family of
+block types has a module of its own.
+"""

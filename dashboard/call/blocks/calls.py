@@ -1,7 +1,7 @@
-"""Tool calls: a command as a command, an edit as a difference, a to-do list as a list.
+"""Views of tool calls: a command as a command, an edit as a difference, a to-do list as a list.
 
-The form follows from the shape of the input, since every client names its tools as it likes. Fields
-that a form does not show are listed beside it.
+The shape of the input decides on the form, since every client names its tools differently. Fields that a
+form does not show are listed beside it.
 """
 
 import re
@@ -26,7 +26,7 @@ type _Form = Callable[[str, dict[str, object], Room], Read | None]
 
 
 def read_call(item: dict[str, object], room: Room, _place: str) -> Block:
-    """Return a call of a tool, of the client or of upstream."""
+    """Return the view of a tool call, which the client or upstream carries out."""
     call = wire.Block(item)
     notes = [*cache_note(item)]
     if call.caller not in ("", "direct"):
@@ -120,7 +120,7 @@ _FORMS: tuple[_Form, ...] = (_as_edit, _as_tasks, _as_command, _as_code)
 
 
 def find_file_language(given: object) -> str:
-    """Return the language of the file that a call names, empty where it names none."""
+    """Return the language of the file that the input of a tool call names, "" if it names none."""
     fields = as_object(given)
     found = (find_language(as_text(fields.get(name))) for name in FILE_NAMES)
     return next(filter(None, found), "")

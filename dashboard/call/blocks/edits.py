@@ -1,4 +1,4 @@
-"""Edits of files as differences, from the inputs of the tools that clients have for them."""
+"""Edits of files as differences, read from the inputs of the editing tools of clients."""
 
 from difflib import SequenceMatcher
 
@@ -21,7 +21,7 @@ type Read = tuple[tuple[Piece, ...], tuple[str, ...]]
 
 
 def read_edit(given: dict[str, object], room: Room) -> Read | None:
-    """Return an edit with the names of the fields that it shows, None for what is not an edit."""
+    """Return the view of an edit and the names of the input's fields in it, None if it is no edit."""
     for old, new in _OLD_AND_NEW:
         if isinstance(given.get(old), str) and isinstance(given.get(new, ""), str):
             shown = (old, new) if new in given else (old,)
@@ -39,7 +39,8 @@ def read_edit(given: dict[str, object], room: Room) -> Read | None:
 
 
 def _read_edits(given: dict[str, object], room: Room) -> Read | None:
-    """Return several edits of one file; fields that an edit has besides are its label."""
+    """Return the views of the list ``edits`` of a tool's input. Other fields of each edit follow its
+    difference."""
     edits = given.get("edits")
     if not isinstance(edits, list) or not edits:
         return None
@@ -57,7 +58,8 @@ def _read_edits(given: dict[str, object], room: Room) -> Read | None:
 
 
 def compare(old: str, new: str, room: Room, label: str = "") -> Diff:
-    """Return the difference of two texts by lines, all lines of both."""
+    """Return the difference of two texts by lines, with the unchanged lines. Long texts are cut by
+    ``room``."""
     shown_old, left_out = room.take(old)
     shown_new, more = room.take(new)
     max_compared = 0 if room.is_plain else MAX_COMPARED
@@ -68,8 +70,8 @@ def compare(old: str, new: str, room: Room, label: str = "") -> Diff:
 def compare_lines(
     old: list[str], new: list[str], max_compared: int = MAX_COMPARED
 ) -> tuple[tuple[Sign, str], ...]:
-    """Return which lines were removed, added, and left. Where that takes more than ``max_compared``
-    comparisons, all of the old ones were removed."""
+    """Return all lines of both texts, each marked as removed, added or unchanged. If the product of their
+    numbers of lines exceeds ``max_compared``, all of ``old`` are removed and all of ``new`` added."""
     if len(old) * len(new) > max_compared:
         return (*(("-", line) for line in old), *(("+", line) for line in new))
     lines: list[tuple[Sign, str]] = []
@@ -97,5 +99,5 @@ def _read_patch(text: str, room: Room) -> Diff:
 
 
 def _split(text: str) -> list[str]:
-    """Return the lines of a text; one that ends with a line end has no empty line after it."""
+    """Return the lines of a text; a line break at its end makes no empty last line."""
     return text.removesuffix("\n").split("\n") if text else []

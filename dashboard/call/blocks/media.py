@@ -1,5 +1,8 @@
-"""Images and documents. Images that are in the body come from an address of our own (``files.py``);
-those that are elsewhere are named and never loaded."""
+"""Views of images and documents.
+
+Images whose data are in the body come from an address of our own (``files.py``); those that are
+elsewhere are named and never loaded.
+"""
 
 from dashboard.call.blocks.room import Room
 from dashboard.call.blocks.texts import read_rest
@@ -10,7 +13,8 @@ from wire.json_reading import as_object, as_text
 
 
 def read_image(item: dict[str, object], room: Room, place: str) -> Block:
-    """Return an image, shown where it is of a known type and not too large."""
+    """Return the view of an image: the picture if its type is known and it is not too large, else a
+    download."""
     source = as_object(item.get("source"))
     notes, pieces = _read_source(source, room)
     data = as_text(source.get("data"))
@@ -30,7 +34,7 @@ def read_image(item: dict[str, object], room: Room, place: str) -> Block:
 
 
 def read_document(item: dict[str, object], room: Room, place: str, read_parts: ReadParts) -> Block:
-    """Return a document: its text or blocks, or a file to download."""
+    """Return the view of a document: its text or blocks, or a link to download it."""
     source = as_object(item.get("source"))
     notes, pieces = _read_source(source, room)
     parts: tuple[Block, ...] = ()
@@ -54,7 +58,7 @@ def read_document(item: dict[str, object], room: Room, place: str, read_parts: R
 
 
 def read_upload(item: dict[str, object], room: Room, _place: str) -> Block:
-    """Return a file that was uploaded to a container."""
+    """Return the view of a file that was uploaded to a container."""
     room.take("")
     return Block(
         kind="media",
@@ -66,7 +70,7 @@ def read_upload(item: dict[str, object], room: Room, _place: str) -> Block:
 
 
 def _read_source(source: dict[str, object], room: Room) -> tuple[list[str], list[Piece]]:
-    """Return the notes on where the data are, and the fields that they do not say."""
+    """Return notes about the data of a source (type, size, location), and views of its remaining fields."""
     notes = [short(source.get("media_type"))]
     shown = ["type", "media_type", "data", "content"]
     match source.get("type"):

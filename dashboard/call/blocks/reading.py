@@ -1,9 +1,8 @@
-"""Content blocks as views, by their types.
+"""Views of content blocks, by their types.
 
-Every kind that is known has a way of its own; any other is shown as the JSON it is. A field that a kind
-does not know is shown too. Nothing here raises, whatever the shape.
-
-Tool calls stand beside their results, which are in a later message, or later in the same one.
+Each known type has a function of its own; any other is shown as its JSON, and so is a field that a known
+type does not have. Nothing here raises an error, whatever the shape of the input. Tool calls are shown
+together with their results, which are in a later message, or later in the same one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +20,9 @@ MAX_DEPTH = 3
 def read_content(
     content: object, room: Room, place: str = "", depth: int = 0, start: int = 0
 ) -> tuple[Block, ...]:
-    """Return the blocks of a content, which is a text or a list, from one on. What exceeds the room is
-    left out and counted. ``place`` is that of the content."""
+    """Return the views of the blocks of ``content`` (a text or a list), from index ``start`` on. Blocks
+    beyond the room of the page are left out, and the last view has their number. ``place`` is the place
+    of the content in its body."""
     if content is None:
         return ()
     if not isinstance(content, list):
@@ -38,7 +38,7 @@ def read_content(
 
 
 def read_block(item: object, room: Room, place: str = "", depth: int = 0) -> Block:
-    """Return a block by its type; a block of an unknown type, or nested too deeply, as JSON."""
+    """Return the view of a block by its type; if that is unknown or nested too deeply, the block as JSON."""
     if not isinstance(item, dict) or depth > MAX_DEPTH:
         return Block(kind="other", pieces=(room.json(item),), place=place, source=item)
     kind = as_text(item.get("type"))
@@ -51,8 +51,8 @@ def read_block(item: object, room: Room, place: str = "", depth: int = 0) -> Blo
 
 
 def join_results(groups: Sequence[tuple[Block, ...]]) -> list[tuple[Block, ...]]:
-    """Return the blocks of messages, with each result taken from its place to that of its call. A
-    result whose call is not there stays."""
+    """Return the blocks of each message, with each tool result moved into the block of its tool call. A
+    result without a call among the messages stays where it is."""
     results: dict[str, Block] = {}
     called: set[str] = set()
     for blocks in groups:
@@ -75,7 +75,7 @@ def _attach(block: Block, results: Mapping[str, Block]) -> Block:
 
 
 def read_other(item: dict[str, object], room: Room, _place: str) -> Block:
-    """Return a block of a kind that is not known, as JSON."""
+    """Return the view of a block of unknown type, as JSON."""
     rest = {key: value for key, value in item.items() if key not in OF_BLOCK}
     label = short(item.get("type")) or "Block without a type"
     pieces = (room.json(rest),) if rest else ()
@@ -91,7 +91,7 @@ def _read_lone(content: object, room: Room) -> Block:
 def _read_with_parts(
     kind: str, item: dict[str, object], room: Room, place: str, depth: int
 ) -> Block:
-    """Return a block that may have blocks in it."""
+    """Return the view of a block that may contain other blocks."""
 
     def read_parts(content: object) -> tuple[Block, ...]:
         return read_content(content, room, place, depth + 1)

@@ -1,4 +1,4 @@
-"""Results of tools: output, found sources, files, and the errors of them."""
+"""Views of tool results: output of programs, sources that were found, files, and errors."""
 
 from dashboard.call.blocks.calls import find_file_language
 from dashboard.call.blocks.room import Room
@@ -13,7 +13,7 @@ _NO_CALL = wire.Block(None)
 
 
 def read_result(item: dict[str, object], room: Room, read_parts: ReadParts) -> Block:
-    """Return the result of a tool: text, or a list of blocks or of sources."""
+    """Return the view of a tool result: a text, or a list of blocks or of sources that were found."""
     result = wire.Block(item)
     call = room.calls.get(result.call_id, _NO_CALL)
     content = result.content
@@ -32,7 +32,7 @@ def read_result(item: dict[str, object], room: Room, read_parts: ReadParts) -> B
 def read_server_result(
     item: dict[str, object], content: dict[str, object], room: Room, read_parts: ReadParts
 ) -> Block:
-    """Return the result of a tool of upstream, which is an object."""
+    """Return the view of the result of a tool that upstream ran, whose content is an object."""
     kind = as_text(content.get("type"))
     result = wire.Block(item)
     call = room.calls.get(result.call_id, _NO_CALL)
@@ -88,7 +88,7 @@ def _is_found(content: object) -> bool:
 
 
 def _guess_language(content: str, given: object) -> str:
-    """Return the language of a file that was read, or JSON where the output begins and ends as it."""
+    """Return "json" if the output looks like JSON, otherwise the language of the file that was read."""
     if content[:1] in "{[" and content.rstrip()[-1:] in "}]" and len(content) > 1:
         return "json"
     return find_file_language(given)

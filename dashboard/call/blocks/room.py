@@ -1,4 +1,4 @@
-"""The room that a page has for the blocks of one body, and how texts are fitted into it."""
+"""The limits on the text of one page of blocks, and how texts are cut to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,9 +19,9 @@ _MAX_FIELDS = 200
 
 @dataclass(slots=True)
 class Room:
-    """The room of one page. ``address`` is that of the body; ``max_chars`` is the limit of each text,
-    ``calls`` has the tool calls by their ids. In a room that ``is_plain`` all text
-    stays as it is, without Markdown, colours and differences, whose time may be anything."""
+    """The limits on the text of one page. ``allowance`` is left for the page, ``max_chars`` limits each
+    text. ``address`` is the address of the body, ``calls`` has its tool calls by id. If ``is_plain``,
+    texts are shown without Markdown, colours and differences, whose time has no bound."""
 
     allowance: Allowance
     ink: Ink = field(default_factory=Ink)
@@ -31,12 +31,12 @@ class Room:
     is_plain: bool = False
 
     def take(self, text: str) -> Excerpt:
-        """Return as much of a text as there is room for."""
+        """Return the beginning of a text, as much as the limits allow, and deduct it from the allowance."""
         shown, left_out = self.allowance.take(text[: self.max_chars])
         return Excerpt(shown, left_out + max(len(text) - self.max_chars, 0))
 
     def prose(self, text: str, label: str = "") -> Text:
-        """Return a text as Markdown, unless it is too long for that."""
+        """Return the view of a text, rendered as Markdown unless it is too long for that."""
         shown, left_out = self.take(text)
         markup = None
         if len(text) <= MAX_MARKDOWN_CHARS and not self.is_plain:
@@ -44,21 +44,21 @@ class Room:
         return Text(style="prose", text=shown, markup=markup, label=label, left_out=left_out)
 
     def plain(self, text: str, label: str = "", language: str = "") -> Text:
-        """Return a text as it is, in the colours of a language if it has one."""
+        """Return the view of a text as it is, highlighted if ``language`` is known."""
         shown, left_out = self.take(text)
         markup = self._highlight(shown, language) if language else None
         return Text(style="plain", text=shown, markup=markup, label=label, left_out=left_out)
 
     def code(self, text: str, language: str, label: str = "") -> Text:
-        """Return code."""
+        """Return the view of program code, highlighted if ``language`` is known."""
         return replace(self.plain(text, label, language), style="code")
 
     def command(self, text: str) -> Text:
-        """Return a command of a shell."""
+        """Return the view of a shell command."""
         return replace(self.plain(text, language="bash"), style="command")
 
     def json(self, value: object, label: str = "") -> Text:
-        """Return a value as indented JSON."""
+        """Return the view of a value as indented JSON."""
         room = min(self.max_chars, self.allowance.left)
         part = Allowance(room)
         shown, left_out = part.take_json(value)
@@ -70,7 +70,8 @@ class Room:
         return None if self.is_plain else highlight(code, language, self.ink)
 
     def fields(self, values: Mapping[str, object]) -> tuple[Facts | Text, ...]:
-        """Return the fields of an object: short values as facts, long texts and others apart."""
+        """Return the views of an object's fields: short values together as one table, each long value
+        apart."""
         facts, pieces = [], []
         for name, value in list(values.items())[:_MAX_FIELDS]:
             if is_short(value):
@@ -86,7 +87,8 @@ class Room:
 
 
 def is_short(value: object) -> bool:
-    """Return whether a value fits into a line."""
+    """Return whether a value is displayed on one line: a short text without line breaks, a number, an
+    empty list."""
     if isinstance(value, str):
         return len(value) <= _SHORT_CHARS and "\n" not in value
     return value is None or isinstance(value, bool | int | float) or value in ([], {})

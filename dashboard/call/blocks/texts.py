@@ -1,4 +1,4 @@
-"""Blocks of words: text with its citations, thinking, search results, compaction, fallback."""
+"""Views of blocks of text: text with its citations, thinking, search results, compaction, fallback."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,7 +15,7 @@ _OPAQUE = ("encrypted_content", "encrypted_index", "encrypted_stdout", "signatur
 
 
 def read_text(item: dict[str, object], room: Room, _place: str) -> Block:
-    """Return a text, with what it cites below it."""
+    """Return the view of a text block, with its citations below it."""
     cited = as_list(item.get("citations"))
     notes = cache_note(item)
     pieces: list[Piece] = [room.prose(as_text(item.get("text")))]
@@ -27,7 +27,7 @@ def read_text(item: dict[str, object], room: Room, _place: str) -> Block:
 
 
 def read_thinking(item: dict[str, object], room: Room, _place: str) -> Block:
-    """Return thinking that can be read."""
+    """Return the view of a thinking block whose text is not encrypted."""
     text = as_text(item.get("thinking"))
     notes = cache_note(item)
     if item.get("signature"):
@@ -42,7 +42,7 @@ def read_thinking(item: dict[str, object], room: Room, _place: str) -> Block:
 
 
 def read_redacted(item: dict[str, object], room: Room, _place: str) -> Block:
-    """Return thinking that cannot be read."""
+    """Return the view of an encrypted thinking block, with the size of its data."""
     size = format_bytes(len(as_text(item.get("data"))))
     room.take("")
     return Block(
@@ -54,7 +54,7 @@ def read_redacted(item: dict[str, object], room: Room, _place: str) -> Block:
 
 
 def read_compaction(item: dict[str, object], room: Room, _place: str) -> Block:
-    """Return the summary that takes the place of what was said before."""
+    """Return the view of a compaction block: the summary that replaces the earlier conversation."""
     content = item.get("content")
     pieces: tuple[Piece, ...] = ()
     if isinstance(content, str):
@@ -70,7 +70,7 @@ def read_compaction(item: dict[str, object], room: Room, _place: str) -> Block:
 
 
 def read_fallback(item: dict[str, object], room: Room, _place: str) -> Block:
-    """Return the place where another model took over."""
+    """Return the view of a fallback block, which marks where another model took over."""
     models = [short(as_object(item.get(key)).get("model")) for key in ("from", "to")]
     room.take("")
     return Block(
@@ -82,7 +82,7 @@ def read_fallback(item: dict[str, object], room: Room, _place: str) -> Block:
 
 
 def read_search_result(item: dict[str, object], room: Room, read_parts: ReadParts) -> Block:
-    """Return a search result that the client gave."""
+    """Return the view of a search result that the client provided."""
     return Block(
         kind="media",
         label="Search result",
@@ -94,7 +94,7 @@ def read_search_result(item: dict[str, object], room: Room, read_parts: ReadPart
 
 
 def read_sources(found: Iterable[Mapping[str, object]], room: Room, label: str = "") -> Sources:
-    """Return what was found, or cited, as a list."""
+    """Return the view of sources that were found or cited, as a list of ``_MAX_SOURCES`` at most."""
     items = list(found)
     shown = []
     for item in items[:_MAX_SOURCES]:
@@ -105,8 +105,8 @@ def read_sources(found: Iterable[Mapping[str, object]], room: Room, label: str =
 
 
 def read_rest(item: Mapping[str, object], room: Room, known: Iterable[str]) -> tuple[Piece, ...]:
-    """Return the fields that the view of a block does not have in another way. Values that nobody can
-    read (signatures, encrypted contents) are left to the block's JSON."""
+    """Return the views of the fields that are not in ``known``. Encrypted values (signatures, contents)
+    are left out here; the JSON of the block has them."""
     left_to_json = {*OF_BLOCK, *_OPAQUE, *known}
     return room.fields({key: value for key, value in item.items() if key not in left_to_json})
 

@@ -1,7 +1,7 @@
-"""Views of a content block for a page: its head, and pieces each with a form of its own.
+"""Views of a content block for a page: its head, and pieces that each have a form.
 
-Text in pieces and heads is fit to be shown (see ``runtime.safe_text``) and still to be escaped, unless
-it is ``Markup``.
+Texts have their control characters made visible already (``runtime.safe_text``) and still have to be
+escaped for HTML, unless they are ``Markup``.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ type Sign = Literal["+", "-", " "]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A text of a block. ``markup`` is it as Markdown, None where it is shown as it came. ``style`` is
-    the CSS class of its form."""
+    """A text of a block. ``markup`` is the text as rendered HTML, None to show ``text`` itself. ``style``
+    is the CSS class. ``left_out`` counts the characters that were cut."""
 
     form: ClassVar = "text"
     style: Literal["prose", "plain", "code", "command"]
@@ -54,7 +54,7 @@ class Diff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tasks:
-    """A to-do list: the state of each item, its words, and what else is said of it."""
+    """A to-do list: for each item its state, its text, and its other fields as text."""
 
     form: ClassVar = "tasks"
     items: tuple[tuple[str, str, str], ...]
@@ -63,7 +63,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A source: found by a search, or cited. ``address`` is empty or absolute."""
+    """A source that was found by a search, or cited. ``address`` is an absolute URL, or empty."""
 
     title: str
     address: str
@@ -73,7 +73,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """A list of sources."""
+    """A list of sources. ``left_out`` counts the sources that are not shown."""
 
     form: ClassVar = "sources"
     items: tuple[Source, ...]
@@ -83,7 +83,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """An image at an address of our own. ``size`` is its width and height, where they are known."""
+    """An image at an address of our own. ``words`` is its alternative text."""
 
     form: ClassVar = "picture"
     address: str
@@ -93,7 +93,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A file at an address of our own, to download."""
+    """A file at an address of our own, to download. ``words`` is the text of the link."""
 
     form: ClassVar = "file"
     address: str
@@ -106,9 +106,10 @@ type Piece = Text | Facts | Diff | Tasks | Sources | Picture | File
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One content block. ``label`` names the kind of block, ``name`` the tool, file or model. ``place``
-    is where it stands in its body, ``source`` what stands there. ``id`` joins a tool call with its
-    result, which is ``result`` once it is found."""
+    """The view of one content block. ``label`` names the type of block, ``name`` the tool, file or model.
+    ``place`` is the position in its body (see ``call/addresses.py``), ``source`` the JSON value there.
+    ``parts`` are the nested blocks. ``id`` is the same for a tool call and its result; ``join_results``
+    puts the result of a call into ``result``."""
 
     kind: Kind
     label: str = ""
@@ -124,23 +125,23 @@ class Block:
 
     @property
     def text(self) -> str:
-        """Return the texts of the block, one below the other."""
+        """Return the texts of the block's own pieces, joined by line breaks."""
         return "\n".join(piece.text for piece in self.pieces if isinstance(piece, Text))
 
     @property
     def left_out(self) -> int:
-        """Return the number of characters that are not shown."""
+        """Return the number of characters and items of its pieces that are not shown."""
         return sum(piece.left_out for piece in self.pieces)
 
     @property
     def length(self) -> int:
-        """Return the number of characters, with those left out."""
+        """Return the number of characters, with nested blocks and those left out."""
         own = sum(_count_chars(piece) + piece.left_out for piece in self.pieces)
         return own + sum(part.length for part in self.parts)
 
     @property
     def is_long(self) -> bool:
-        """Return whether the block is to be folded."""
+        """Return whether the block is long enough to be shown folded."""
         return self.length > LONG_CHARS or self._count_lines() > LONG_LINES
 
     def _count_lines(self) -> int:
@@ -153,14 +154,14 @@ type ReadParts = Callable[[object], tuple[Block, ...]]
 
 
 def short(value: object) -> str:
-    """Return a name or identifier, cut to the length of a label."""
+    """Return a name or identifier on one line, cut to ``MAX_LABEL_CHARS``; "" if it is not a text."""
     text = value if isinstance(value, str) else ""
     cut = text[:MAX_LABEL_CHARS]
     return reveal(cut.replace("\n", " ")) + ("…" if len(cut) < len(text) else "")
 
 
 def cache_note(item: object) -> tuple[str, ...]:
-    """Return a note for a block that has a cache breakpoint, otherwise nothing."""
+    """Return a note if the block has a cache breakpoint, otherwise an empty tuple."""
     ttl = wire.Block(item).stated_ttl
     if ttl is None:
         return ()

@@ -1,1 +1,1 @@
-"""Texts of traces as markup that is safe to show: Markdown, code and differences."""
+"""Recorded texts as safe HTML: Markdown and highlighted code."""

@@ -1,7 +1,7 @@
-"""Code as markup with classes for its colours, which ``code.css`` has.
+"""Code as HTML with CSS classes for its colours, which ``code.css`` has.
 
-Pygments makes the tokens and this module their markup, so that no style, line number or script of a
-formatter can come in. The text stays as it is: the markup without its tags is the code.
+Pygments makes the tokens and this module writes the HTML, so that no style, line number or script of a
+formatter gets in. The text is unchanged: the HTML without its tags is the code.
 """
 
 from dataclasses import dataclass
@@ -58,12 +58,12 @@ _BY_SUFFIX = {
 
 @dataclass(slots=True)
 class Ink:
-    """The number of characters that a page may still have in colours: these take much longer."""
+    """The number of characters that a page may still highlight; highlighting is much slower than text."""
 
     left: int = INK
 
     def take(self, count: int) -> bool:
-        """Deduct a number of characters. Return False where there are not as many left."""
+        """Deduct ``count`` characters and return True, or return False if fewer are left."""
         if count > self.left:
             return False
         self.left -= count
@@ -71,7 +71,7 @@ class Ink:
 
 
 def highlight(code: str, language: str, ink: Ink) -> Markup:
-    """Return the code as markup, with colours for a language that Pygments knows while the ink lasts."""
+    """Return code as HTML. It has colours if Pygments knows ``language`` and ``ink`` has enough left."""
     lexer = _find_lexer(language)
     if lexer is None or not ink.take(len(code)):
         return escape(code)
@@ -84,13 +84,13 @@ def highlight(code: str, language: str, ink: Ink) -> Markup:
 
 
 def load_lexers() -> None:
-    """Load the lexers of the most usual languages, which the forks of this process then share."""
+    """Load the lexers of the most common languages, so that forks of this process share them."""
     for language in ("bash", "json", "python"):
         highlight("", language, Ink())
 
 
 def find_language(path: str) -> str:
-    """Return the language of a file by its name, empty if it is not known."""
+    """Return the language of a file by the suffix of its name, "" if it is not known."""
     return _BY_SUFFIX.get(PurePosixPath(path.replace("\\", "/")).suffix.lower(), "")
 
 

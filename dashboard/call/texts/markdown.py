@@ -1,11 +1,9 @@
-"""Markdown as markup that is safe to show, and hides nothing of the text.
+"""Markdown as safe HTML that hides nothing of the text.
 
-HTML in the text is shown as text. Images are links, so nothing is loaded from elsewhere. Links lead to
-absolute http and mailto addresses only, which are written beside their words. The result is sanitised
-again by nh3.
-
-Markdown can hide text: in definitions of references, in cells beyond the columns of a table. Where the
-words of the result are not those of the source, the text is shown as it is.
+HTML in the text is shown as text. Images become links, so nothing is loaded from elsewhere. Links are to
+absolute http, https and mailto addresses only, which are written beside their words. The result is
+sanitised again by nh3. Markdown can hide text: in definitions of references, in cells beyond the columns
+of a table. If the words of the result are not those of the source, the text is shown unrendered.
 """
 
 import html
@@ -49,8 +47,8 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 def render_markdown(text: str, ink: Ink) -> Markup | None:
-    """Return the text as markup, or None where it has to be shown as it is. ``text`` is fit to be shown
-    (see ``runtime.safe_text``)."""
+    """Return the text as HTML, or None if it must be shown unrendered. Control characters in ``text`` have
+    been made visible already (``runtime.safe_text``)."""
     if len(text) > MAX_CHARS:
         return None
     try:
@@ -71,7 +69,8 @@ def _words_of(text: str) -> str:
 
 
 class _Renderer(RendererHTML):
-    """Markup for the parts of pages: no headings of their outline, no images, code in colours."""
+    """Renders Markdown as parts of pages: headings that stay out of the page's outline, images as links,
+    highlighted code."""
 
     def fence(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
@@ -120,7 +119,7 @@ def _open_link(token: Token) -> str:
 
 
 def _close_link(token: Token, attribute: str, words: str) -> str:
-    """Return the end of a link, with its address beside it where its words are not the address."""
+    """Return the closing tag of a link, followed by its address unless its words are the address."""
     address = str(token.attrGet(attribute) or "")
     shown = normalize_link_text(address)
     end = "</a>" if address.startswith(_LINK_SCHEMES) else "</span>"
@@ -132,7 +131,7 @@ def _close_link(token: Token, attribute: str, words: str) -> str:
 
 
 def _find_start(tokens: Sequence[Token], end: int) -> int:
-    """Return the place where the link that ends there begins."""
+    """Return the index of the token that opens the link which ``tokens[end]`` closes."""
     depth = 0
     for place in range(end, -1, -1):
         depth += tokens[place].nesting if tokens[place].type.startswith("link_") else 0

@@ -1,1 +1,1 @@
-"""A session told as a story: its prompts, what was done for each, and what that cost. Pure functions."""
+"""The story of a session: its prompts, what was done for each, and the costs. Pure functions."""

@@ -1,4 +1,4 @@
-"""Reasons why the calls of a session cost what they did: each cent of a call has one."""
+"""The reasons of the costs of a session's calls: each cent of a call has one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _INPUT, _OUTPUT = find_part("input"), find_part("output")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A reason with what it cost, in US cents, and in words."""
+    """A reason with its words, and its cost in US cents."""
 
     reason: Reason
     words: str
@@ -45,14 +45,15 @@ class Cause:
 
 
 def count_words(count: int, noun: str, first: str = "one") -> str:
-    """Return a number of things in words: ``a cache break``, ``two cache breaks``, ``12 cache breaks``."""
+    """Return a number with a noun: ``a cache break`` (``first``: "a"), ``two cache breaks``, ``12 cache
+    breaks``."""
     if count == 1:
         return f"{first} {noun}"
     return f"{_NUMBERS[count] if count < len(_NUMBERS) else format_count(count)} {noun}s"
 
 
 def explain_steps(steps: Sequence[Step]) -> dict[int, Amounts]:
-    """Return the amounts of each call by reason, in US cents, by row id. ``steps`` are in order of time."""
+    """Return the costs of each call by reason in US cents, by row id. ``steps`` are in order of time."""
     last: dict[str | None, Step] = {}
     found: dict[int, Amounts] = {}
     for step in steps:
@@ -65,9 +66,10 @@ def explain_steps(steps: Sequence[Step]) -> dict[int, Amounts]:
 def list_causes(
     steps: Iterable[Step], amounts: Mapping[int, Amounts], *, agents_apart: bool = False
 ) -> list[Cause]:
-    """Return the reasons of some calls, those that cost most first. A cache break may have no known cost.
+    """Return the reasons of the cost of ``steps``, the most expensive first. A cache break may cost
+    nothing.
 
-    ``agents_apart``: all that subagents did is one reason."""
+    ``amounts`` are those of ``explain_steps``. ``agents_apart``: all calls of subagents are one reason."""
     sums: dict[Reason, float] = {}
     things: dict[Reason, set[object]] = {}
     for step in steps:
@@ -126,9 +128,9 @@ def _explain(step: Step, before: Step | None) -> Amounts:
 
 
 def _share_resent(step: Step, before: Step | None) -> float:
-    """Return which share of the uncached input was sent before.
+    """Return the share of the uncached input that the call before had sent already, from 0 to 1.
 
-    Where nothing of the prompt is cached, that is as much as the call before had."""
+    It is estimated by that call's tokens, if nothing of the prompt is cached; otherwise it is 0."""
     tokens = step.turn.tokens
     uncached = tokens.input_tokens or 0
     is_cached = tokens.cache_read_input_tokens or tokens.cache_creation_input_tokens
