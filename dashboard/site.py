@@ -1,4 +1,4 @@
-"""The things that pages are made with."""
+"""The objects that all classes of pages are made with."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,9 @@ from runtime.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """The settings of the service, its visitors, connections to trace databases, and what pages share.
-
-    ``forwarding`` has query processes make pages, ``spool`` has the calls in flight. ``has_people``: the
-    service has the pages for signing in and for settings, and not those of calls alone."""
+    """The settings of the service, its visitors, connections to trace databases, and other shared objects.
+    ``forwarding`` has pages made by query processes; ``spool`` finds calls in flight. ``has_people``:
+    the service has the pages for signing in and for settings too."""
 
     settings: Settings
     visitors: Visitors

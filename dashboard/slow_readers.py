@@ -1,8 +1,8 @@
-"""The sending of responses at the speed of their clients, whatever makes them.
+"""Sending of responses at the speed of their clients, for all pages.
 
-A response that its client does not read stays in memory, in parts or as a whole. So one of which the client
-takes nothing for a while, or too little, is cut, and all that is unread together is bounded: above that, the
-slowest response is cut of the client that has most of it.
+A response that its client does not read stays in memory, in parts or as a whole. So a response is cut if
+its client takes nothing for a while, or too little, and the total of unread bytes is bounded: above the
+bound, the slowest response of the client with the most unread bytes is cut.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 
 
 class CutError(Exception):
-    """A response cannot be finished."""
+    """Raised if a response cannot be finished, so that its connection is closed without its end."""
 
 
 class CuttableResponse:
-    """A response of which the rate is known, and which can be cut while ``_sending`` is waited for."""
+    """A response whose rate is measured, and that can be cut while it is being sent."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -51,9 +51,8 @@ class CuttableResponse:
 
 
 class PacedResponse(CuttableResponse):
-    """A response that is sent part by part: the next when the client has taken the last.
-
-    ``address`` is that of the client."""
+    """A response that is sent part by part: the next part after the client took the last. ``address`` is
+    the client's address."""
 
     def __init__(
         self,
@@ -69,8 +68,9 @@ class PacedResponse(CuttableResponse):
         self._waited_s = 0.0  # for the client
 
     async def send(self, message: Message) -> None:
-        """Send a message once the client has taken what was sent before. Raises CutError when that takes
-        too long."""
+        """Send a message in parts, after the client took what was sent before.
+
+        Raises CutError if the client is too slow, or too much is unread in total."""
         body = message.get("body", b"")
         if len(body) <= PART_BYTES:
             await self._send_part(message)
@@ -102,15 +102,16 @@ class PacedResponse(CuttableResponse):
 
 
 class UnreadResponses:
-    """The large bodies that are being sent, which stay in memory until their clients have taken them."""
+    """The large bodies that are being sent, which stay in memory until their clients have read them."""
 
     def __init__(self) -> None:
         self._held: dict[PacedResponse, int] = {}
 
     @contextmanager
     def hold(self, response: PacedResponse, size: int) -> Iterator[None]:
-        """Count ``size`` bytes until the end of the block. If they are too many with what else is unread,
-        a response is cut, which may be this one."""
+        """Count ``size`` bytes of a body as unread until the end of the block.
+
+        If the total is too large, responses are cut, which may include this one."""
         self._held[response] = size
         try:
             self._bound()
@@ -130,7 +131,7 @@ class UnreadResponses:
 
 
 class SlowReaders:
-    """Middleware that sends every response as a paced one."""
+    """Middleware that sends every response as a PacedResponse."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""Work on the traces of the caller's organisation, in a thread and by a kept connection.
+"""Work on the traces of the caller's organisation, in a thread, over a connection that is kept open.
 
-The requests of an organisation to one group of pages are answered one after the other, so that none can
-take every thread.
+Requests of an organisation to one group of pages are processed one after the other, so that no
+organisation can occupy all threads.
 """
 
 import sqlite3
@@ -23,7 +23,7 @@ _BUSY = "Earlier requests of your organisation are still running."
 
 
 class TraceWork:
-    """The work of one group of pages."""
+    """Runs the work of one group of pages, for each organisation one request at a time."""
 
     def __init__(self, site: Site) -> None:
         self._data_dir = site.settings.data_dir
@@ -31,10 +31,10 @@ class TraceWork:
         self._locks = OrganizationLocks()
 
     async def run[T](self, caller: Caller, work: Callable[[sqlite3.Connection | None], T]) -> T:
-        """Return what ``work`` returns for the traces of the caller's organisation.
+        """Call ``work`` in a thread with the traces of the caller's organisation; return its result.
 
-        They are None while nothing has been recorded. Raises what ``work`` raises, and HTTPException
-        where too many requests wait."""
+        The connection is None if nothing has been recorded. Raises what ``work`` raises, and
+        HTTPException if too many requests wait."""
         path = trace_path(self._data_dir, caller.organization_id)
 
         def run() -> T:
@@ -50,9 +50,9 @@ class TraceWork:
             raise HTTPException(503, _BUSY, {"retry-after": "3"}) from error
 
     async def run_on_calls[T](self, caller: Caller, work: Callable[[CallReader], T]) -> T:
-        """Return what ``work`` returns for the calls of the caller's organisation.
+        """Call ``work`` in a thread with the calls of the caller's organisation; return its result.
 
-        Raises as ``run`` does, and HTTPException while nothing has been recorded."""
+        Raises as ``run`` does, and HTTPException (404) if nothing has been recorded."""
 
         def run(connection: sqlite3.Connection | None) -> T:
             if connection is None:
@@ -63,7 +63,7 @@ class TraceWork:
 
 
 class TracePages:
-    """Pages of the traces of the caller's organisation."""
+    """The base class of pages about the traces of the caller's organisation."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -73,7 +73,7 @@ class TracePages:
     async def _answer(
         self, request: Request, make: Callable[[Caller, sqlite3.Connection | None], Response]
     ) -> Response:
-        """Return what ``make`` makes for the caller, of the traces of their organisation.
+        """Return the response that ``make`` makes from the caller and the traces of their organisation.
 
         Raises NotSignedInError, and what ``TraceWork.run`` raises."""
         caller = await self._visitors.require_caller(request)

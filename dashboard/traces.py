@@ -1,10 +1,10 @@
-"""``/traces``: bodies are downloaded from here, and all else comes from a query process. Each
-organisation has its own Datasette there, with its own database alone.
+"""``/traces``: downloads of bodies are sent from here, all other pages are made by a query process.
 
-Datasette is served at its root, with its own addresses: a path prefix (``base_url``) is fragile in
-0.65. Only what starts with ``/traces`` reaches it, and its static files, which are the same for
-everybody; so its pages about the server (``/-/settings``, ``/-/threads``, …) have no address here.
-It gets neither cookies nor credentials: it has no use for them.
+Each organisation has its own Datasette in that process, with its own database alone. Datasette is served
+at its root, with its own addresses: a path prefix (``base_url``) is fragile in 0.65. Only requests below
+``/traces`` reach it, and those for its static files, which are the same for everybody; so its pages
+about the server (``/-/settings``, ``/-/threads``, …) have no address here. It gets neither cookies nor
+credentials, which it does not need.
 """
 
 import os
@@ -40,7 +40,7 @@ _OURS = re.compile(r"/traces(?:[/.].*)?", re.DOTALL)
 
 
 class _TracesRoute(CallRoute):
-    """The route of all addresses below ``/traces``, those of replays included."""
+    """The route of all addresses below ``/traces``, including those that send a call again."""
 
     def reads_calls(self, method: str, path: str) -> bool:
         is_read = super().reads_calls(method, path)
@@ -95,7 +95,9 @@ class Traces:
             await page(scope, receive, send)
 
     async def _find_page(self, request: Request, caller: Caller) -> Response | None:
-        """Return the page of a call, or None if Datasette has to respond, as it does to programs."""
+        """Return the page of a call or the download of a body, or None if Datasette has to respond.
+
+        Programs get the row of a call from Datasette."""
         path = raw_path(request.scope)
         address = find_address(path)
         by_program = rendering.is_for_program(request)
@@ -133,14 +135,14 @@ class Traces:
 
 
 def _lead_to_call(address: Address) -> Response:
-    """Return a redirect to the page of a call, which browsers follow with the fragment of the address."""
+    """Return a redirect to the page of a call. Browsers keep the fragment of the address."""
     entry_id = address.entry_id
     page = call_address(address.usage_id) if entry_id is None else entry_address(entry_id)
     return RedirectResponse(page, 302, PRIVATE)
 
 
 def _find_static() -> Path:
-    """Return the folder of Datasette's static files, without loading Datasette into this process."""
+    """Return the folder of Datasette's static files, without importing Datasette into this process."""
     spec = find_spec("datasette")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("Datasette is not installed: run ./run.sh, which installs it.")

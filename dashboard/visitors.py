@@ -26,25 +26,26 @@ from store.traces.paths import trace_path
 
 
 def cookie_name(base_url: str, name: str = "taximeter") -> str:
-    """Return the name of a cookie of the service at this address.
+    """Return the name of a cookie for the service at this base URL.
 
-    Browsers send a cookie to every port of its host. Under https the prefix binds it to the host and to TLS;
-    elsewhere, where one machine may have several services, its name has the port."""
+    Browsers send a cookie to every port of its host. Under https the prefix ``__Host-`` binds the cookie
+    to the host and to TLS; otherwise its name contains the port, since one machine may run several
+    services."""
     parts = urlsplit(base_url)
     return f"__Host-{name}" if parts.scheme == "https" else f"{name}-{parts.port or 80}"
 
 
 def find_client(request: Request) -> str:
-    """Return the address that a request came from, empty where it is not known."""
+    """Return the IP address that a request came from, "" if it is not known."""
     return request.client.host if request.client else ""
 
 
 class NotSignedInError(Exception):
-    """Nobody is signed in, or the credentials are invalid."""
+    """Raised if nobody is signed in, or the credentials are invalid."""
 
 
 class TooManyBadKeysError(Exception):
-    """Too many invalid keys came from this address, which has to wait."""
+    """Raised if too many invalid keys came from an address, which must wait ``wait_s`` seconds."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"Too many invalid keys came from your address; wait {wait_s} s.")
@@ -52,14 +53,14 @@ class TooManyBadKeysError(Exception):
 
 
 class ControlPool(Protocol):
-    """The connections to ``control.db``."""
+    """Connections to ``control.db`` in threads."""
 
     async def run[T](self, work: Callable[[ControlDatabase], T], /) -> T:
         """Run a function in a thread, with a connection to ``control.db``. Raises what it raises."""
 
 
 class Visitors:
-    """The authentication of requests. The clock is monotonic seconds."""
+    """Authenticates requests. ``clock_s`` is a monotonic clock."""
 
     def __init__(
         self,
@@ -76,14 +77,14 @@ class Visitors:
         self._bad_keys = bad_keys
 
     async def find(self, request: Request) -> Visitor | None:
-        """Return the visitor of the session, or None. Raises sqlite3.Error."""
+        """Return the signed-in visitor of a request, or None. Raises sqlite3.Error."""
         session = request.cookies.get(self._cookie)
         if session is None:
             return None
         return await self._pool.run(lambda control: SignIn(control).find_visitor(session))
 
     async def require(self, request: Request) -> Visitor:
-        """Return the visitor of the session. Raises NotSignedInError, sqlite3.Error."""
+        """Return the signed-in visitor of a request. Raises NotSignedInError, sqlite3.Error."""
         visitor = await self.find(request)
         if visitor is None:
             raise NotSignedInError
@@ -92,7 +93,7 @@ class Visitors:
     async def require_with[T](
         self, request: Request, read: Callable[[ControlDatabase, Visitor], T]
     ) -> tuple[Visitor, T]:
-        """Return the visitor of the session and what ``read`` finds for them, from one turn in a thread.
+        """Return the signed-in visitor and the result of ``read`` for them, in one call of a thread.
 
         Raises NotSignedInError, sqlite3.Error and what ``read`` raises."""
         session = request.cookies.get(self._cookie)
@@ -108,7 +109,7 @@ class Visitors:
         return await self._pool.run(work)
 
     async def require_caller(self, request: Request) -> Caller:
-        """Return the caller by the Authorization header, or by the session if there is none.
+        """Return the caller by the Authorization header, or without the header by the session.
 
         Raises NotSignedInError, TooManyBadKeysError, sqlite3.Error."""
         caller = await self.find_caller(request)
@@ -119,7 +120,8 @@ class Visitors:
         raise self._refuse_key(request)
 
     async def find_caller(self, request: Request) -> Caller | None:
-        """Return the caller, or None; a key that is not valid is not counted. Raises sqlite3.Error."""
+        """Return the caller, or None. Unlike ``require_caller``, it does not count invalid keys. Raises
+        sqlite3.Error."""
         if "authorization" not in request.headers:
             return await self.find(request)
         raw_key = _find_key(request)
@@ -132,8 +134,8 @@ class Visitors:
     async def read_credential_names(self, caller: Caller) -> Mapping[str, str]:
         """Return the names of credentials of the caller's organisation, by fingerprint.
 
-        Those of one account share its name, where the calls of the organisation are kept here. They are
-        for ``metering.credential_names``. Raises sqlite3.Error."""
+        Credentials of one account share its name, if the calls of the organisation are stored on this
+        machine. The result is for ``metering.credential_names``. Raises sqlite3.Error."""
 
         def read(control: ControlDatabase) -> Mapping[str, str]:
             with control.reading() as db:
@@ -146,7 +148,7 @@ class Visitors:
         return await self._pool.run(read)
 
     async def check_caller(self, request: Request, caller: Caller) -> None:
-        """Check that a request may still read what is the caller's organisation's.
+        """Check that a request still has a caller of the same organisation as ``caller``.
 
         Raises NotSignedInError, TooManyBadKeysError, sqlite3.Error."""
         found = await self.require_caller(request)
@@ -159,15 +161,14 @@ class Visitors:
 
 
 def _find_key(request: Request) -> str | None:
-    """Return the service API key of a request, None where it has none or several."""
+    """Return the service API key of a request, None if it has none or several."""
     credentials = request.headers.getlist("authorization")
     return key_authentication.parse_bearer(credentials[0]) if len(credentials) == 1 else None
 
 
 class StatedCallers(NamedTuple):
-    """The callers of a machine without people: another one has checked who they are.
-
-    ``middleware`` refuses requests without a valid statement of that."""
+    """The callers of a machine of a cluster that has no users: another machine has authenticated them.
+    ``middleware`` refuses requests without a valid statement of that machine."""
 
     visitors: Visitors
     middleware: Middleware

@@ -1,7 +1,7 @@
-"""Deeds of calls in one line each: verb, object, changed lines, problem, words.
+"""One line about a call: verb, object, changed lines, problem, and words of the response.
 
-Text is as it is stored: what displays it has to escape it, and to reveal hidden characters, which
-templates do.
+Texts are as they are stored: when displayed, they must be escaped, and invisible characters made
+visible, which templates do.
 """
 
 import re
@@ -30,12 +30,11 @@ _MODELS_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """The parts of a line. ``verb`` is a tool, an MCP server, or one of the words above.
-
-    ``folder`` stands before ``object`` and ends in a slash, empty where the object is no file. ``more`` names
-    the other tools. ``plus`` and ``minus`` are sums of its uses that did not fail, None where nothing is
-    known. ``says`` is to be quoted.
-    ``problem`` is why a tool failed, or why the response ended early; ``is_failed`` is for the former."""
+    """The parts of the line about a call. ``verb`` is a tool, an MCP server, ``ANSWER`` or ``SAYS``.
+    ``folder`` is displayed before ``object`` and ends with a slash; it is "" if the object is not a
+    file. ``more`` names the other tools. ``plus`` and ``minus`` are sums of changed lines over the uses
+    that did not fail, None if unknown. ``says`` is a quotation of the response. ``problem`` says why a
+    tool failed (``is_failed``), or why the response ended early."""
 
     verb: str
     object: str = ""
@@ -49,7 +48,7 @@ class Deed:
 
     @property
     def words(self) -> str:
-        """Return object, changes and other tools as one text, for a title."""
+        """Return object, changed lines and other tools as one text, for a title."""
         parts = (f"{self.folder}{self.object}", format_changes(self.plus, self.minus), self.more)
         return " ".join(part for part in parts if part)
 
@@ -62,11 +61,11 @@ def describe_deed(
     root: str = "",
     said_verb: str = ANSWER,
 ) -> Deed | None:
-    """Return what a call did, None where neither a tool nor a word is known.
+    """Return what a call did, None if neither tool uses nor words of the response are known.
 
-    Of several tools the first stands for it that failed or, where none did, that changed a file.
-    ``root`` is the folder that paths are displayed from (``find_root``), ``said_verb`` that of a response
-    without tools."""
+    Of several tool uses, the line is about the first that failed, else the first that changed a file.
+    ``root`` is the folder that paths are relative to (``find_root``); ``said_verb`` is the verb for a
+    response without tools."""
     early = _MODELS_WORDS.get(stop_reason or "", "")
     if not uses:
         return Deed(verb=said_verb, says=drop_marks(said), problem=early) if said else None
@@ -88,26 +87,28 @@ def describe_deed(
 
 
 def name_verb(use: StoredUse) -> str:
-    """Return the verb of a use of a tool: its MCP server, or the tool where it has none."""
+    """Return the verb for a tool use: its MCP server, or the tool if it has no server."""
     return use.server or use.tool or _UNNAMED
 
 
 def name_object(use: StoredUse, root: str = "") -> str:
-    """Return what a tool was used upon: of an MCP server's tool with its name, of a file from the root on."""
+    """Return the target of a tool use: a file path relative to ``root``, or another text.
+
+    For a tool of an MCP server, the name of the tool comes before the target."""
     target = shorten_path(use.target or "", root)
     return f"{use.tool or ''} {target}".strip() if use.server else target
 
 
 def shorten_path(target: str, root: str) -> str:
-    """Return a path as it is named from a folder on; all other text as it is."""
+    """Return a path relative to ``root`` if it is below that folder; any other text is unchanged."""
     below = target.removeprefix(f"{root}/") if root else target
     return below or target
 
 
 def find_root(targets: Iterable[str | None]) -> str:
-    """Return the folder that nearly all absolute paths are below, without a slash at its end.
+    """Return the folder that nearly all absolute paths are below, "" if there is none.
 
-    Empty where there is none. It is the project's, as far as the paths tell."""
+    It has no slash at its end. It is presumably the folder of the project."""
     folders = [
         target.split("/")[1:-1] for target in targets if target is not None and _is_path(target)
     ]
@@ -126,7 +127,7 @@ def find_root(targets: Iterable[str | None]) -> str:
 
 
 def format_changes(plus: int | None, minus: int | None) -> str:
-    """Return changed lines as ``+3 -1``, without a part that is unknown or 0."""
+    """Return numbers of changed lines with signs for added and removed, without unknown ones and 0."""
     return " ".join(
         f"{sign}{format_count(count)}"
         for sign, count in (("+", plus), ("\N{MINUS SIGN}", minus))
@@ -135,7 +136,7 @@ def format_changes(plus: int | None, minus: int | None) -> str:
 
 
 def split_folder(path: str) -> tuple[str, str]:
-    """Return the folder of a path, with its slash, and the name; no folder for what is no path."""
+    """Return the folder of a path, with its slash, and its name; ("", text) for a text that is not a path."""
     if "://" in path or _NO_PATH & set(path):
         return "", path
     folder, slash, name = path.rpartition("/")
@@ -147,7 +148,7 @@ def _is_path(target: str) -> bool:
 
 
 def _name_objects(uses: Sequence[StoredUse], root: str) -> tuple[str, str]:
-    """Return the folder and the names of what one tool was used upon, each once."""
+    """Return the folder and the name of the single target of these uses, or "" and the names of several."""
     names = list(dict.fromkeys(filter(None, (name_object(use, root) for use in uses))))
     if len(names) == 1:
         return split_folder(names[0])
@@ -163,12 +164,12 @@ def _choose_main(uses: Sequence[StoredUse]) -> StoredUse:
 
 
 def drop_marks(text: str) -> str:
-    """Return the first words of a response without the marks of Markdown for bold text and code."""
+    """Return a text without the Markdown marks for bold text and code."""
     return _MARKS.sub(lambda found: found[1] or found[2], text)
 
 
 def _name_others(uses: Sequence[StoredUse], main: StoredUse, root: str) -> str:
-    """Return the tools that were used before and after the main one, as far as they are others."""
+    """Return the other tools that were used before and after the main one, as a text."""
     place = next(place for place, use in enumerate(uses) if use is main)
     parts = (("after", uses[:place]), ("and", uses[place + 1 :]))
     named = (
@@ -179,7 +180,7 @@ def _name_others(uses: Sequence[StoredUse], main: StoredUse, root: str) -> str:
 
 
 def _list_others(uses: Sequence[StoredUse], root: str) -> str:
-    """Return tools: a single one with what it was used upon, several with their number."""
+    """Return tools as a text: a single use with its target, several with the number of uses of each."""
     if len(uses) == 1:
         return f"{name_verb(uses[0])} {split_folder(name_object(uses[0], root))[1]}".rstrip()
     words = (
@@ -190,6 +191,6 @@ def _list_others(uses: Sequence[StoredUse], root: str) -> str:
 
 
 def sum_known[Number: (int, float)](counts: Iterable[Number | None]) -> Number | None:
-    """Return the sum of the numbers that are known, None where none is."""
+    """Return the sum of the known numbers, None if none is known."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None

@@ -94,7 +94,9 @@ class Processes:
         return connection
 
     async def acquire(self, organization_id: str, *, is_slow: bool) -> int:
-        """Wait for an idle process and return its pid. ``lend`` must follow at once. Raises NoProcessError."""
+        """Wait for an idle process, and return its pid.
+
+        ``lend`` must follow at once. Raises NoProcessError."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S):
                 while (pid := self._find_idle(organization_id, is_slow=is_slow)) is None:

@@ -34,12 +34,12 @@ class Query:
 
     @property
     def deadline_s(self) -> float:
-        """Return the seconds in which the head of the response must arrive after computing began."""
+        """Return the seconds from the start of computing until the head of the response must arrive."""
         return DEADLINE_S if self.is_of_tables else PAGE_DEADLINE_S
 
     @property
     def cpu_s(self) -> float | None:
-        """Return the processor time in seconds in which the head must arrive, None if it is not limited."""
+        """Return the seconds of processor time until the head must arrive, None without limit."""
         if self.is_of_tables:
             return None
         return PLAIN_PAGE_CPU_S if self.page.is_plain else PAGE_CPU_S
@@ -60,13 +60,14 @@ class Query:
 
     @property
     def lock_key(self) -> str:
-        """Return the key of the lock to hold. Downloads have their own, so that pages do not wait for them."""
+        """Return the key of the lock to hold. Downloads have their own, so that pages need not wait."""
         return f"{self.account}/stream" if self.is_stream else self.account
 
     @property
     def account(self) -> str:
-        """Return the account that the lanes charge. Pages of text have their own, so that they do not wait
-        for queries."""
+        """Return the account that the lanes charge.
+
+        Pages of text have an account of their own, so that they do not wait for queries."""
         return self.organization_id if self.is_of_tables else f"{self.organization_id}/pages"
 
     @property

@@ -49,13 +49,11 @@ logger = logging.getLogger(__name__)
 
 
 class StoppedError(Exception):
-    """Raised if a query took too much time or memory before there was a response, and its process was
-    killed."""
+    """Raised if a query took too much time or memory before its response, so its process was killed."""
 
 
 class RefusedError(Exception):
-    """Raised if an organisation must wait ``wait_s`` seconds, since its queries had to be stopped
-    repeatedly."""
+    """Raised if an organisation must wait ``wait_s`` seconds: its queries had to be stopped repeatedly."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(f"wait {wait_s} s")

@@ -13,8 +13,8 @@ PAGE_S = 6.0  # from one part of a body to the next, by the process
 
 
 class ProcessFaultError(CutError):
-    """Raised if a response cannot be finished because its process failed, stopped sending, or sent too
-    much."""
+    """Raised if a response cannot be finished because of its process. The process ended, stopped sending,
+    or sent too much."""
 
 
 class Body(CuttableResponse):

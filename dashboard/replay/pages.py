@@ -61,7 +61,7 @@ class ReplayAddress:
 
     @property
     def reads_calls(self) -> bool:
-        """Return whether the part reads calls; only the ticket does not, since it is for proxies of this
+        """Return whether the part reads recorded calls. The ticket does not: it is for the proxies of this
         machine."""
         return self.part != "ticket"
 

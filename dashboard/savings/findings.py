@@ -59,8 +59,8 @@ class Findings:
 
 
 def make_findings(groups: Iterable[Group], reader: SavingsReader) -> Findings:
-    """Return the findings of ``groups``, the most expensive first, with the calls of those that have a
-    line."""
+    """Return the findings of ``groups``, the most expensive first. Those that have a line have their
+    calls."""
     known = sorted(
         (group for group in groups if group.finding in KINDS),
         key=lambda group: (-group.cents, -group.tokens, group.finding, group.subject),
@@ -89,8 +89,7 @@ def make_findings(groups: Iterable[Group], reader: SavingsReader) -> Findings:
 
 
 def _is_large(group: Group) -> bool:
-    """Return whether a finding has a line of its own, by its cost and tokens, or without a price by
-    tokens."""
+    """Return whether a finding has a line of its own, by cost and tokens, or without price by tokens."""
     if group.tokens < MIN_TOKENS:
         return False
     return group.cents >= MIN_CENTS or group.unpriced_tokens >= MIN_TOKENS

@@ -1,6 +1,4 @@
-"""``/savings/models``: the cost that the same calls would have with another model, as a page and as
-JSON.
-"""
+"""``/savings/models``: the cost of the same calls with another model, as a page and as JSON."""
 
 import sqlite3
 from dataclasses import dataclass

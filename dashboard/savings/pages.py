@@ -186,8 +186,9 @@ def _read_session(connection: sqlite3.Connection | None, request: Request) -> _O
 def _list_uncounted(
     db: sqlite3.Connection | None, session_id: str, groups: Sequence[Group]
 ) -> Sequence[CacheBreak]:
-    """Return the cache breaks after pauses of up to an hour, if a lifetime of an hour would not have saved
-    anything."""
+    """Return the cache breaks after pauses of up to an hour that are not findings.
+
+    They are not if a lifetime of an hour would not have made the session cheaper."""
     if db is None or any(group.finding == IDLE_GAP.name for group in groups):
         return ()
     breaks = (each.found for each in read_session_breaks(db, session_id))

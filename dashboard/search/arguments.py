@@ -35,7 +35,7 @@ class Arguments:
     given: Mapping[str, str]
 
     def address(self, path: str, **changes: str) -> str:
-        """Return the address of the same search with changed arguments; those without a value are left out."""
+        """Return the address of the search with changed arguments; those without a value are left out."""
         arguments = {"q": self.text, **self.given, **changes}
         return f"{path}?{urlencode({name: text for name, text in arguments.items() if text})}"
 

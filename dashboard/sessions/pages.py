@@ -157,7 +157,7 @@ class SessionPages(TracePages):
     async def _respond(
         self, caller: Caller, respond: Callable[[SessionReader | None], Response]
     ) -> Response:
-        """Return the response that ``respond`` makes in a thread; its reader is None if nothing was
+        """Return the response that ``respond`` makes in a thread. Its reader is None if nothing was
         recorded.
 
         Raises sqlite3.Error, and HTTPException if too many requests wait."""

@@ -1,4 +1,4 @@
-"""The words of one turn of a session, for its unfolded line, as a query process makes them."""
+"""The text of one turn of a session, for its unfolded line, rendered in a query process."""
 
 from typing import Literal
 
@@ -17,10 +17,10 @@ type PartNames = Literal["asked", "said", "both"]
 
 
 def render(page: PageRequest, reader: CallReader) -> Response:
-    """Return the markup of what a call was asked, of its response with results of tools, or of both.
+    """Return the HTML of the message that a call answers, of its response with tool results, or of both.
 
-    The results are in the next call of the conversation, if there is one. Raises HTTPException, sqlite3.Error
-    and MissingPieceError."""
+    Tool results are taken from the next call of the conversation, if there is one. Raises HTTPException,
+    sqlite3.Error and MissingPieceError."""
     usage_id = page.arguments["usage_id"]
     call = get_call(reader, usage_id)
     parts: PartNames = page.arguments["parts"]

@@ -1,4 +1,4 @@
-"""A session as its page shows it: the story with addresses, sums and words."""
+"""The page of a session: its story with addresses, sums and texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,8 @@ _LABEL_CHARS = 80  # of what a bar of the map did
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jump:
-    """A link to the first of some lines. ``key`` goes to the next, empty for none."""
+    """A link to the first of the lines of one kind. ``key`` is the keyboard key that goes to the next
+    line, "" for none."""
 
     kind: str
     count: int
@@ -54,7 +55,8 @@ class Jump:
 
 
 class Row(NamedTuple):
-    """A call in the table of calls, with what it did. ``is_failed``: it did, or a tool."""
+    """A call in the table of calls, with what it did. ``is_failed``: the call or one of its tool uses
+    failed."""
 
     step: Step
     verb: str
@@ -64,9 +66,8 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One page of the story of a session.
-
-    ``page`` counts from 1 on. ``names`` are those of credentials, by fingerprint."""
+    """One page of the story of a session. ``page`` counts from 1. ``names`` maps fingerprints of
+    credentials to names."""
 
     session: Session
     story: Story
@@ -78,27 +79,27 @@ class View:
 
     @cached_property
     def address(self) -> str:
-        """Return the address of the session."""
+        """Return the address of the session's page."""
         return session_address(self.session.session_id)
 
     @cached_property
     def sql_address(self) -> str:
-        """Return the address of the calls as rows."""
+        """Return the address of the session's calls as rows of a table."""
         return list_address(self.session.session_id)
 
     @property
     def is_imported(self) -> bool:
-        """Return whether calls of the session are imported, for which nobody says who paid."""
+        """Return whether the session has imported calls, for which it is unknown who paid."""
         return any(step.turn.usage_source == "imported" for step in self.story.steps)
 
     @property
     def pages(self) -> int:
-        """Return how many pages the story has."""
+        """Return the number of pages of the story."""
         return len(self.story.pages)
 
     @property
     def chapters(self) -> Sequence[Chapter]:
-        """Return what this page tells."""
+        """Return the chapters on this page."""
         return self.story.pages[self.page - 1] if self.story.pages else ()
 
     @cached_property
@@ -108,19 +109,20 @@ class View:
 
     @cached_property
     def costs_of_tools(self) -> dict[tuple[str, str], ToolCost]:
-        """Return what tools cost, by server and name."""
+        """Return the costs of tools, by server and name."""
         return {(each.server, each.tool): each for each in self.tool_costs}
 
     @property
     def unused_tools(self) -> list[ToolCost]:
-        """Return the tools that were defined and never used. Results of unknown tools have no name."""
+        """Return the tools that were defined and never used. Nameless ones are left out, since these stand
+        for unknown tools."""
         used = {(each.server, each.tool) for each in self.tools}
         named = (each for each in self.tool_costs if each.tool)
         return [each for each in named if (each.server, each.tool) not in used]
 
     @cached_property
     def targets(self) -> list[TargetSum]:
-        """Return what brought most into the context."""
+        """Return the targets of tool uses with the largest results, the largest first."""
         return list_targets(self.story.steps, self.story.root)
 
     @property
@@ -148,11 +150,11 @@ class View:
 
     @cached_property
     def map(self) -> Map:
-        """Return the map of all turns."""
+        """Return the map (bar chart) of all turns."""
         return make_map(self.story, self._label_turns())
 
     def _label_turns(self) -> dict[int, str]:
-        """Return what turns did in few words, by row id."""
+        """Return a short description of each turn, by row id."""
         labels = {
             line.step.id: _shorten(f"{line.deed.verb} {line.words}") for line in self.story.lines
         }
@@ -163,12 +165,12 @@ class View:
 
     @cached_property
     def lede(self) -> list[Run]:
-        """Return the first sentences."""
+        """Return the sentences at the beginning."""
         return make_lede(self.session, self.story)
 
     @cached_property
     def paid_for(self) -> list[PaidFor]:
-        """Return what the parts of the tokens cost."""
+        """Return the parts of the cost (classes of tokens, web searches) with their places in a bar."""
         return list_paid_for(split_cost(self.story.steps))
 
     @cached_property
@@ -177,39 +179,39 @@ class View:
 
     @property
     def agents(self) -> list[AgentSum]:
-        """Return the first agents."""
+        """Return the first ``MOST_AGENTS`` agents."""
         return self._agents[:MOST_AGENTS]
 
     @property
     def more_agents(self) -> int:
-        """Return how many agents are not among the first."""
+        """Return how many agents are left out of ``agents``."""
         return max(len(self._agents) - MOST_AGENTS, 0)
 
     @property
     def main_chapters(self) -> list[Chapter]:
-        """Return the prompts that are listed beside the story: of many the most expensive, in their order."""
+        """Return the ``MOST_PROMPTS`` most expensive prompts in their order, listed beside the story."""
         dearest = sorted(self.story.chapters, key=lambda each: -each.cents)[:MOST_PROMPTS]
         return sorted(dearest, key=lambda each: each.number)
 
     @property
     def prompts_heading(self) -> str:
-        """Return the heading of that list."""
+        """Return the heading of the list of prompts."""
         count = len(self.story.chapters)
         return "Prompts" if count <= MOST_PROMPTS else f"{MOST_PROMPTS} of {count} prompts"
 
     @property
     def waited_ms(self) -> float:
-        """Return how long the calls took together."""
+        """Return the sum of the calls' durations in milliseconds."""
         return sum(step.turn.duration_ms or 0 for step in self.story.steps)
 
     @property
     def last_id(self) -> int:
-        """Return the highest row id."""
+        """Return the highest row id of the session's calls, 0 without calls."""
         return max((step.id for step in self.story.steps), default=0)
 
     @property
     def facts(self) -> list[str]:
-        """Return the credential, the client, and the models, the most expensive first."""
+        """Return credential, client and models (the most expensive first) as texts, without unknown ones."""
         cents: dict[str, float] = {}
         for step in self.story.steps:
             if step.turn.model:
@@ -227,13 +229,13 @@ class View:
 
     @property
     def attribution(self) -> list[tuple[str, str]]:
-        """Return for whom and what the session was, by the name of the tag."""
+        """Return the user and the project of the session as (tag name, value), without unknown ones."""
         known = (("user", self.figures.user), ("project", self.figures.project))
         return [(name, value) for name, value in known if value]
 
     @property
     def jumps(self) -> list[Jump]:
-        """Return links to the first failure, break, compaction and subagent, of those that there are."""
+        """Return links to the first failure, warning, cache break, compaction and subagent, if any."""
         story = self.story
         places: dict[str, list[str]] = {}
         for event in story.events:
@@ -271,37 +273,37 @@ class View:
         }
 
     def find_thread(self, agent_id: str) -> int:
-        """Return the number of a subagent, from 1 on."""
+        """Return the number of a subagent, from 1."""
         return self._threads[agent_id]
 
     def call_address(self, step: Step) -> str:
-        """Return the address of a call."""
+        """Return the address of the page of a call."""
         return call_address(step.id)
 
     def part_address(self, step: Step) -> str:
-        """Return the address of what was asked in a call."""
+        """Return the address of the part with the message that a call answers."""
         return f"{self.address}/turns/{step.id}?parts=asked"
 
     def event_address(self, event: Event) -> str:
-        """Return the address of what an event is about."""
+        """Return the address of the page that an event links to."""
         return event.address or call_address(event.step.id)
 
     def event_place(self, event: Event) -> str:
-        """Return the address of the line of an event."""
+        """Return the address of the line of an event within the story."""
         return self._find_place(event.step, f"{event.kind}-{event.step.id}")
 
     def turn_address(self, step: Step) -> str:
-        """Return the address of the line of a turn."""
+        """Return the address of the line of a turn within the story."""
         if step.is_compaction:
             return self._find_place(step, f"compact-{step.id}")
         return self._find_place(step, f"t{step.number}")
 
     def chapter_address(self, chapter: Chapter) -> str:
-        """Return the address of a prompt."""
+        """Return the address of a prompt within the story."""
         return self._find_place(chapter.steps[0], f"p{chapter.number}")
 
     def agent_address(self, agent: AgentSum) -> str:
-        """Return the address of what an agent did."""
+        """Return the address of an agent's work within the story."""
         if not agent.thread:
             return self.chapter_address(self.story.chapters[0])
         thread = self.story.threads[agent.thread - 1]
@@ -312,14 +314,14 @@ class View:
         return self.address if number == 1 else f"{self.address}?page={number}"
 
     def rows_address(self, ending: str) -> str:
-        """Return the address of a download of the calls as rows."""
+        """Return the address to download the calls as rows, in the format ``ending``, such as ``csv``."""
         path, _, query = self.sql_address.partition("?")
         stream = "&_stream=1" if ending == "csv" else ""
         return f"{path}.{ending}?{query}{stream}"
 
     @staticmethod
     def shorten(model: str) -> str:
-        """Return a model without the name of its family and its date."""
+        """Return the name of a model without "claude-" and its date."""
         return shorten_model(model)
 
     def _find_place(self, step: Step, anchor: str) -> str:
@@ -330,7 +332,7 @@ class View:
 def describe_tabs(
     session: Session, figures: SessionFigures, annotations: Annotations
 ) -> dict[str, Any]:
-    """Return what the template of every tab of a session needs."""
+    """Return the template variables that all tabs of a session need."""
     return {
         "session": session,
         "figures": figures,
@@ -341,7 +343,7 @@ def describe_tabs(
 
 
 def list_address(session_id: str) -> str:
-    """Return the address of the calls of a session as a table."""
+    """Return the address of the calls of a session as rows of a table."""
     first_id = unnamed_sessions.parse_first_id(session_id)
     if first_id is None:
         return calls_address("session_id", session_id)

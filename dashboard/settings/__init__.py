@@ -1,1 +1,1 @@
-"""The settings pages: endpoints, keys and members."""
+"""The settings pages: endpoints, budgets and alerts, data, people and keys, security."""

@@ -1,4 +1,4 @@
-"""``/settings/budgets/alerts``: adding alerts, deleting them, and trying where they go."""
+"""``/settings/budgets/alerts``: adding and deleting alerts, and sending a test of one."""
 
 import asyncio
 import re
@@ -75,7 +75,7 @@ class AlertSettings:
         return rendering.redirect(notices.address(BUDGETS.address, code))
 
     async def _wait(self, visitor: Visitor, status: RuleStatus) -> str:
-        """Return the notice on the result of a test, once there is one or it takes too long."""
+        """Return the code of the notice about a test's result, after waiting for the result up to 6 s."""
         for _ in range(LOOKS):
             latest = status.latest
             if latest is not None and latest.due_at is None:
@@ -101,7 +101,7 @@ def _delete(management: Management, sent: Sent) -> None:
 
 
 def _parse(form: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of an alert. Raises InvalidInputError."""
+    """Return the fields of an alert from a form. Raises InvalidInputError."""
     kind = choose(KINDS, form, "kind")
     channel = choose(get_args(Channel.__value__), form, "channel")
     format_ = choose(get_args(Format.__value__), form, "format")
@@ -116,7 +116,7 @@ def _parse(form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parse_threshold(kind: str, text: str) -> float:
-    """Return a number; of a window it is a share, which may be written as a percentage.
+    """Return the threshold as a number; for a window it is a share, which may be written as a percentage.
 
     Raises InvalidInputError."""
     found = _THRESHOLD.fullmatch(text.replace(",", "").strip())

@@ -1,6 +1,6 @@
 """``/settings/budgets`` and ``/settings/endpoints/…/budget``: budgets, their time zone and webhook.
 
-The secret of a webhook is only in the response to the form that set it.
+The secret of a webhook is only displayed in the response to the form that set it.
 """
 
 import re
@@ -64,7 +64,8 @@ def _write_part_address(budget: Budget) -> str:
 
 
 def _read_part(reading: Reading) -> Mapping[str, Any]:
-    """Return the budget of the part that the address names, to change it; without one nothing."""
+    """Return template variables: the part of the calls in the address, and its budget, None if it has
+    none."""
     given = reading.query.get("kind", "")
     kind = next((each for each in _KINDS if each == given), _KINDS[0])
     chosen = PartOfCalls(kind, reading.query.get("of", ""))
@@ -137,7 +138,8 @@ def _put_part(management: Management, sent: Sent) -> None:
 def _put_budget(
     management: Management, sent: Sent, form: Mapping[str, str], of: PartOfCalls | None
 ) -> None:
-    """Set a budget from a form, of an endpoint where the address names one. Raises ControlError."""
+    """Set the budget of a form for the endpoint in the address, else the organisation. Raises
+    ControlError."""
     management.budgets.put(
         sent.visitor,
         sent.id or None,
@@ -171,7 +173,7 @@ def _delete_webhook(management: Management, sent: Sent) -> None:
 
 
 def _parse_amount(text: str) -> float:
-    """Return an amount of dollars. Raises InvalidInputError."""
+    """Return an amount in US dollars. Raises InvalidInputError."""
     found = _AMOUNT.fullmatch(text.replace(",", "").strip())
     if found is None:
         raise InvalidInputError("write an amount of dollars, such as 50 or 12.50", "limit_usd")
@@ -179,7 +181,7 @@ def _parse_amount(text: str) -> float:
 
 
 def _parse_shares(text: str | None) -> Sequence[float] | None:
-    """Return the shares of percentages; None for those that a budget has anyway.
+    """Return percentages as shares (0 to 1); None for a missing field and for the default shares.
 
     Raises InvalidInputError."""
     if text is None:
@@ -196,5 +198,5 @@ def _parse_shares(text: str | None) -> Sequence[float] | None:
 
 
 def _parse_part(form: Mapping[str, str]) -> PartOfCalls:
-    """Return the part of the calls that a form names. Raises InvalidInputError."""
+    """Return the part of the calls that a form names, by kind and value. Raises InvalidInputError."""
     return parse_part(choose(_KINDS, form, "kind"), form.get("of", "").strip())

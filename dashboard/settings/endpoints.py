@@ -49,9 +49,9 @@ def _read_endpoints(reading: Reading) -> Mapping[str, Any]:
 
 
 def _read_totals(site: Site, visitor: Visitor) -> Mapping[str, Any]:
-    """Return the totals of the last days by endpoint, and how many values tags had in them.
+    """Return the totals of the last days by endpoint, and the number of values of each tag.
 
-    They are None where they cannot be read."""
+    Both are None if they cannot be read."""
     path, today = trace_path(site.settings.data_dir, visitor.organization_id), now().date()
     totals: dict[str | None, Totals] | None = {}
     tags: dict[str, int] | None = {}
@@ -81,9 +81,9 @@ NEW_PAGE = SettingsPage(part=ENDPOINTS, path="new-endpoint", template="settings_
 
 
 def _read_endpoint(reading: Reading) -> Mapping[str, Any]:
-    """Return an endpoint and what is set for it.
+    """Return an endpoint with its settings.
 
-    Raises NotFoundError for one that does not exist or belongs to another organisation."""
+    Raises NotFoundError if it does not exist or belongs to another organisation."""
     management, visitor = reading.management, reading.visitor
     endpoint = management.get_endpoint(visitor, reading.id)
     return {

@@ -1,8 +1,8 @@
 """``/settings/keys``: create service API keys, display each once, and delete them.
 
-A raw key is only in the response to the form that created it: a redirect could not carry it, for it
-must not be in an address, a cookie or a store. Reloading that response submits the form again; a form
-is known by its id, and creates no second key.
+A raw key is only in the response to the form that created it: a redirect cannot carry it, since it must
+not be in an address, a cookie or a store. Reloading that response submits the form again; the form is
+recognised by its id, and creates no second key.
 """
 
 import secrets
@@ -31,7 +31,7 @@ def _make_form_id(_reading: Reading) -> Mapping[str, Any]:
 
 
 def _read_key(reading: Reading) -> Mapping[str, Any]:
-    """Return the key to be deleted. Raises NotFoundError, also for one of somebody else."""
+    """Return the key to be deleted. Raises NotFoundError, also if it belongs to another user."""
     try:
         return {"key": reading.management.get_key(reading.visitor, reading.id)}
     except ForbiddenError as error:
@@ -79,8 +79,9 @@ class KeySettings:
         )
 
     async def _create(self, visitor: Visitor, form: Mapping[str, str]) -> tuple[ApiKey, str]:
-        """Create a key and return it with its raw text. Raises InvalidInputError, and ConflictError
-        for a form that was submitted before."""
+        """Create a key and return it with its raw text.
+
+        Raises InvalidInputError, and ConflictError if the form was submitted before."""
         name = form.get("name", "")
         form_id = (visitor.user_id, form.get("form_id", "")[:_FORM_ID_LENGTH])
         if form_id in self._done:

@@ -1,7 +1,7 @@
 """``/settings/members`` and ``/settings/invitations``: the members of the organisation.
 
-The link of an invitation signs in as the invited address. So it is sent to that address alone, and
-never displayed to the member who invites.
+The link of an invitation signs in as the invited address. So it is sent to that address only, and never
+displayed to the member who invites.
 """
 
 import logging
@@ -68,7 +68,7 @@ def _take_back(management: Management, sent: Sent) -> None:
 
 
 class TooManyMailsError(Exception):
-    """Too many invitations were mailed; the next has to wait."""
+    """Raised if too many invitations were mailed; another may be sent after ``wait_s`` seconds."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(
@@ -79,7 +79,7 @@ class TooManyMailsError(Exception):
 
 
 class MemberSettings:
-    """Invitations and members. The clock is monotonic seconds."""
+    """The forms for invitations and members. ``clock_s`` is a monotonic clock."""
 
     def __init__(self, view: SettingsView, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._view = view
@@ -104,7 +104,7 @@ class MemberSettings:
         return await self._mail(request, sent, INVITE_PAGE, FORM, _read_address)
 
     async def resend(self, request: Request) -> Response:
-        """Send an invitation again, which is then open for another week."""
+        """Send an invitation again, which renews it for another week."""
         sent = await self._view.read_form(request)
         return await self._mail(request, sent, PAGE, "", self._find_invited)
 
@@ -128,7 +128,7 @@ class MemberSettings:
         return rendering.redirect(notices.address(PEOPLE.address, code))
 
     async def _invite(self, visitor: Visitor, address: str) -> str:
-        """Invite an address and return the code of the notice. Raises ControlError,
+        """Invite an email address and return the code of the notice. Raises ControlError,
         TooManyMailsError."""
         if visitor.role != "owner":
             raise ForbiddenError("only an owner of the organisation may invite somebody")
@@ -157,7 +157,7 @@ class MemberSettings:
         return invitation, self._view.settings.link_url(token)
 
     def _count_mail(self, visitor: Visitor, email: str) -> None:
-        """Count a mail to an address. Raises TooManyMailsError."""
+        """Count a mail to an address, by mailbox and organisation. Raises TooManyMailsError."""
         now_s = self._clock_s()
         wait_s = self._by_mailbox.count(email, now_s) or self._by_organization.count(
             visitor.organization_id, now_s
@@ -166,8 +166,8 @@ class MemberSettings:
             raise TooManyMailsError(wait_s)
 
     async def _find_invited(self, sent: Sent) -> str:
-        """Return the address of an invitation. Raises ForbiddenError if the visitor is not an
-        owner, NotFoundError."""
+        """Return the email address of an invitation. Raises ForbiddenError if the visitor is not an owner,
+        NotFoundError."""
         invitations = await self._view.pool.run(
             lambda control: self._view.manage(control).list_invitations(sent.visitor)
         )
@@ -186,7 +186,7 @@ def _remove(management: Management, sent: Sent) -> Member:
 
 
 async def _lead_on(sent: Sent, removed: Member) -> Response:
-    """Return a redirect. A visitor who removed themselves is signed out."""
+    """Return a redirect to the people page, or to sign-in for visitors who removed themselves."""
     if removed.id == sent.visitor.user_id:
         return rendering.redirect("/sign-in")
     return rendering.redirect(notices.address(PEOPLE.address, "member-removed"))

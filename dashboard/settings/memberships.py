@@ -1,4 +1,4 @@
-"""The visitor's own memberships: joining, declining and switching organisations."""
+"""The visitor's own memberships: joining and switching organisations, declining invitations."""
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request

@@ -1,4 +1,4 @@
-"""``/settings``: endpoints, budgets, data, people and keys, security."""
+"""``/settings``: the pages about endpoints, budgets, data, people and keys, security."""
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -52,7 +52,8 @@ class SettingsPages:
         ]
 
     async def redirect_to_first(self, request: Request) -> Response:
-        """Redirect to the endpoints. Browsers keep the fragment of older links, which a script follows."""
+        """Redirect to the endpoints. Browsers keep the fragment of older addresses, and a script follows
+        it."""
         await self._view.visitors.require(request)
         query = f"?{request.url.query}" if request.url.query else ""
         return rendering.redirect(f"{ENDPOINTS.address}{query}")

@@ -50,12 +50,12 @@ class RetentionSettings:
 
 
 def _set_rule(management: Management, sent: Sent) -> None:
-    """Set the rule of a form, of an endpoint where the address names one. Raises ControlError."""
+    """Set the rule of a form for the endpoint in the address, else the organisation. Raises ControlError."""
     management.removal.write_rule(sent.visitor, _parse_rule(sent.fields), sent.id or None)
 
 
 def _parse_rule(form: Mapping[str, str]) -> Rule:
-    """Return the rule of a form, in which an empty field sets no limit. Raises InvalidInputError."""
+    """Return the retention rule of a form; an empty field sets no limit. Raises InvalidInputError."""
     return Rule(**{limit.name: _PARSERS[limit.unit](form, limit.name) for limit in LIMITS})
 
 

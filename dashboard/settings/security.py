@@ -1,4 +1,4 @@
-"""``/settings/security``: what extensions found, the activity log, and where the visitor is signed in."""
+"""``/settings/security``: findings of extensions, the activity log, and the visitor's sign-ins."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,8 @@
-"""The pages of the settings, and what their forms have in common.
+"""The pages of the settings, and the common handling of their forms.
 
-There are five parts beside a list of them, each a page with its tables; each form has a page of its own. The
-response to a form with an error is its page, the error beside the field and the submitted values in it. To
-one that succeeded it is a redirect, so that reloading repeats nothing.
+There are five parts, each a page with tables; each form has a page of its own. If a form has an error,
+the response is its page with the error beside the field and the submitted values in it. If it succeeded,
+the response is a redirect, so that reloading repeats nothing.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -37,7 +37,7 @@ _GONE = "It does not exist, or no longer exists. Nothing was changed."
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the parts of the settings, with its address below ``/settings``."""
+    """One of the five parts of the settings. ``name`` is its address below ``/settings``."""
 
     name: str
     title: str
@@ -57,7 +57,7 @@ PARTS = (ENDPOINTS, BUDGETS, DATA, PEOPLE, SECURITY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """An error of a form: the message, the id of the form, the name of the input at fault, and the
+    """An error of a form: the message, the name of the form, the name of the input field, and the
     submitted values."""
 
     message: str
@@ -70,7 +70,7 @@ class Problem:
 class Reading:
     """The source of a page: ``control.db``, for a visitor, with the arguments of its address.
 
-    ``id`` is that of what the address names, empty where it names nothing."""
+    ``id`` is the id in the address, such as that of an endpoint, or ""."""
 
     control: ControlDatabase
     management: Management
@@ -85,7 +85,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A form that was submitted: by whom, its fields, and the id of what its address names."""
+    """A submitted form: its visitor, its fields, and the id in its address, or ""."""
 
     visitor: Visitor
     fields: Mapping[str, str]
@@ -102,11 +102,10 @@ def _read_nothing(_reading: Reading) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsPage:
-    """A page of a part: that of the part itself, or that of a form.
-
-    ``path`` is the address of a form below ``/settings``, in which ``{id}`` stands for what it is about.
-    ``read`` returns the context of its template from ``control.db``. ``read_calls`` returns what is from
-    recorded calls; it runs in another thread."""
+    """A page of a part: the page of the part itself, or that of a form. ``path`` is the address of a
+    form's page below ``/settings``, in which ``{id}`` stands for the id of its subject. ``read`` returns
+    template variables from ``control.db``; ``read_calls`` returns those from recorded calls, in another
+    thread."""
 
     part: Part
     template: str
@@ -121,7 +120,7 @@ class SettingsPage:
 
 
 class SettingsView:
-    """The maker of the pages, and what their forms use."""
+    """Makes the pages of the settings, and handles their forms."""
 
     def __init__(self, site: Site, pool: ControlPool, mailer: Mailer) -> None:
         self.site = site
@@ -131,7 +130,7 @@ class SettingsView:
         self.mailer = mailer
 
     def route(self, page: SettingsPage) -> Route:
-        """Return the route that a page is opened at."""
+        """Return the route of a page."""
 
         async def open_page(request: Request) -> Response:
             visitor = await self.visitors.require(request)
@@ -155,9 +154,9 @@ class SettingsView:
     ) -> Route:
         """Return the route of a form below ``/settings``, which ``act`` carries out in a thread.
 
-        ``answer`` is the notice with which it leads to the part of its page, or makes the response of what
-        ``act`` returned. Where one of both raises a ControlError, the response is the page with that beside
-        the field of the form of this name."""
+        ``answer`` is the code of a notice to redirect with to the page's part, or a function that makes
+        the response of the result of ``act``. If either raises ControlError, the response is ``page``
+        with the error beside the field of the form ``name``."""
 
         async def submit(request: Request) -> Response:
             sent = await self.read_form(request)
@@ -172,7 +171,7 @@ class SettingsView:
         return Route(f"{PATH}/{path}", submit, methods=["POST"])
 
     async def read_form(self, request: Request) -> Sent:
-        """Return a form that a visitor submits. Raises HTTPException, NotSignedInError."""
+        """Return a submitted form with its visitor. Raises HTTPException, NotSignedInError."""
         fields = await read_form(request, self.settings.base_url)
         visitor = await self.visitors.require(request)
         return Sent(visitor=visitor, fields=fields, id=request.path_params.get("id", ""))
@@ -186,7 +185,7 @@ class SettingsView:
         status: int = 200,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """Return a page. Raises HTTPException for an invalid cursor."""
+        """Return a page of the settings. Raises HTTPException for an invalid cursor."""
         try:
             context = await self.pool.run(
                 lambda control: page.read(
@@ -228,7 +227,7 @@ class SettingsView:
         problem: Problem | None = None,
         **context: Any,
     ) -> Response:
-        """Return a page of a part from its template."""
+        """Return a page of a part, made from a template."""
         return rendering.render(
             template,
             visitor=visitor,
@@ -246,9 +245,9 @@ class SettingsView:
     async def refuse(
         self, request: Request, sent: Sent, error: ControlError, page: SettingsPage, form: str = ""
     ) -> Response:
-        """Return the page with the error of a form, which it names where the page has it.
+        """Return the page with the error of a form, beside the field at fault if the error names it.
 
-        Raises HTTPException for an invalid cursor, and for a form that the visitor has no page of."""
+        Raises HTTPException for an invalid cursor, and if the visitor may not open the page."""
         message = as_sentence(str(error))
         if page.is_for_owners and sent.visitor.role != "owner":
             raise HTTPException(error.status, message)
@@ -262,7 +261,7 @@ class SettingsView:
 
 
 def choose[Choice: str](choices: Iterable[Choice], fields: Mapping[str, str], name: str) -> Choice:
-    """Return the choice that a form has. Raises InvalidInputError."""
+    """Return the choice in the field ``name`` of a form. Raises InvalidInputError."""
     for each in choices:
         if each == fields.get(name, ""):
             return each

@@ -1,4 +1,4 @@
-"""The state of a sign-in through a provider, in a signed cookie that lives ten minutes."""
+"""The state of a sign-in through a provider, in a signed cookie that expires after ten minutes."""
 
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -11,7 +11,7 @@ _SECRET = "provider_flows"  # noqa: S105 - its name
 
 
 class FlowCookie:
-    """Middleware that keeps ``request.session`` in a signed cookie during a sign-in. Its key is in
+    """Middleware that keeps ``request.session`` in a signed cookie during a sign-in. The signing key is in
     ``control.db``."""
 
     def __init__(self, app: ASGIApp, settings: Settings, pool: ControlPool) -> None:

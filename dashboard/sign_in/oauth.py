@@ -1,7 +1,7 @@
-"""Sign-in with a provider by OAuth 2, with PKCE and state: what all providers have in common.
+"""Sign-in through a provider by OAuth 2, with PKCE and state: the common part of all providers.
 
-Whatever is wrong with a provider's response ends in a ProviderError, with one message for the visitor
-and one line in the log, neither of which quotes a code, a token or a secret.
+Any fault in a provider's response becomes a ProviderError, with one message for the visitor and one line
+in the log. Neither contains a code, a token or a secret.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class OAuthProvider(ABC):
-    """The parts that all providers share. A subclass has the name, the title and the requests."""
+    """The common part of all providers. A subclass sets ``name`` and ``title``, and makes the requests."""
 
     name: str
     title: str
@@ -45,14 +45,15 @@ class OAuthProvider(ABC):
 
     @abstractmethod
     def _register(self, settings: Settings) -> StarletteOAuth2App:
-        """Return the client that Authlib makes of the settings."""
+        """Return the Authlib client of this provider for these settings."""
 
     @abstractmethod
     async def _find_email(self, request: Request) -> str:
-        """Return the verified e-mail address of the visitor who comes back. May raise anything."""
+        """Return the verified email address of a visitor who returns from the provider. May raise any
+        error."""
 
     async def begin(self, request: Request, next_path: str) -> Response:
-        """Return a redirect to the provider. Raises ProviderError."""
+        """Return a redirect to the provider's sign-in page. Raises ProviderError."""
         flow = await self._fetch(self._app.create_authorization_url(self._callback))
         address = flow.pop("url")
         await self._app.save_authorize_data(request, redirect_uri=self._callback, **flow)
@@ -60,14 +61,15 @@ class OAuthProvider(ABC):
         return rendering.redirect(address)
 
     async def finish(self, request: Request) -> str:
-        """Return the verified e-mail address of the visitor who came back. Raises ProviderError."""
+        """Return the verified email address of a visitor who returns from the provider. Raises
+        ProviderError."""
         if "error" in request.query_params:
             raise self._refused(request.query_params["error"])
         email: str = await self._fetch(self._find_email(request))
         return email
 
     def take_next_path(self, request: Request) -> str:
-        """Return the path that the visitor wanted to go to."""
+        """Return the path to redirect to after signing in, and forget it."""
         return local_path(str(request.session.pop(self._next_key, HOME)))
 
     async def _fetch[T](self, response: Awaitable[T]) -> T:
@@ -107,7 +109,7 @@ class OAuthProvider(ABC):
 
 
 def register(name: str, *, client_kwargs: dict[str, Any], **options: Any) -> StarletteOAuth2App:
-    """Return the client that Authlib makes of these options, with PKCE."""
+    """Return an Authlib client with these options, with PKCE and limits on time and size."""
     kwargs = {
         "code_challenge_method": "S256",
         "timeout": TIMEOUT_S,
@@ -120,7 +122,7 @@ def register(name: str, *, client_kwargs: dict[str, Any], **options: Any) -> Sta
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The body of a response, which ends with an error above a size."""
+    """The body of a response, which raises httpx2.ReadError above ``MAX_RESPONSE_BYTES``."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
@@ -138,7 +140,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Bound what is read of a response. Raises httpx2.DecodingError for one that is compressed."""
+    """Limit the size of a response's body. Raises httpx2.DecodingError if the body is compressed."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("the response is compressed", request=response.request)
     if isinstance(response.stream, httpx2.AsyncByteStream):
@@ -147,14 +149,13 @@ async def _bound(response: httpx2.Response) -> None:
 
 @cache
 def _trust() -> ssl.SSLContext:
-    """Return the certificate authorities, once for all providers: reading them takes tens of
-    milliseconds."""
+    """Return the TLS context with the certificate authorities, made once since reading them takes time."""
     return httpx2.create_ssl_context()
 
 
 def _describe(error: BaseException) -> str:
-    """Return an error for the log. Error texts of providers may quote what was sent to them; codes
-    do not."""
+    """Return a description of an error for the log. It has no texts of the provider, which may quote
+    secrets."""
     match error:
         case httpx2.HTTPStatusError():
             return f"status {error.response.status_code} from {error.request.url.copy_with(query=None)}"

@@ -1,4 +1,4 @@
-"""Sign-in with OpenID Connect: the checks that every such provider needs."""
+"""Sign-in through OpenID Connect: the checks that every such provider needs."""
 
 import asyncio
 from abc import abstractmethod
@@ -22,14 +22,13 @@ _LOADED = "_loaded_at"  # by Authlib, when it has loaded the document
 
 
 class OpenIdProvider(OAuthProvider):
-    """A provider of OpenID Connect. A subclass names its settings, and makes no check of its own.
-
-    The discovery document and the token come from the issuer, the token is for this client and
-    signed with the issuer's private key, and the issuer has verified the e-mail address."""
+    """A provider of OpenID Connect; all checks are in this class, and a subclass only reads its settings.
+    The checks: discovery document and token come from the issuer, the token is for this client and
+    signed with the issuer's private key, and the issuer has verified the email address."""
 
     @abstractmethod
     def _read_client(self, settings: Settings) -> tuple[str, str | None, str | None]:
-        """Return the issuer, and the id and the secret of our client there."""
+        """Return the issuer, and the id and secret of our client at the issuer, from the settings."""
 
     def _register(self, settings: Settings) -> StarletteOAuth2App:
         self._issuer, self._client_id, client_secret = self._read_client(settings)
@@ -68,8 +67,9 @@ class OpenIdProvider(OAuthProvider):
         return email
 
     async def _discover(self) -> None:
-        """Load the discovery document, which must be the issuer's own. Raises ValueError, and whatever
-        loading raises."""
+        """Load the discovery document, unless it is loaded, and check that it is the issuer's own.
+
+        Raises ValueError, and the errors of loading."""
         async with self._discovering:
             is_new = _LOADED not in self._app.server_metadata
             try:
@@ -88,11 +88,11 @@ class OpenIdProvider(OAuthProvider):
             raise ValueError("the discovery document is another issuer's")
 
     def _read_document(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Return what is used of a discovery document.
+        """Return the fields of a discovery document that are used.
 
-        Authlib takes every other field for an option of its client too: a proxy, whether to verify
-        certificates, the scope, whether to use PKCE. Of the signatures it names, those count that take the
-        issuer's private key. Raises ValueError for an endpoint that is not."""
+        Authlib would take every other field as an option of its client: a proxy, whether to verify
+        certificates, the scope, whether to use PKCE. Of the signature algorithms, only those that need
+        the issuer's private key are kept. Raises ValueError for an endpoint without a safe address."""
         for name in _ENDPOINTS:
             self._check_endpoint(document[name])
         named = document.get(_ALGORITHMS, [])
@@ -102,7 +102,7 @@ class OpenIdProvider(OAuthProvider):
         }
 
     def _check_endpoint(self, url: str) -> None:
-        """Check that an endpoint is an address as safe as that of the issuer. Raises ValueError."""
+        """Check that an endpoint uses https, or the scheme of the issuer. Raises ValueError."""
         parts = urlsplit(url)
         schemes = ("https", urlsplit(self._issuer).scheme)
         if parts.scheme not in schemes or not parts.hostname or "@" in parts.netloc:
@@ -111,5 +111,5 @@ class OpenIdProvider(OAuthProvider):
             raise ValueError("an endpoint has no valid address")
 
     def _issuers(self) -> list[str]:
-        """Return the names of the issuer that tokens may carry as ``iss``."""
+        """Return the values of ``iss`` that are accepted in tokens."""
         return [self._issuer, f"{self._issuer}/"]

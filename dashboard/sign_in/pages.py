@@ -1,11 +1,10 @@
 """``/sign-in`` and ``/sign-out``: the beginning and end of a session.
 
-A session begins by a link in a mail, or through GitHub or Google (``dashboard.sign_in.providers``).
-In ``taximeter demo`` alone, one begins by a button for whoever is at this machine.
-The session cookie is opaque, HttpOnly, and ``__Host-`` under https.
-
-The response reveals nothing about an address: the page is the same, and takes the same time, whether
-or not the address is known, accepts mail, or was sent too much of it.
+A session begins by a link in a mail, or through GitHub or Google (``dashboard.sign_in.providers``). Only
+in ``taximeter demo``, a button signs in anybody who is at this machine. The session cookie is opaque,
+HttpOnly, and ``__Host-`` under https. The response reveals nothing about an address: the page is the
+same, and takes the same time, whether or not the address is known, accepts mail, or was sent too much of
+it.
 """
 
 import logging
@@ -54,9 +53,9 @@ logger = logging.getLogger(__name__)
 
 
 class SignInPages:
-    """The pages and forms for signing in and out. The clock is monotonic seconds.
+    """The pages and forms for signing in and out. ``clock_s`` is a monotonic clock.
 
-    ``is_demo``: whoever is at this machine may sign in as the local user, for all is example data."""
+    ``is_demo``: anybody at this machine may sign in as the local user, since all data are examples."""
 
     def __init__(
         self,
@@ -168,7 +167,7 @@ class SignInPages:
         return response
 
     def _count_client(self, address: str) -> int:
-        """Count an attempt of this address, and return the seconds to wait, 0 for none."""
+        """Count an attempt of a client address, and return the seconds to wait, 0 if it is allowed."""
         now_s = self._clock_s()
         return self._by_client.count(client_network(address), now_s) or self._by_network.count(
             client_network(address, NETWORK_PREFIX), now_s
@@ -193,8 +192,8 @@ class SignInPages:
             logger.error("A sign-in link was not sent: %s", error)  # noqa: TRY400 - the message is enough
 
     async def open_link(self, request: Request) -> Response:
-        """Return a page with one button: programs that open every link in a mail do not press
-        buttons."""
+        """Return a page with one button that uses the link. Programs that open every link in a mail press
+        no buttons."""
         token = request.query_params.get("token", "")
         link = await self._pool.run(lambda control: SignIn(control).find_link(token))
         if link is None:
@@ -217,7 +216,7 @@ class SignInPages:
     # -- the demo -------------------------------------------------------------------------------
 
     async def open_demo(self, request: Request) -> Response:
-        """Sign in as the local user. No other site can have a browser do that, and no other machine."""
+        """Sign in as the local user of the demo. Requests of other sites and other machines are refused."""
         form = await read_form(request, self._settings.base_url)
         if not is_local_request(self._settings, find_client(request), request.headers):
             raise HTTPException(403, _ONLY_HERE)
@@ -303,8 +302,8 @@ class SignInPages:
 def _find_providers(settings: Settings) -> Sequence[Provider]:
     """Return the providers that the operator has configured.
 
-    Authlib, which they need, takes a fifth of the time in which the web process starts, so it is not
-    imported where none is."""
+    Authlib, which they need, takes a fifth of the start time of the web process, so it is only imported
+    if one is configured."""
     if settings.github_client_id is None and settings.google_client_id is None:
         return []
     found: Sequence[Provider] = import_module("dashboard.sign_in.providers").configured(settings)

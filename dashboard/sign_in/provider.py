@@ -1,7 +1,4 @@
-"""The fields of a sign-in provider that pages need.
-
-It is apart from the providers because those import Authlib.
-"""
+"""The interface of a sign-in provider for pages, apart from the providers since those import Authlib."""
 
 from typing import Protocol
 
@@ -10,7 +7,8 @@ from starlette.responses import Response
 
 
 class ProviderError(Exception):
-    """The sign-in failed. The message is for the visitor; ``status`` is that of the page."""
+    """Raised if the sign-in failed. Its message is for the visitor; ``status`` is the HTTP status of the
+    page."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -18,17 +16,17 @@ class ProviderError(Exception):
 
 
 class Provider(Protocol):
-    """A sign-in provider. ``name`` is in addresses and in the audit log, ``title`` is its name for
-    people."""
+    """A sign-in provider. ``name`` is used in addresses and the activity log, ``title`` is displayed."""
 
     name: str
     title: str
 
     async def begin(self, request: Request, next_path: str) -> Response:
-        """Return a redirect to the provider. Raises ProviderError."""
+        """Return a redirect to the provider's sign-in page. Raises ProviderError."""
 
     async def finish(self, request: Request) -> str:
-        """Return the verified e-mail address of the visitor who came back. Raises ProviderError."""
+        """Return the verified email address of a visitor who returns from the provider. Raises
+        ProviderError."""
 
     def take_next_path(self, request: Request) -> str:
-        """Return the path that the visitor wanted to go to."""
+        """Return the path to redirect to after signing in, and forget it."""

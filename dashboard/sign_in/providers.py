@@ -1,6 +1,6 @@
 """The sign-in providers: GitHub (OAuth 2) and Google (OpenID Connect).
 
-A provider supplies an e-mail address, which it must have verified. No token is kept.
+A provider returns an email address, which it must have verified. No token is stored.
 """
 
 from authlib.integrations.starlette_client import StarletteOAuth2App

@@ -1,8 +1,8 @@
-"""The statuses of sessions that somebody looks at, with limits and budgets, held in memory.
+"""The statuses of sessions that clients show in a status line, with limits and budgets, in memory.
 
-A status line is requested every few seconds and has a third of a second, whatever else the process does. So
-what it says is read when a call was stored, and not when it is requested. Only the first request for a
-session waits for a reading. Nobody has requested one for some minutes: nothing is read.
+A status line is requested every few seconds and has a third of a second, whatever else the process does.
+So its contents are read when a call was stored, and not when it is requested. Only the first request for
+a session waits for a reading. Without requests for ``WANTED_S`` seconds, nothing is read.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ REFRESH_S = 15.0  # of budgets, which others change, and of windows
 
 
 class StatusMemory:
-    """The statuses of sessions of the local organisation. The clock is monotonic seconds."""
+    """The statuses of sessions of the local organisation. ``clock_s`` is a monotonic clock."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class StatusMemory:
         self._task: asyncio.Task[None] | None = None
 
     async def get(self, session_id: str) -> Status:
-        """Return what is known of a session, and of the organisation where it has no call.
+        """Return the status of a session; without calls of the session, that of its organisation alone.
 
-        Raises sqlite3.Error, NotFoundError at the first request for it."""
+        Raises sqlite3.Error, NotFoundError at the first request for a session."""
         self._wanted[session_id] = self._clock_s()
         self._wanted.move_to_end(session_id)
         while len(self._wanted) > MAX_SESSIONS:
@@ -70,7 +70,7 @@ class StatusMemory:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """End what follows new calls at the end of the block."""
+        """Stop following new calls at the end of the block."""
         try:
             yield
         finally:
@@ -93,7 +93,8 @@ class StatusMemory:
                         await self._read(list(self._wanted))
 
     def _forget_old(self) -> bool:
-        """Forget the sessions that nobody requests any more. Return whether any is left."""
+        """Forget the sessions without a request in the last ``WANTED_S`` seconds. Return whether any are
+        left."""
         since = self._clock_s() - WANTED_S
         for session_id in [each for each, at in self._wanted.items() if at < since]:
             del self._wanted[session_id]

@@ -1,6 +1,7 @@
 """``POST /statusline``: one line about the session of a client on this machine.
 
-The body is what Claude Code gives its status line. The id of the session is read of it and nothing is kept.
+The body is the JSON that Claude Code passes to its status line command. Only the session id is read from
+it, and nothing is stored.
 """
 
 import sqlite3
@@ -29,7 +30,7 @@ _ONLY_HERE = "The status line is for programs on the machine that runs Taximeter
 
 
 class StatusLinePages:
-    """The status line."""
+    """The address of the status line."""
 
     def __init__(self, settings: Settings, memory: StatusMemory) -> None:
         self._settings = settings
@@ -39,7 +40,7 @@ class StatusLinePages:
         return [Route(PATH, self.serve, methods=["POST"])]
 
     async def serve(self, request: Request) -> Response:
-        """Serve the line with the parts that the address names."""
+        """Serve the line as plain text, with the parts that the query argument ``parts`` names."""
         # A page that a browser shows may send this too, and is not to learn even that.
         if "origin" in request.headers or not is_local_request(
             self._settings, find_client(request), request.headers
@@ -61,7 +62,7 @@ class StatusLinePages:
 
 
 def _find_session_id(body: bytes) -> str:
-    """Return the session that a body names, an empty id where it names none."""
+    """Return the session id in a body, "" if it has none."""
     session_id = (parse_object(body) or {}).get("session_id")
     if not isinstance(session_id, str) or len(session_id) > MAX_ID_CHARS:
         return ""

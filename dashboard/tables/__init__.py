@@ -1,1 +1,1 @@
-"""Datasette, one instance for each organisation, and its limits."""
+"""The trace browser: Datasette, with one instance for each organisation, its limits and our changes."""

@@ -1,7 +1,7 @@
 """Checks of query arguments that Datasette parses without checking them.
 
-Of a number with 5,000 digits, JSON nested 10,000 deep or an invalid facet Datasette makes an internal
-error. Here each is an error of the caller, with a message.
+For a number with 5,000 digits, JSON nested 10,000 deep or an invalid facet, Datasette fails with an
+internal error. Here each is an error of the caller, with a message.
 """
 
 import json
@@ -21,7 +21,7 @@ type Check = tuple[Callable[[str], bool], str]
 
 
 def find_error(path: str, arguments: Iterable[tuple[str, str]]) -> str | None:
-    """Return what is wrong with the path or the first invalid argument; None if all are valid."""
+    """Return the error in the path or the first invalid argument as a sentence; None if all are valid."""
     for part in re.split("[/,.]", path):
         if _LONG_NUMBER.fullmatch(part):
             return f"A number in the address has more than {MAX_DIGITS} digits: {shorten(part)}"
@@ -38,7 +38,7 @@ def is_number(value: str) -> bool:
 
 
 def shorten(value: str) -> str:
-    """Return the beginning of a text in quotes, as messages show what was given."""
+    """Return the beginning of a text in quotes, for messages that quote input."""
     return repr(value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…")
 
 
@@ -59,7 +59,7 @@ def _anything(_value: str) -> bool:
 
 
 def _is_size(value: str) -> bool:
-    """Return whether a size is short enough for Datasette to check it itself."""
+    """Return whether a size is so short that Datasette can check it itself."""
     return len(value) <= MAX_DIGITS
 
 
@@ -72,8 +72,9 @@ def _is_optional_number(value: str) -> bool:
 
 
 def _is_comparable(value: str) -> bool:
-    """Return whether a value is a text, or a number that SQLite can hold. Datasette makes a number
-    of whatever Unicode says are digits."""
+    """Return whether a value is a text, or a number that SQLite can hold.
+
+    Datasette converts all characters that are digits in Unicode."""
     return not value.isdigit() or is_number(value)
 
 
@@ -105,7 +106,7 @@ def _is_through(value: str) -> bool:
 
 
 def _parse(text: str) -> object:
-    """Return what the JSON means; None if it is invalid or nested too deeply."""
+    """Parse JSON; None if it is invalid or nested too deeply."""
     try:
         return json.loads(text) if len(text) <= MAX_JSON else None
     except (ValueError, RecursionError):
@@ -113,7 +114,7 @@ def _parse(text: str) -> object:
 
 
 def _is_plain(value: object) -> bool:
-    """Return whether SQLite can take a value as a parameter."""
+    """Return whether a value can be a parameter of SQLite."""
     if isinstance(value, int):
         return abs(value) < 1 << 63
     return value is None or isinstance(value, str | float)

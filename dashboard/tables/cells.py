@@ -1,8 +1,8 @@
 """Cells of tables and query results, as pages display them.
 
-JSON and CSV have the stored values. A page shows dollars instead of cents, grouped digits, times
-without their letters, the two ends of long identifiers, and links to calls. A value that is shortened
-or converted has the stored one in its title.
+JSON and CSV have the stored values. A page shows dollars instead of cents, grouped digits, times without
+their letters, the two ends of long identifiers, and links to calls. If a value is shortened or
+converted, its tooltip has the stored value.
 """
 
 import re
@@ -42,8 +42,8 @@ _STOP = ' tabindex="0"'
 
 
 def column_label(column: str) -> Markup:
-    """Return the heading of a column, which may be wrapped between its words. Cents are displayed as
-    dollars, and headed so."""
+    """Return the heading of a column, with places for line breaks. Columns of cents get a heading for
+    dollars."""
     words = _wrap(reveal(_CENTS.get(column, column)))
     if column in _CENTS:
         return Markup('<span title="{}, in US cents">{}</span>').format(reveal(column), words)
@@ -51,7 +51,7 @@ def column_label(column: str) -> Markup:
 
 
 def _wrap(name: str) -> Markup:
-    """Return a name that may be wrapped once, between the words nearest to its middle."""
+    """Return a name with one place for a line break, between the words nearest to its middle."""
     places = [place + 1 for place, letter in enumerate(name) if letter == "_"]
     if not places:
         return escape(name)
@@ -88,8 +88,10 @@ def query_cells(
 
 
 def render_value(column: str, value: object, shown: object, *, are_calls: bool = False) -> Markup:
-    """Return what a page shows for a stored value. ``shown`` is what Datasette would show, which may
-    be cut. ``are_calls``: identifiers are those of calls."""
+    """Return the HTML that a page shows for a stored value.
+
+    ``shown`` is the value as Datasette would show it, which may be shortened. ``are_calls``: columns of
+    ids are ids of calls."""
     name = column.lower()
     is_call = name == "usage_id" or (are_calls and name in _CALL_IDS)
     if isinstance(value, int) and is_call:
@@ -124,7 +126,7 @@ def _render_number(name: str, value: float) -> Markup:
 
 
 def _find_decimals(name: str) -> int | None:
-    """Return how many decimals a column has, or None where each value has its own."""
+    """Return the number of decimals for all values of a column, None if each value has its own."""
     return next((count for ending, count in _DECIMALS.items() if name.endswith(ending)), None)
 
 
@@ -155,7 +157,7 @@ def _titled(text: str, title: str) -> Markup:
 
 
 def _shorten(value: str) -> str:
-    """Return both ends of an identifier, because those that sort by time begin alike."""
+    """Return both ends of an identifier: those that sort by time have similar beginnings."""
     if _IDENTIFIER.fullmatch(value):
         return f"{value[:8]}…{value[-4:]}"
     return value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
@@ -166,7 +168,7 @@ def _plain(text: str) -> Markup:
 
 
 def _trusted(markup: str) -> Markup:
-    """Return a text as markup: every value in it is escaped, or digits."""
+    """Return a text as markup. Every value in it must be escaped, or digits."""
     return Markup(markup)  # noqa: S704
 
 

@@ -1,13 +1,12 @@
 """The list of our patches of Datasette.
 
-They are there because the stock one would open other databases, print what visitors recorded, make what
-is incomplete look complete, or take most of the time of a page for what our pages have no use for. What
-a hook of its plugins can do is done by one (``trace_browser.py``).
-
-Patches of Datasette 0.65 are applied to any version that ``pyproject.toml`` allows, so that a correction
-of its security can be installed the day it comes out. Where one changed what is patched, the pages of
-tables may fail or look odd while all else works, so the service goes on: its log names what changed, and
-``taximeter doctor`` the version that is known to fit.
+Each is needed because stock Datasette would open other databases, print what visitors recorded, make
+incomplete output look complete, or spend most of the time of a page on something that our pages do not
+use. What a plugin hook can do is done by a hook (``trace_browser.py``). Patches of Datasette 0.65 are
+applied to any version that ``pyproject.toml`` allows, so that a security release can be installed the
+day it comes out. If a version changed the patched code, pages of tables may fail or look odd while all
+else works, so the service goes on: its log names the change, and ``taximeter doctor`` a version that
+fits.
 """
 
 import logging
@@ -36,8 +35,8 @@ logger = logging.getLogger(__name__)
 
 
 class _Unfinished:
-    """A stand-in for ``sys`` where CSV is streamed. Its use is the first thing that Datasette does
-    about an error in the middle, which is raised instead."""
+    """A replacement for ``sys`` in the module that streams CSV. For an error in the middle of a CSV,
+    Datasette first uses ``sys.stderr``; here that raises the error again."""
 
     @property
     def stderr(self) -> NoReturn:
@@ -46,7 +45,7 @@ class _Unfinished:
 
 
 class _HooksWithoutCells:
-    """The hooks of plugins without that for a cell, which nobody implements."""
+    """The plugin hooks without ``render_cell``, which no plugin implements."""
 
     def __init__(self, hooks: Any) -> None:
         self._hooks = hooks
@@ -220,12 +219,12 @@ EVERY: tuple[Patch[Any], ...] = (*lean_datasette.BEFORE_IMPORT, *REPLACED, *OVER
 
 
 def apply() -> None:
-    """Replace what is replaced in place, those of ``BEFORE_IMPORT`` apart."""
+    """Apply the patches of ``REPLACED``; those of ``BEFORE_IMPORT`` have been applied already."""
     patches.apply(REPLACED, None)
 
 
 def report_changes() -> None:
-    """Log what another version of Datasette has changed under the patches."""
+    """Log the patched parts of Datasette that the installed version has changed."""
     if lean_datasette.VERSION in DATASETTE_VERSIONS:
         return
     changed = patches.find_changed(EVERY)

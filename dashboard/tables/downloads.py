@@ -1,10 +1,9 @@
-"""Downloads of all rows of a filtered list or a query, in the memory of one page of rows.
+"""Downloads of all rows of a filtered list or a query, using the memory of one page of rows.
 
-CSV is Datasette's, with its errors raised and without a cell that a spreadsheet would execute.
-
-JSON Lines has an object for each row. For Parquet a row is an array, and a header of the response has the
-columns with their declared types: the web process has the file made of it (``dashboard.export``), because
-that takes more memory than a query process may have.
+CSV is made by Datasette, with its errors raised and cells neutralised that a spreadsheet would execute.
+JSON Lines has an object for each row. For Parquet a row is sent as an array, and a header of the
+response has the columns with their declared types: the web process has the file made
+(``dashboard.export``), because that takes more memory than a query process may have.
 """
 
 import base64
@@ -35,7 +34,8 @@ type Page = dict[str, Any]
 
 
 class RowStream:
-    """A download that begins with a page that is read already. ``fetch`` returns the page at a place."""
+    """A download that begins with a page of rows that is read already. ``fetch`` returns the page at a
+    place."""
 
     def __init__(
         self, kind: str, page: Page, fetch: Callable[[str], Awaitable[Page]], types: dict[str, str]
@@ -55,7 +55,7 @@ class RowStream:
         return headers
 
     async def write(self, output: Any) -> None:
-        """Write every row. A page that cannot be read raises, so that the response is cut."""
+        """Write all rows. An error while reading a page is raised, so that the response is cut."""
         page = self._page
         await output.write(self._format(page))
         while page.get("next"):
@@ -71,13 +71,13 @@ class RowStream:
 
 
 def make_query_string(query_string: str) -> str:
-    """Return the arguments of a download for those of its request."""
+    """Return the query string of a download: the given one without arguments of paging and counting."""
     given = parse_qsl(query_string, keep_blank_values=True)
     return urlencode([each for each in given if not _is_of_page(each[0])] + _WITHOUT_COUNTS)
 
 
 def export_address(request: Any, kind: str) -> str:
-    """Return the address of a download of the whole list or query that a page shows a part of."""
+    """Return the address to download the whole list or query, of which ``request`` shows one page."""
     given = parse_qsl(request.query_string, keep_blank_values=True)
     query = urlencode([each for each in given if not _is_of_page(each[0])])
     return f"{request.path}.{kind}{'?' if query else ''}{query}"
@@ -98,7 +98,7 @@ def _make_line(value: Any) -> str:
 
 
 class ParsedRequest(Request):  # type: ignore[misc]
-    """A request whose arguments are parsed once."""
+    """A request whose arguments are parsed only once."""
 
     @cached_property
     def args(self) -> Any:
@@ -106,18 +106,19 @@ class ParsedRequest(Request):  # type: ignore[misc]
 
 
 class Exporting(DataView):  # type: ignore[misc]
-    """A view that checks its arguments and has downloads of all rows."""
+    """A view of Datasette that checks its arguments, and has downloads of all rows."""
 
     data: Any
 
     async def dispatch_request(self, request: Request) -> Any:
-        """Return the response. Raises DatasetteError for arguments that Datasette cannot handle."""
+        """Return the response. Raises DatasetteError if Datasette cannot handle the arguments."""
         self.ds.check(request)
         return await super().dispatch_request(ParsedRequest(request.scope, request.receive))
 
     async def as_csv(self, request: Request, database: str) -> Any:
-        """Return the rows as CSV; raise the query's error, where Datasette returns an empty file. Cells
-        that a spreadsheet would execute are neutralised unless ``_raw=1`` is given."""
+        """Return the rows as CSV; raise a query's error, for which Datasette returns an empty file.
+
+        Cells that a spreadsheet would execute are neutralised unless ``_raw=1`` is given."""
         fetch, is_raw = self.data, request.args.get("_raw") == "1"
 
         async def data(*arguments: Any, **options: Any) -> Any:
@@ -130,7 +131,7 @@ class Exporting(DataView):  # type: ignore[misc]
         return await super().as_csv(request, database)
 
     async def get(self, request: Request) -> Any:
-        """Return a download of all rows in a format of ours, or Datasette's response for others."""
+        """Return a download as JSON Lines or rows for Parquet, or Datasette's response for other formats."""
         kind = request.url_vars.get("format")
         if kind not in FORMATS:
             return await super().get(request)
@@ -154,19 +155,20 @@ class Exporting(DataView):  # type: ignore[misc]
 
 
 def with_query(request: Request, query: str) -> Request:
-    """Return the request with other arguments."""
+    """Return the request with ``query`` as its query string."""
     return ParsedRequest({**request.scope, "query_string": query.encode("ascii")}, request.receive)
 
 
 def _require_rows(page: Any) -> Any:
-    """Return the data of a page, or a redirect. Raises DatasetteError for a query with an error."""
+    """Return the data of a page, or a redirect, unchanged. Raises DatasetteError for a query with an
+    error."""
     if isinstance(page, tuple) and page[0].get("error"):
         raise DatasetteError(page[0]["error"], title="Invalid SQL", status=400)
     return page
 
 
 class _CsvRow(dict[str, Any]):
-    """A row as Datasette reads it: its values in order, and each by the name of its column."""
+    """A row as Datasette's CSV writer reads it: iterated by value, and indexed by the name of a column."""
 
     def __init__(self, columns: Sequence[str], values: Sequence[Any]) -> None:
         super().__init__(zip(columns, values, strict=True))
@@ -185,7 +187,7 @@ def _neutralize_page(columns: Sequence[str], rows: Sequence[Any]) -> dict[str, A
 
 
 def _neutralize_row(columns: Sequence[str], row: Any) -> Any:
-    """Return the row itself where it is harmless, as nearly every one is."""
+    """Return the row with harmless cells; if it is harmless, as most are, the row itself."""
     values = list(row)
     harmless = [_neutralize_value(value) for value in values]
     return row if harmless == values else _CsvRow(columns, harmless)

@@ -1,7 +1,7 @@
 """The Jinja environment of all pages of the trace browser.
 
-Datasette's own awaits every call and every filter in a template, which takes most of the time of a
-long page. Nothing in our templates has to be awaited, so theirs is synchronous.
+Datasette's own environment awaits every call and every filter in a template, which takes most of the
+time of a long page. Nothing in our templates has to be awaited, so their environment is synchronous.
 """
 
 from collections.abc import MutableMapping, Sequence
@@ -28,21 +28,20 @@ _shared: list[Environment] = []
 
 
 def page_templates() -> list[str]:
-    """Return the names of the templates that pages are made of. Datasette has twice as many, of pages that
-    have no address here."""
+    """Return the names of the templates that pages use; those of Datasette for other pages are left out."""
     return [*_OF_OURS, *sorted(path.name for path in _OWN.glob("*.html"))]
 
 
 class _Synchronous(Template):
-    """A template that Datasette renders as one of its own."""
+    """A synchronous template with the asynchronous method that Datasette calls."""
 
     async def render_async(self, *args: Any, **kwargs: Any) -> str:
         return self.render(*args, **kwargs)
 
 
 class _KnownTemplates(ChoiceLoader):
-    """A loader that knows which templates there are. For each page Datasette first tries names for that
-    table or query alone, which otherwise are looked for in every folder."""
+    """A loader that lists its templates once. For each page Datasette first tries names specific to that
+    table or query, for which a usual loader would search every folder."""
 
     def __init__(self, loaders: Sequence[BaseLoader]) -> None:
         super().__init__(loaders)
@@ -57,10 +56,10 @@ class _KnownTemplates(ChoiceLoader):
 
 
 def share_environment(own: Environment) -> Environment:
-    """Return one environment for all instances, made of the first one's own.
+    """Return one environment for all instances, made from the environment of the first one.
 
-    Compiling the templates takes most of the time of a first page, and a megabyte each time. Nothing
-    of an instance is in it; what a page shows comes with the page."""
+    Compiling the templates takes most of the time of a first page, and a megabyte each time. It holds
+    nothing of an instance; the data of a page are passed when it is rendered."""
     if not _shared:
         environment = own.overlay(enable_async=False, auto_reload=False)
         environment.template_class = _Synchronous

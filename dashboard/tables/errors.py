@@ -1,7 +1,7 @@
 """Errors as the pages and the JSON of the trace browser report them.
 
 Errors caused by the caller are 4xx with a message; Datasette makes many of them 500. Errors of the
-server are logged without details in the response: the text of an exception may contain paths.
+server are logged, without details in the response, since the text of an exception may contain paths.
 """
 
 import json
@@ -33,8 +33,8 @@ class RequestState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDetails:
-    """The details that are reported of an error. ``status`` is that of HTTP; ``sql`` is the query
-    that caused it."""
+    """The reported details of an error. ``status`` is the HTTP status; ``sql`` is the query that caused
+    it."""
 
     status: int
     title: str
@@ -42,7 +42,7 @@ class ErrorDetails:
     sql: str | None = None
 
     def as_json(self) -> dict[str, object]:
-        """Return these details in the shape of Datasette's errors."""
+        """Return these details in the format of Datasette's errors."""
         return {
             "ok": False,
             "error": self.message,
@@ -52,8 +52,7 @@ class ErrorDetails:
 
 
 def describe(exception: Exception, request: Request) -> ErrorDetails:
-    """Return the details to report of an exception, an error of the caller or of the server. The
-    latter is logged."""
+    """Return the details to report of an exception. An error that the caller did not cause is logged."""
     if isinstance(exception, QueryInterrupted):
         return _describe_timeout(exception)
     if isinstance(exception, DatasetteError):
@@ -94,8 +93,10 @@ def _describe_bad_request(error: Base400) -> ErrorDetails:
 
 
 def _find_bad_argument(exception: Exception, request: Request) -> str | None:
-    """Return what in the request made Datasette fail; None for an error of the server. What is invalid
-    for every table was refused before (see arguments)."""
+    """Return which part of the request made Datasette fail, as a sentence.
+
+    None for an error of the server. Arguments that are invalid for every table were refused before (see
+    ``arguments``)."""
     if isinstance(exception, RecursionError):
         return "Something here is nested too deeply."
     if isinstance(exception, OverflowError):

@@ -46,13 +46,14 @@ _TIME_WORDS = {
 
 
 def describe(conditions: Iterable[Condition]) -> str:
-    """Return the conditions as a phrase, such as "where model is x and time is from 2026-01-02"."""
+    """Return the conditions in words, as in "where model is x and time is from 2026-01-02". Without
+    conditions it is ""."""
     phrases = [_describe_one(*each) for each in conditions if each[1] in _WORDS]
     return f"where {' and '.join(phrases)}" if phrases else ""
 
 
 def reads_bodies(conditions: Iterable[Condition], extra_sql: Iterable[str] = ()) -> bool:
-    """Return whether a condition looks into the raw text of bodies."""
+    """Return whether a condition searches the raw text of bodies."""
     return any(column in BODIES for column, _, _ in conditions) or any(
         body in sql for sql in extra_sql for body in BODIES
     )
@@ -69,7 +70,7 @@ def _describe_one(column: str, comparison: str, value: str) -> str:
 
 
 def _split(value: str) -> list[str]:
-    """Split a list of values as Datasette does."""
+    """Split the value of a list filter into its values, as Datasette does."""
     if value.startswith("["):
         try:
             return [str(each) for each in json.loads(value)]

@@ -1,12 +1,10 @@
-"""One Datasette for each organisation, over the trace database of that organisation alone.
+"""One Datasette for each organisation, with the trace database of that organisation alone.
 
-So access is decided once, by the choice of the instance, and not by each of Datasette's pages and
-hooks. The database is called ``traces`` in all of them.
-
-Datasette 0.65 keeps connections by database name in a variable of the thread, so with a shared
-thread one organisation would read another's file (datasette #2465). Here an instance has a thread
-of its own and keeps its one connection itself. Closing is queued behind whatever that thread still
-does, so no connection is closed under a query.
+So access is decided once, by the choice of the instance, and not by each of Datasette's pages and hooks.
+The database is called ``traces`` in all of them. Datasette 0.65 keeps connections by database name in
+thread-local storage, so with a shared thread one organisation would read another's file (datasette
+#2465). Here an instance has a thread of its own and keeps its one connection itself. Closing is queued
+after the work of that thread, so no connection is closed during a query.
 """
 
 import threading
@@ -42,8 +40,7 @@ class Instance:
 
 @dataclass(slots=True)
 class Instances:
-    """The instances that were used last, which stay open. All methods are for the thread of the
-    event loop."""
+    """The instances that were used last, which stay open. Use it from the event loop's thread only."""
 
     traces: Path
     abandoned: threading.Event = field(default_factory=threading.Event)
@@ -52,8 +49,9 @@ class Instances:
 
     @contextmanager
     def use(self, organization_id: str) -> Iterator[ASGIApp | None]:
-        """Yield the Datasette of an organisation, open until the end of the block. None when
-        nothing has been recorded."""
+        """Yield the Datasette of an organisation, open until the end of the block.
+
+        None if nothing has been recorded."""
         instance = self._find(organization_id)
         if instance is None:
             yield None
@@ -91,8 +89,9 @@ class Instances:
         return instance
 
     def _shrink(self) -> None:
-        """Close the instances not used for longest. Those in use stay, even if they are too many:
-        their number is that of the organisations with a request in progress."""
+        """Close the least recently used instances above ``max_open``, except those in use.
+
+        There are no more in use than organisations with a request in progress."""
         surplus = len(self._open) - self.max_open
         idle = [key for key, instance in self._open.items() if not instance.users]
         for organization_id in idle[: max(surplus, 0)]:

@@ -1,6 +1,6 @@
-"""Datasette, imported without what takes long and nobody needs here. Import it from here only.
+"""Datasette, imported without unneeded parts that take long. Import it from this module only.
 
-Its names are for other modules, so pyproject.toml lets them stand here unused, and below code.
+Its names are for other modules, so pyproject.toml allows them to be unused here, and below code.
 """
 
 import sqlite3

@@ -1,12 +1,10 @@
 """Pagination of tables, forwards and backwards, in an order in which every row has one place.
 
 Datasette 0.65 sorts a page by one column alone and its next page by that and the key, ascending; so rows
-that are equal in that column are shown twice or never. Its condition also holds an ``or``, for which
-SQLite walks through every row before the page. Here each page is sorted by the column and then the
-key, in one direction, and begins behind a row that ``_next`` names: its value, then its key, as in
-Datasette. A ``!`` in front stands for the page before that row.
-
-Views without a key are counted through, as Datasette does it.
+that are equal in that column are shown twice or never. Its condition also has an ``or``, for which
+SQLite reads every row before the page. Here each page is sorted by the column and then the key, in one
+direction, and begins after a row that ``_next`` names: its value, then its key, as in Datasette. A ``!``
+in front stands for the page before that row. Views without a key are paged by offset, as in Datasette.
 """
 
 from collections.abc import Sequence
@@ -32,7 +30,8 @@ _BAD_PLACE = "_next has to be what the link to another page had; open the first 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """The order of a table. ``keys`` are the sort column, if any, and the primary key."""
+    """The order of a table. ``keys`` are the sort column, if any, and the primary key; ``nullable`` is
+    about the first of these."""
 
     keys: tuple[str, ...]
     is_sorted: bool
@@ -52,14 +51,15 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A row, by its values of the order's keys. The page is the one before or after it."""
+    """A row, by its values of the order's keys. A page begins after it, or with ``backwards`` ends before
+    it."""
 
     values: tuple[str | None, ...]
     backwards: bool = False
 
 
 def parse_place(text: str, order: Order, pks: Sequence[str]) -> Place:
-    """Return the place that the value of ``_next`` names. Raises BadRequest."""
+    """Parse the value of ``_next``. ``pks`` are the columns of the primary key. Raises BadRequest."""
     backwards = text.startswith(BACKWARDS)
     parts = text.removeprefix(BACKWARDS).split(",")
     if len(parts) != len(pks) + order.is_sorted:
@@ -73,7 +73,7 @@ def parse_place(text: str, order: Order, pks: Sequence[str]) -> Place:
 
 
 def format_place(sort_value: object, pk_values: Sequence[object], order: Order) -> str:
-    """Return the value of ``_next`` for the page that follows the row with these."""
+    """Return the value of ``_next`` for the page after the row with these values of sort column and key."""
     parts = [tilde_encode(str(each)) for each in pk_values]
     if order.is_sorted:
         parts.insert(0, _NULL if sort_value is None else tilde_encode(str(sort_value)))
@@ -81,7 +81,7 @@ def format_place(sort_value: object, pk_values: Sequence[object], order: Order) 
 
 
 def write_condition(order: Order, place: Place) -> tuple[str, dict[str, object]]:
-    """Return the SQL condition for the rows behind a place, and its parameters. NULL sorts first."""
+    """Return the SQL condition for the rows after a place, and its parameters. NULL sorts first."""
     smaller = order.descending != place.backwards
     sign = "<" if smaller else ">"
     names = [f"place_{number}" for number in range(len(order.keys))]
@@ -103,9 +103,9 @@ def _compare(keys: Sequence[str], sign: str, names: Sequence[str]) -> str:
 
 
 class PagedFile:
-    """A stand-in for the database while Datasette assembles a page of one table: it rewrites the
-    query for the rows, and passes on everything else. ``conditions`` and ``values`` are those of all pages,
-    once the rows have been read."""
+    """A stand-in for the database while Datasette makes a page of one table: it rewrites the query for the
+    rows, and forwards everything else. After the rows have been read, ``conditions`` and ``values`` are
+    the SQL condition and parameters of the whole list."""
 
     def __init__(
         self, file: Database, table: str, pks: Sequence[str], order: Order, place: Place | None
@@ -172,8 +172,7 @@ class PagedFile:
         return rows
 
     async def count_nulls(self, column: str, limit_ms: int) -> int | None:
-        """Return how many rows that fit the conditions have no value in a column, on all pages. None when
-        counting takes too long."""
+        """Return how many rows of the whole list are null in ``column``, None if counting takes too long."""
         sql = (
             f"select count(*) from {escape_sqlite(self.table)}"  # noqa: S608 - its own names
             f" where {f'{self.conditions} and ' if self.conditions else ''}{escape_sqlite(column)} is null"

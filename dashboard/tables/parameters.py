@@ -1,7 +1,7 @@
 """Parameters of canned queries, as ``datasette-metadata.json`` declares them.
 
-SQLite converts ``days=abc`` to 0 without an error. So parameters are checked here by their declarations,
-and defaults are filled in, which the page displays. Plain Datasette ignores the declarations; the
+SQLite converts ``days=abc`` to 0 without an error. So parameters are checked against their declarations
+here, and defaults are filled in, which the page displays. Plain Datasette ignores the declarations; the
 generated SQL has the same defaults for it.
 """
 
@@ -13,13 +13,13 @@ from metering.formats import format_count
 
 
 class InvalidParameterError(ValueError):
-    """A parameter is not what the metadata declare; the message names the values that are valid."""
+    """Raised if a parameter does not match its declaration. The message names the valid values."""
 
 
 def complete(
     declared: Mapping[str, Mapping[str, Any]], given: Sequence[tuple[str, str]]
 ) -> list[tuple[str, str]]:
-    """Return the arguments of a request with the defaults of those that are missing or blank.
+    """Return the arguments of a request, with defaults for declared parameters that are missing or blank.
 
     Raises InvalidParameterError."""
     kept = [(name, value) for name, value in given if name not in declared or value.strip()]
@@ -36,7 +36,7 @@ def complete(
 
 
 def check(name: str, about: Mapping[str, Any], value: str) -> None:
-    """Compare a value with its declaration. Raises InvalidParameterError."""
+    """Check a value against its declaration. Raises InvalidParameterError."""
     if about["type"] == "integer" and not _is_integer(value, about):
         least, most = about["minimum"], about["maximum"]
         wanted = f"a whole number from {format_count(least)} to {format_count(most)}"

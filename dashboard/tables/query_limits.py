@@ -1,12 +1,11 @@
-"""Limits of SQL from a browser on a connection to a trace database.
+"""Limits for SQL from a browser on a connection to a trace database.
 
-The file is opened read-only, and Datasette runs only what starts like a query. That leaves functions
-and pragmas that tell about the server (its paths, its libraries). The authorizer allows what reading
-takes and refuses everything else.
-
-These limits have messages for the caller. What gets past them (one step of SQLite that takes minutes, a
-text that takes gigabytes to understand) ends with its process, which the query proxy kills and the
-kernel bounds (see queries/query_proxy, queries/isolation).
+The file is opened read-only, and Datasette runs only what starts like a query. That leaves functions and
+pragmas that reveal the server (its paths, its libraries). The authorizer allows what is needed to read
+tables and refuses everything else. These limits have messages for the caller. A query that exceeds them
+in another way (one step of SQLite that takes minutes, a text that takes gigabytes to parse) is stopped
+with its process, which the query proxy kills and the kernel limits (see queries/query_proxy,
+queries/isolation).
 """
 
 import sqlite3
@@ -62,12 +61,12 @@ _CHECK_EVERY_STEPS = 500  # one takes less than a microsecond, or as long as mak
 
 
 class TooLargeError(Exception):
-    """The result is larger than a page may be, or a value longer than a query may have."""
+    """Raised if the result is larger than a page may be, or a value longer than a query may have."""
 
 
 class _Texts:
-    """A text factory that counts what becomes text while a row is made. In Python it takes up to
-    four times the bytes."""
+    """A text factory for SQLite that counts the bytes of texts. It raises TooLargeError above a limit. A
+    text in Python can take four times its bytes."""
 
     def __init__(self) -> None:
         self.left = MAX_RESULT_BYTES
@@ -86,7 +85,7 @@ _TOO_LARGE = (
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Restrict a connection to reading, for good. Call it once, before any SQL of others runs on it."""
+    """Restrict a connection to reading, permanently. Call it once, before any SQL of visitors runs on it."""
     connection.execute("pragma query_only = 1")
     connection.execute("pragma temp_store = memory")  # sorting and recursion leave the disk alone
     for limit, value in _LIMITS.items():
@@ -100,8 +99,10 @@ def prepare(connection: sqlite3.Connection) -> None:
 def limits(
     connection: sqlite3.Connection, limit_ms: float, abandoned: threading.Event
 ) -> Iterator[None]:
-    """Bound one query while it runs. Raises TooLargeError for a value that is too long; what takes
-    too much time, or is abandoned, is interrupted (sqlite3.OperationalError)."""
+    """Limit the time and memory of one query until the end of the block.
+
+    Raises TooLargeError if a value is too long. A query that takes too long or is abandoned is
+    interrupted (sqlite3.OperationalError)."""
     plain, connection.text_factory = connection.text_factory, _Texts()
     try:
         with _known_names(connection), _time_limit(connection, limit_ms, abandoned):
@@ -117,8 +118,9 @@ def limits(
 
 
 def fetch(cursor: sqlite3.Cursor, max_rows: int | None) -> list[sqlite3.Row]:
-    """Return ``max_rows`` rows at most, or all. Raises TooLargeError as soon as they have more bytes than
-    allowed; at most one row of the excess is read."""
+    """Return all rows, or ``max_rows`` at most. Raises TooLargeError if they exceed ``MAX_RESULT_BYTES``.
+
+    It is raised after the first row that exceeds the limit, without reading the others."""
     rows: list[sqlite3.Row] = []
     left = MAX_RESULT_BYTES
     for row in cursor:
@@ -135,10 +137,11 @@ def fetch(cursor: sqlite3.Cursor, max_rows: int | None) -> list[sqlite3.Row]:
 
 @contextmanager
 def _known_names(connection: sqlite3.Connection) -> Iterator[None]:
-    """Refuse unknown names in quotes. SQLite takes the quoted name of a column that is not there
-    for a text: ``?modle=x`` would find nothing and ``?modle__not=x`` everything, without an error.
-    Datasette's own queries on the schema rely on that, so it is off only for those that a visitor
-    has a part in."""
+    """Make unknown column names in double quotes an error until the end of the block.
+
+    Otherwise SQLite takes them as texts: ``?modle=x`` would find nothing and ``?modle__not=x``
+    everything, without an error. Datasette's own queries on the schema rely on that, so it is an error
+    only in queries with input of a visitor."""
     connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)
     try:
         yield
@@ -165,7 +168,8 @@ def _time_limit(
 
 
 class _Authorizer:
-    """Decides what the SQL on a connection may do: what reading the file takes."""
+    """Decides for each action of SQL on a connection whether it is allowed: those for reading the file
+    are."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         modules = connection.execute("select lower(name) from pragma_module_list").fetchall()

@@ -1,6 +1,6 @@
-"""Datasette's questions about the schema of a database, answered from memory while it is unchanged.
+"""Datasette's queries on the schema of a database, answered from memory while it is unchanged.
 
-For the page of a table there are some twenty. Each is a query of its own in another thread, and together
+There are some twenty for the page of a table. Each is a query of its own in another thread, and together
 they take longer than reading the rows.
 """
 
@@ -38,11 +38,11 @@ class RememberedSchema(Database):  # type: ignore[misc]
         self._is_compared = False
 
     def begin_request(self) -> None:
-        """Have the schema compared with what is remembered at the next look-up."""
+        """Have the version of the schema compared at the next look-up."""
         self._is_compared = False
 
     async def forget_old_schema(self) -> None:
-        """Forget everything if the schema has changed since. It is compared once in a request."""
+        """Forget the remembered schema if it has changed. It is compared once in a request."""
         if self._is_compared:
             return
         version = (await self.execute("pragma schema_version")).single_value()

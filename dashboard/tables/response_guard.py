@@ -1,4 +1,4 @@
-"""Datasette's responses with our headers and without internal errors.
+"""Datasette's responses with our headers, and without the text of internal errors.
 
 The text of an exception may contain paths, so only errors that ``errors`` has described are sent.
 """
@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 
 
 class BrokenOffError(Exception):
-    """A response cannot be finished. Its connection is cut, so that it does not look complete."""
+    """Raised if a response cannot be finished. Its connection is then cut, so that it does not look
+    complete."""
 
 
 async def send_response(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,7 +49,7 @@ async def send_response(app: ASGIApp, scope: Scope, receive: Receive, send: Send
 
 
 class _Guard:
-    """The guard of one response. Its head is held until there is something of its body."""
+    """Sends one response. Its head is held back until the first part of the body."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -59,7 +60,7 @@ class _Guard:
         self.is_over = False
 
     async def send(self, message: Message) -> None:
-        """Send a message of the application, unless it has failed."""
+        """Send a message of the application, unless the response is an undescribed error (``has_failed``)."""
         if message["type"] == "http.response.start":
             await self._begin(message)
         elif not self.has_failed:
@@ -84,8 +85,10 @@ class _Guard:
 
 
 def _with_length(head: Message, body: Message) -> Message:
-    """Return the head of a response whose body is a single message. Its parts need no framing then, which
-    every process that forwards it would have to read and write again."""
+    """Return the head with the content-length, for a response whose body is a single message.
+
+    Without it, the body would be chunked, which each process that forwards it would parse and write
+    again."""
     length = (b"content-length", str(len(body.get("body", b""))).encode())
     return {**head, "headers": [*head["headers"], length]}
 

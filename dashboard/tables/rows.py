@@ -1,8 +1,8 @@
 """The rows of a table, as templates display them.
 
-Datasette prepares every value of every row for display, and calls a hook of its plugins for each. A list
-of calls displays a third of its columns, and there are no plugins: so a row here has the stored values,
-and what is displayed of one is made when a template asks for it.
+Datasette prepares every value of every row for display, and calls a plugin hook for each. A list of
+calls displays a third of its columns, and there are no plugins. So a row here has the stored values, and
+a displayed value is made when a template reads it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _NOTHING = Markup("&nbsp;")
 
 
 class Cell(NamedTuple):
-    """A value of a row. ``raw`` is as it is stored; ``value`` is displayed, and may be cut."""
+    """A value of a row. ``raw`` is the stored value; ``value`` is displayed, and may be shortened."""
 
     column: str
     raw: Any
@@ -108,7 +108,7 @@ class Row:
         ).format(address, title, format_count(size), unit)
 
     def _link_to_other(self, column: str, key: object, label: object) -> Markup:
-        """Return the link to the row that a foreign key names."""
+        """Return a link to the row that a foreign key refers to."""
         table = self._table.urls.table(self._table.database, self._table.foreign_tables[column])
         link = Markup('<a href="{}/{}">{}</a>').format(
             table, tilde_encode(str(key)), escape(label) or "-"
@@ -126,7 +126,7 @@ async def display(
     truncate_cells: int = 0,
     sortable_columns: set[str] | None = None,
 ) -> tuple[list[dict[str, Any]], list[Row]]:
-    """Return the columns and the rows of a page, in place of Datasette's function of this name."""
+    """Return the columns and the rows of a page; it replaces Datasette's display_columns_and_rows."""
     database = datasette.get_database(database_name)
     pks = await database.primary_keys(table_name)
     foreign_keys = await database.foreign_keys_for_table(table_name)

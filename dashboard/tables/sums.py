@@ -1,7 +1,8 @@
-"""Sums of the calls that fit the conditions of a list: of all of them, and by the values of a column.
+"""Sums of the calls that match the filters of a list: of all, and by the values of a column.
 
-They are read under a limit of time and, for the totals of each page, of rows: what is added up is said, and
-what took too long is left out, never shown in part as if it were all.
+They are read under a limit of time, and those of each page also under a limit of rows. The page says
+which calls are summed; sums that took too long are left out, never shown in part as if they were
+complete.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -48,10 +49,9 @@ type Totals = dict[str, Any]  # those of _SUMS, and ``tokens`` with all classes
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSums:
     """The values of a column (``grouped_by``) with the totals of their calls, the most expensive first.
-
-    ``values`` is None where it took too long. ``href`` of a value adds it to the conditions, or takes it
-    away where it is ``selected``. By model, calls whose response named none have the model that they
-    ``requested``."""
+    ``values`` is None if reading took too long. The ``href`` of a value adds it to the filters, or
+    removes it if it is ``selected``. By model, calls whose response named no model are grouped by the
+    ``requested`` one."""
 
     column: str
     values: Sequence[Totals] | None
@@ -60,7 +60,7 @@ class ColumnSums:
 
 
 def extend(extra: Extra, datasette: Datasette, request: Request, file: PagedFile) -> Extra:
-    """Return the function for what only a page shows, with the sums: programs do not wait for them."""
+    """Return the function that adds the sums to ``extra``, the data for pages that JSON does not have."""
 
     async def find() -> dict[str, Any]:
         columns = request.args.getlist(ARGUMENT)
@@ -82,9 +82,9 @@ def extend(extra: Extra, datasette: Datasette, request: Request, file: PagedFile
 
 
 async def _read_totals(file: PagedFile) -> Totals | None:
-    """Return the totals of the newest calls that fit, None where it takes too long.
+    """Return the totals of the newest ``MAX_ROWS`` matching calls, None if it takes too long.
 
-    ``is_all`` is False where there may be more, older ones."""
+    ``is_all`` is False if there may be older ones."""
     newest = (
         f"select {', '.join(_COLUMNS)} from {escape_sqlite(file.table)} where {file.conditions}"  # noqa: S608
         f" order by created_at desc limit {MAX_ROWS}"
@@ -141,7 +141,7 @@ def _make_value(datasette: Datasette, request: Request, column: str, row: Any) -
 
 
 def _find_conditions(column: str, value: Any, requested: str | None) -> list[tuple[str, str]]:
-    """Return the arguments that leave the calls of a value in the list."""
+    """Return the query arguments that select the calls with a value."""
     if value is None:
         isnull = (f"{column}__isnull", "1")
         return [isnull] if requested is None else [isnull, ("request_model", requested)]
@@ -151,7 +151,7 @@ def _find_conditions(column: str, value: Any, requested: str | None) -> list[tup
 def _replace(
     datasette: Datasette, request: Request, changed: Sequence[tuple[str, str | None]]
 ) -> str:
-    """Return the address with other arguments, of the first page."""
+    """Return the address of the first page with changed arguments; None removes an argument."""
     path = path_with_replaced_args(request, [*changed, ("_next", None)])
     return str(datasette.urls.path(path))
 

@@ -46,8 +46,7 @@ SETTINGS = {
 
 
 class TraceBrowser(Datasette):
-    """A Datasette over one file, called ``traces``, and nothing else. It stops computing when
-    ``abandoned`` is set."""
+    """A Datasette with a single database, called ``traces``. It stops computing if ``abandoned`` is set."""
 
     def __init__(self, path: Path, abandoned: threading.Event) -> None:
         super().__init__(
@@ -64,7 +63,7 @@ class TraceBrowser(Datasette):
 
     @classmethod
     def load_templates(cls) -> None:
-        """Compile the templates of all pages, which every instance of this process then shares."""
+        """Compile the templates of all pages, so that every instance of this process shares them."""
         environment = cls(Path(os.devnull), threading.Event()).jinja_env
         for name in page_templates():
             environment.get_template(name)
@@ -72,19 +71,21 @@ class TraceBrowser(Datasette):
     async def permission_allowed(
         self, actor: object, action: str, resource: object = None, default: Any = False
     ) -> Any:
-        """Return the default, as Datasette does without plugins and without ``allow`` in the metadata: who
-        may read was decided by the choice of the instance. Datasette looks for rules in a copy of all
-        metadata, several times for a page."""
+        """Return ``default``, as Datasette does without plugins and without ``allow`` in the metadata.
+
+        The choice of the instance has decided who may read. Datasette would look for rules in a copy of
+        all metadata, several times for a page."""
         return default
 
     async def refresh_schemas(self) -> None:
-        """Prepare for a request, before which Datasette calls this. The tables of ``_internal`` that it would
-        update do not exist here."""
+        """Prepare for a request; Datasette calls this before each.
+
+        The tables of ``_internal`` that Datasette would update do not exist here."""
         self.file.begin_request()
 
     def check(self, request: Request) -> None:
-        """Check a request before anything is read. Raises DatasetteError for arguments that
-        Datasette cannot handle."""
+        """Check a request before anything is read. Raises DatasetteError if Datasette cannot handle an
+        argument."""
         given = parse_qsl(request.query_string, keep_blank_values=True)
         error = arguments.find_error(raw_path(request.scope), given)
         if error is not None:
@@ -103,8 +104,8 @@ class TraceBrowser(Datasette):
 
 
 class Hooks:
-    """Our plugin for Datasette, for trace browsers alone: a plain Datasette in the same process, as in
-    the tests of the metadata file, works as usual."""
+    """Our plugin for Datasette. It changes trace browsers only: a plain Datasette in the same process, as
+    in the tests of the metadata file, works as usual."""
 
     __name__ = "taximeter"  # where Datasette looks for templates and files of a plugin
 
@@ -131,7 +132,7 @@ _render_blob: Callable[..., Awaitable[Response]] = datasette.blob_renderer.rende
 
 @wraps(_render_blob)  # by whose signature Datasette decides what to hand over
 async def _render_body(*given: Any) -> Response:
-    """Return a download of one value. Raises BadRequest for what is neither text nor a BLOB."""
+    """Return a download of one value. Raises BadRequest if it is neither text nor a BLOB."""
     response = await _render_blob(*given)
     if not isinstance(response.body, bytes | str):
         raise BadRequest("This column holds nothing that can be downloaded.")

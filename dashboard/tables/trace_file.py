@@ -1,4 +1,4 @@
-"""A trace database as Datasette reads it: with one connection, within limits."""
+"""A trace database as Datasette reads it: over one connection, within limits."""
 
 import asyncio
 import sqlite3
@@ -33,11 +33,11 @@ _TROUBLE = {
 
 
 class UnreadableError(Exception):
-    """The file cannot be read, whatever the query is."""
+    """Raised if the database file cannot be read, whatever the query is."""
 
 
 class TraceFile(RememberedSchema):
-    """A trace database that is only read, with one connection, which one thread at a time uses."""
+    """A trace database that is only read. One thread at a time uses its one connection."""
 
     def __init__(self, datasette: Datasette, path: Path) -> None:
         super().__init__(datasette, str(path), is_mutable=True)
@@ -72,7 +72,7 @@ class TraceFile(RememberedSchema):
         page_size: int | None = None,
         log_sql_errors: bool = True,
     ) -> Results:
-        """Run a query as Datasette does, with a budget of bytes, and without printing its SQL."""
+        """Run a query as Datasette does, with a limit of bytes, and without printing its SQL."""
         limit_ms = min(custom_time_limit or self.ds.sql_time_limit_ms, self.ds.sql_time_limit_ms)
         max_rows = self.ds.max_returned_rows if truncate else None
         if max_rows is not None and max_rows == (page_size or self.ds.page_size):
@@ -104,8 +104,10 @@ class TraceFile(RememberedSchema):
     def _execute_briefly(
         self, sql: str, run: Callable[[sqlite3.Connection, float], Results]
     ) -> Results | None:
-        """Return the result of a query if it takes no time to speak of, otherwise None. Most do, and a turn
-        in the thread would take longer; meanwhile nothing else can be done here."""
+        """Run a query on the event loop for up to ``BRIEF_MS``; return None if it takes longer.
+
+        Most do not, and handing a query to the thread takes longer. A query that was too slow once is
+        not tried again."""
         if self._connection is None or sql in self._slow or not self._using.acquire(blocking=False):
             return None
         try:
@@ -119,17 +121,16 @@ class TraceFile(RememberedSchema):
             self._using.release()
 
     async def primary_keys(self, table: str) -> list[str]:
-        """Return the primary keys of a table, and for the view those of ``usage``.
+        """Return the primary keys of a table; for the view ``usage_log`` those of ``usage``.
 
-        Datasette links every BLOB by its row's key, and fails without one."""
+        Datasette links every BLOB by the key of its row, and fails without one."""
         if table == "usage_log":
             return ["id"]
         keys: list[str] = await super().primary_keys(table)
         return keys
 
     async def get_all_foreign_keys(self) -> dict[str, Any]:
-        """Return the foreign keys, with an entry for the view, which has none. Datasette looks it
-        up for the page of a row."""
+        """Return the foreign keys, with an empty entry for the view, which Datasette looks up for a row."""
         keys: dict[str, Any] = await super().get_all_foreign_keys()
         return {"usage_log": {"incoming": [], "outgoing": []}, **keys}
 
@@ -144,7 +145,7 @@ class TraceFile(RememberedSchema):
             return 0
 
     def close(self) -> None:
-        """Close the connection; call it in the thread that reads."""
+        """Close the connection. Call it in the thread that reads."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -161,8 +162,9 @@ class TraceFile(RememberedSchema):
 
 
 def _translate(error: sqlite3.Error, sql: str, params: object) -> Exception:
-    """Return the exception that Datasette handles correctly. It reports every OperationalError as
-    an error in the query, also of a file that cannot be read."""
+    """Return the exception that makes Datasette report an error of SQLite correctly.
+
+    Datasette reports every OperationalError as an error in the query, even if the file cannot be read."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code == sqlite3.SQLITE_INTERRUPT:
         interrupted: Exception = QueryInterrupted(error, sql, params)

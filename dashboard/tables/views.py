@@ -1,6 +1,6 @@
-"""Datasette's views with checked arguments, pages in both directions and downloads of all rows.
+"""Datasette's views with checked arguments, paging in both directions and downloads of all rows.
 
-That of tables and canned queries refuses what Datasette would ignore, and its pages are those of
+The view of tables and canned queries refuses arguments that Datasette would ignore, and pages by
 ``paging``.
 """
 
@@ -41,7 +41,7 @@ class TracesView(Exporting, TableView):  # type: ignore[misc]
     """The view of ``/traces/<table>`` and ``/traces/<query>``."""
 
     async def data(self, request: Request, *args: Any, **options: Any) -> Any:
-        """Return the data of a page, for every format, as Datasette does."""
+        """Return the data of a page, for every format, as Datasette's method does."""
         try:
             return await self._find(request, *args, **options)
         except Exception as error:
@@ -87,7 +87,8 @@ class TracesView(Exporting, TableView):  # type: ignore[misc]
     async def _count_nulls(
         self, request: Request, data: dict[str, Any], file: paging.PagedFile
     ) -> None:
-        """Add to each facet how many rows have no value, such as calls that failed and name no model.
+        """Add to each facet the number of rows without a value, such as failed calls without a model.
+
         Datasette leaves them out, so its counts would not add up to the list."""
         limit_ms = self.ds.setting("facet_time_limit_ms")
         for facet in data["facet_results"].values():
@@ -119,7 +120,7 @@ class TracesView(Exporting, TableView):  # type: ignore[misc]
         previous: str | None,
         order: paging.Order | None = None,
     ) -> Any:
-        """Add where the next, the previous and the first page are. ``page`` may be a redirect."""
+        """Add the addresses of the next, previous and first page. ``page`` may be a redirect."""
         if not isinstance(page, tuple):
             return page
         data = page[0]
@@ -131,7 +132,7 @@ class TracesView(Exporting, TableView):  # type: ignore[misc]
         return page
 
     def _link(self, request: Request, place: str | None, order: paging.Order | None) -> str | None:
-        """Return the address of the page at a place; the empty place is the first page."""
+        """Return the address of the page at a place ("" for the first page), None without a place."""
         if place is None:
             return None
         changed: dict[str, str | None] = {"_next": place or None}
@@ -141,7 +142,7 @@ class TracesView(Exporting, TableView):  # type: ignore[misc]
         return str(self.ds.absolute_url(request, path))
 
     def _find_previous_offset(self, request: Request, table: str) -> str | None:
-        """Return the ``_next`` of the page before, in a view without a key, where it counts rows."""
+        """Return the ``_next`` of the previous page for a view without a key, whose pages are offsets."""
         named = request.args.get("_next")
         if not named:
             return None
@@ -153,8 +154,10 @@ class TracesView(Exporting, TableView):  # type: ignore[misc]
 
 
 def _release(error: Exception) -> None:
-    """Close the coroutines and drop the rows that Datasette leaves behind when a page fails: the frames
-    that have them hold each other until some later collection, which then warns of the coroutines."""
+    """Close the coroutines and drop the rows that Datasette leaves behind if a page fails.
+
+    The frames that have them refer to each other until a later garbage collection, which would warn of
+    the coroutines."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         for value in list(frame.f_locals.values()):
             for each in value if isinstance(value, list | tuple) else (value,):
@@ -167,7 +170,7 @@ def _release(error: Exception) -> None:
 
 
 def _complete(request: Request, declared: dict[str, Any]) -> Request:
-    """Return the request with the defaults of the query's parameters. Raises BadRequest."""
+    """Return the request with defaults for the query's missing parameters. Raises BadRequest."""
     given = parse_qsl(request.query_string, keep_blank_values=True)
     try:
         return _with_arguments(request, parameters.complete(declared, given))

@@ -1,1 +1,1 @@
-"""The page on tools: what they were used for and what they cost, also as JSON."""
+"""The page about tools, their uses and their costs, also as JSON."""

@@ -1,4 +1,4 @@
-"""``/tools.json``: what it responds. Days are UTC."""
+"""``/tools.json``: the models of its response. Days are UTC."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self
@@ -78,5 +78,5 @@ def _make_target(each: SummedTarget) -> ToolTarget:
 
 
 def _place(each: SummedTool) -> tuple[float, str, str]:
-    """Return the place of a tool: the most expensive ones come first."""
+    """Return the sort key of a tool: the most expensive ones come first."""
     return -each.sums.cents, each.server, each.tool

@@ -1,4 +1,6 @@
-"""The figures of the page on tools: tools by server, most expensive first, and the bars beside them."""
+"""The figures of the page about tools: tools by server, the most expensive first, and bars of their
+costs.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ type Bar = Sequence[tuple[str, str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLine:
-    """A line of the table: a tool (``name``), or ``count`` others of its server."""
+    """A line of the table: one tool (``name``), or the sum of ``count`` other tools of its server."""
 
     sums: ToolSums
     name: str = ""
@@ -23,7 +25,7 @@ class ToolLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTools:
-    """The tools of an MCP server, or of the clients where its name is empty."""
+    """The tools of an MCP server, or if ``server`` is "" those of the clients themselves."""
 
     server: str
     count: int
@@ -32,13 +34,13 @@ class ServerTools:
 
     @property
     def never_called(self) -> ToolLine | None:
-        """Return the line of the tools that nobody called."""
+        """Return the line of the tools that were never called, None if there are none."""
         return next((line for line in self.lines if line.is_never_called), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFigures:
-    """All that the page shows. ``paid_cents`` is what all calls of the period cost."""
+    """All figures of the page. ``paid_cents`` is the cost of all calls of the period."""
 
     servers: Sequence[ServerTools] = ()
     targets: Sequence[SummedTarget] = ()
@@ -47,17 +49,17 @@ class ToolFigures:
 
     @property
     def most_cents(self) -> float:
-        """Return the cost of the most expensive line, which has the longest bar."""
+        """Return the cost of the most expensive line in cents, which has the longest bar."""
         return max((line.sums.cents for each in self.servers for line in each.lines), default=0.0)
 
     @property
     def never_called(self) -> ServerTools | None:
-        """Return the server whose tools cost most without any call of them."""
+        """Return the server whose never called tools cost most, None if all tools were called."""
         found = [each for each in self.servers if each.never_called is not None]
         return max(found, key=_rate_never_called, default=None)
 
     def draw(self, line: ToolLine) -> Bar:
-        """Return the bar of a line: kind, left edge and width of each part, in per cent."""
+        """Return the bar of a line: for each part its CSS class, left edge and width in per cent."""
         sums = line.sums
         parts = {
             "output": sums.definition_cents,
@@ -75,7 +77,7 @@ class ToolFigures:
 def make_figures(
     tools: Sequence[SummedTool], targets: Sequence[SummedTarget], paid_cents: float
 ) -> ToolFigures:
-    """Return the figures of a period."""
+    """Return the figures of a period. ``paid_cents`` is the cost of all its calls."""
     by_server: dict[str, list[SummedTool]] = {}
     for each in tools:
         by_server.setdefault(each.server, []).append(each)
@@ -90,7 +92,7 @@ def make_figures(
 
 
 def add_up(parts: Sequence[ToolSums]) -> ToolSums:
-    """Return the sum of sums."""
+    """Return the total of several sums."""
     total = ToolSums()
     for each in parts:
         total.add(each)

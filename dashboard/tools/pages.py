@@ -1,6 +1,7 @@
-"""``/tools``: what tools were used for and what they cost, as a page and as JSON.
+"""``/tools``: the uses and costs of tools, as a page and as JSON.
 
-Both read the sums of days alone, so they take no longer the more calls there are."""
+Both only read daily sums, so their time does not depend on the number of calls.
+"""
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +48,7 @@ class _Asked:
 
     @property
     def tool_filter(self) -> ToolFilter:
-        """Return which sums are asked for."""
+        """Return the filter for the sums to be read."""
         return ToolFilter(
             first=self.period.first,
             last=self.period.last,
@@ -56,16 +57,16 @@ class _Asked:
         )
 
     def address(self, path: str = PATH, **changes: str) -> str:
-        """Return the address with other arguments. An empty one takes a filter away."""
+        """Return the address with changed arguments. An empty value removes a filter."""
         given = {"period": self.period.span, **self.filters, **changes}
         return f"{path}?{urlencode({name: value for name, value in given.items() if value})}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The sums that were asked for, and for each filter the values that there are with their uses.
-
-    ``due`` sessions are still to be looked at; ``tabs`` are the figures of the pages beside this one."""
+    """The sums that were read, and for each filter its values with their numbers of uses. ``due`` is the
+    number of sessions that have not been analysed yet; ``tabs`` are the main figures of the neighbouring
+    pages."""
 
     tools: Sequence[SummedTool] = ()
     targets: Sequence[SummedTarget] = ()
@@ -76,7 +77,7 @@ class _Found:
 
 
 class ToolPages(TracePages):
-    """The tools of the caller's organisation."""
+    """The pages about the tools of the caller's organisation."""
 
     def routes(self) -> list[BaseRoute]:
         return [CallRoute(PATH, self.page), CallRoute(f"{PATH}.json", self.json)]
@@ -102,9 +103,9 @@ class ToolPages(TracePages):
     async def _respond(
         self, caller: Caller, asked: _Asked, targets: int, respond: Callable[[_Found], Response]
     ) -> Response:
-        """Return what is made of the sums in a thread of the caller's organisation.
+        """Return the response that ``respond`` makes of the sums, in a thread.
 
-        Raises sqlite3.Error, and HTTPException where too many requests wait."""
+        Raises sqlite3.Error, and HTTPException if too many requests wait."""
 
         def run(connection: sqlite3.Connection | None) -> Response:
             if connection is None or not (reader := ToolsReader(connection)).is_ready:
@@ -133,7 +134,7 @@ def _render(
     figures: ToolFigures,
     names: Mapping[str, str],
 ) -> Response:
-    """Return the page. ``names`` are those of credentials."""
+    """Return the page about tools. ``names`` maps fingerprints of credentials to names."""
     days = {"day__gte": asked.period.first.isoformat(), "day__lte": asked.period.last.isoformat()}
     root = find_root(each.target for each in figures.targets)
     return rendering.render(
@@ -156,7 +157,7 @@ def _render(
 
 
 def _uses_address(server: str, tool: str = "", target: str = "") -> str:
-    """Return the address of the uses of a tool as a table."""
+    """Return the address of the uses of a tool as rows of a table."""
     arguments = {"server": server} if server else {"server__isnull": "1"}
     for name, value in (("tool", tool), ("target", target)):
         if value:
@@ -165,7 +166,7 @@ def _uses_address(server: str, tool: str = "", target: str = "") -> str:
 
 
 def _parse(request: Request) -> _Asked:
-    """Return what an address asks for. Raises InvalidInputError."""
+    """Parse the period and filters in an address. Raises InvalidInputError."""
     given = request.query_params
     filters = {name: given[name] for name in _FILTERS if given.get(name)}
     for name, value in filters.items():

@@ -1,4 +1,4 @@
-"""The story of a session: for each prompt its lines, folds, subagents and events."""
+"""The chapters of a session's story: for each prompt its lines, folds, subagents and events."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,8 @@ type Item = Told | Fold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """Successive turns that look something up, as one line."""
+    """Successive turns that only look something up, as one line. ``counts`` says how much was looked up,
+    ``names`` which files."""
 
     lines: tuple[Line, ...]
     counts: str
@@ -42,7 +43,7 @@ class Fold:
 
     @property
     def verb(self) -> str:
-        """Return the verb of the line."""
+        """Return the verb of the line, such as "Read"."""
         uses = [use for line in self.lines for use in line.step.uses]
         return FILE if any(use.tool == FILE for use in uses) else self.lines[0].deed.verb
 
@@ -58,29 +59,30 @@ class Fold:
 
     @property
     def is_dear(self) -> bool:
-        """Return whether one of the turns is much more expensive than others."""
+        """Return whether one of the turns is much more expensive than usual in the session."""
         return any(line.is_dear for line in self.lines)
 
     @property
     def result_tokens(self) -> int | None:
-        """Return about how many tokens were added."""
+        """Return the estimated number of tokens of the tool results, None if unknown."""
         return sum_known(step.result_tokens for step in self.steps)
 
     @property
     def took_ms(self) -> float:
-        """Return how long the calls took."""
+        """Return the sum of the calls' durations in milliseconds."""
         return sum(step.turn.duration_ms or 0 for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """Calls that were made for one prompt or by one subagent, the oldest first."""
+    """The calls for one prompt or of one subagent, the oldest first."""
 
     steps: tuple[Step, ...]
 
     @property
     def opening(self) -> Step:
-        """Return the first turn that was for the prompt or task, a failed call where there is no turn."""
+        """Return the first turn with the text of the prompt or task. It is a failed call or any other if
+        there is no such turn."""
         asked = [step for step in self.steps if step.turn.title_text and not step.is_side_call]
         turns = (step for step in asked if not (step.is_failed or step.is_compaction))
         return next(turns, asked[0] if asked else self.steps[0])
@@ -97,20 +99,19 @@ class Stretch:
 
     @property
     def failures(self) -> int:
-        """Return how many calls and tools failed."""
+        """Return the number of failed calls and tool uses."""
         return count_failures(self.steps)
 
     @property
     def lasted_ms(self) -> float:
-        """Return the time from the first request to the last response."""
+        """Return the milliseconds from the first request to the last response."""
         return measure(self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thread(Stretch):
-    """The work of a subagent. ``given_tokens`` is the size of what it gave back.
-
-    ``steps`` are those of its own subagents, too; ``depth`` is 1 for a subagent of the main agent."""
+    """The work of a subagent. ``given_tokens`` is the estimated size of its result. ``steps`` includes the
+    calls of its own subagents; ``depth`` is 1 for a subagent of the main agent."""
 
     agent_id: str
     kind: str
@@ -123,13 +124,13 @@ class Thread(Stretch):
 
     @property
     def model(self) -> str | None:
-        """Return the model of the first call that names one."""
+        """Return the model of the first call that has one, None if none has."""
         return next((step.turn.model for step in self.steps if step.turn.model), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter(Stretch):
-    """A prompt with what was done for it, numbered from 1 on."""
+    """A prompt with the work that was done for it. ``number`` counts from 1."""
 
     number: int
     title: str | None
@@ -139,12 +140,12 @@ class Chapter(Stretch):
 
     @property
     def is_cut(self) -> bool:
-        """Return whether the prompt has more words than its title."""
+        """Return whether ``title`` is only the beginning of the prompt."""
         return self.title is not None and self.title.endswith(CUT)
 
 
 def count_failures(steps: Iterable[Step]) -> int:
-    """Return how many calls and tools failed."""
+    """Return the number of failed calls and failed tool uses."""
     return sum(step.failures + step.is_failed for step in steps)
 
 
@@ -159,7 +160,7 @@ def measure(steps: Sequence[Step]) -> float:
 def make_chapters(
     prompts: Sequence[Prompt], scale: Scale, notices: Notices = NO_NOTICES
 ) -> list[Chapter]:
-    """Return a chapter for each prompt. A pause before a prompt stands at the end of the chapter before.
+    """Return a chapter for each prompt. A pause before a prompt is the end of the previous chapter.
 
     ``notices`` are warnings about calls, by row id."""
     around = _Around(prompts)
@@ -177,7 +178,7 @@ def make_chapters(
 
 
 def fold(items: Iterable[Item], root: str) -> Iterator[Item]:
-    """Yield the items, with two or more successive lines that only look something up as one."""
+    """Yield the items, with successive lines that only look something up joined into a ``Fold``."""
     for is_lookup, group in groupby(items, lambda item: isinstance(item, Line) and item.is_lookup):
         found = list(group)
         lines = tuple(item for item in found if isinstance(item, Line))
@@ -190,7 +191,7 @@ def fold(items: Iterable[Item], root: str) -> Iterator[Item]:
 
 
 def unfold(items: Iterable[Item]) -> Iterator[Told]:
-    """Yield the items with the lines of folds one by one, and behind each subagent what it did."""
+    """Yield the items, with folds replaced by their lines and each subagent followed by its items."""
     for item in items:
         if isinstance(item, Fold):
             yield from item.lines
@@ -201,7 +202,7 @@ def unfold(items: Iterable[Item]) -> Iterator[Told]:
 
 
 class _Around:
-    """Finds the calls of the same agent before and after a call, some of each, whatever they were for."""
+    """Finds calls of the same agent before and after a call, ``_NEAR`` of each, also of other prompts."""
 
     def __init__(self, prompts: Iterable[Prompt]) -> None:
         self._steps: dict[str | None, list[Step]] = {}
@@ -218,7 +219,7 @@ class _Around:
 
 
 class _Teller:
-    """Tells what the agents did for one prompt."""
+    """Makes the items of one prompt: lines, folds, subagents and events."""
 
     def __init__(
         self, steps: Sequence[Step], scale: Scale, around: _Around, notices: Notices
@@ -233,7 +234,7 @@ class _Teller:
         self._given = self._find_given()
 
     def tell(self) -> tuple[Item, ...]:
-        """Return the items of the main agent, with those of subagents in them."""
+        """Return the items of the main agent, with the items of subagents nested in them."""
         return self._tell_agent(None, 0)
 
     def _tell_agent(self, agent_id: str | None, depth: int) -> tuple[Item, ...]:
@@ -273,13 +274,14 @@ class _Teller:
         )
 
     def _list_children(self, agent_id: str | None) -> list[str]:
-        """Return the subagents of an agent. Those that are too deep are at the deepest level."""
+        """Return the ids of the subagents that are shown within an agent."""
         return [child for child, parent in self._parents.items() if parent == agent_id]
 
     def _find_given(self) -> Mapping[str, tuple[str, int | None]]:
-        """Return the type of each subagent and the tokens that it gave back, as the uses that start it say.
+        """Return the type of each subagent and the size of its result in tokens, by agent id.
 
-        The first subagent that begins after a use is that of the use."""
+        They are taken from the tool use that started it. A use is matched with the first subagent that
+        began after it."""
         given: dict[str, tuple[str, int | None]] = {}
         for parent, steps in self._own.items():
             children = self._list_children(parent)
@@ -297,9 +299,10 @@ class _Teller:
 
 
 def _find_parents(own: Mapping[str | None, Sequence[Step]]) -> dict[str, str | None]:
-    """Return the agent that each subagent is shown in, no deeper than ``MAX_DEPTH``.
+    """Return the agent within which each subagent is shown, so that none is deeper than ``MAX_DEPTH``.
 
-    One whose parent has no calls here, or that is below itself, is shown in the main agent."""
+    A subagent whose parent has no calls here, or is its own descendant, is shown in the main agent
+    (None)."""
     named = {
         agent_id: next((s.turn.parent_agent_id for s in steps if s.turn.parent_agent_id), None)
         for agent_id, steps in own.items()
@@ -319,7 +322,7 @@ def _find_parents(own: Mapping[str | None, Sequence[Step]]) -> dict[str, str | N
 
 
 def _list_names(names: Iterable[str]) -> str:
-    """Return the first names, each once, and how many more there are."""
+    """Return the first distinct names, and the number of the others, as text."""
     distinct = list(dict.fromkeys(filter(None, names)))
     shown = ", ".join(distinct[:_SHOWN_NAMES])
     more = len(distinct) - _SHOWN_NAMES

@@ -1,4 +1,6 @@
-"""Events between the turns of a session: cache breaks, compactions, failed calls, pauses."""
+"""Events between the turns of a session: cache breaks, compactions, failed calls, pauses, changes of
+model, warnings.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ type EventKind = Literal["break", "compact", "fail", "pause", "model", "warning"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A piece of a sentence."""
+    """A part of a sentence, bold or not."""
 
     text: str
     is_bold: bool = False
@@ -32,10 +34,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A line between turns.
-
-    ``step`` is the call that it is about, ``link`` the words that lead to it, empty for none; ``address`` is
-    where they lead if not there. ``number`` is set where the event stands for the turn itself."""
+    """A line between turns, about the call ``step``. ``link`` is the text of its link, "" for none;
+    ``address`` is the target of the link if it is not the page of that call. ``number`` is set if the
+    event stands for a turn itself."""
 
     kind: EventKind
     step: Step
@@ -49,15 +50,15 @@ class Event:
 
     @property
     def words(self) -> str:
-        """Return the sentence."""
+        """Return the sentence as plain text."""
         return "".join(run.text for run in self.runs)
 
 
 def make_events(step: Step, before: Sequence[Step], after: Sequence[Step]) -> list[Event]:
-    """Return what stands before the line of a call.
+    """Return the events that are shown before the line of a call.
 
-    ``before`` and ``after`` are the calls of the same agent, in the order of time. Of a failed call and of a
-    compaction the last event stands in place of a line."""
+    ``before`` and ``after`` are calls of the same agent in order of time. If the call failed or is a
+    compaction, the last event replaces its line."""
     found = [
         _find_pause(step),
         _find_change_of_model(step, before),
@@ -69,7 +70,7 @@ def make_events(step: Step, before: Sequence[Step], after: Sequence[Step]) -> li
 
 
 def show_notice(step: Step, notice: CallNotice) -> Event:
-    """Return the event of a warning about a call."""
+    """Return the event for an extension's warning about a call."""
     return Event(
         kind="warning",
         step=step,
@@ -87,7 +88,7 @@ def _find_pause(step: Step) -> Event | None:
 
 
 def format_pause(milliseconds: float) -> str:
-    """Return a long time in whole minutes: ``55 min``, ``2 h 05 min``, ``3 days``."""
+    """Return a duration in whole minutes: ``55 min``, ``2 h 05 min``, ``3 days``."""
     minutes = round(milliseconds / 60_000)
     if minutes < 60:
         return f"{minutes} min"
@@ -151,7 +152,9 @@ def _find_failure(step: Step, after: Sequence[Step]) -> Event | None:
 
 
 def _tell_retry(step: Step, after: Sequence[Step]) -> str:
-    """Return what the client did after a failed call: it sends the same number of messages again."""
+    """Return whether and when the client sent a failed call again, as the end of a sentence.
+
+    A call with the same number of messages counts as the same call."""
     again = next((each for each in after if not each.is_side_call), None)
     if again is None or again.turn.message_count != step.turn.message_count:
         return "; the client did not send it again."
@@ -174,7 +177,7 @@ def _find_compaction(step: Step, before: Sequence[Step], after: Sequence[Step]) 
 
 
 def tell_going_on(step: Step, after: Sequence[Step]) -> str:
-    """Return where a turn goes on whose results were compacted away, empty for all others."""
+    """Return a note in which turn work continues after a compaction, "" if that is not so."""
     is_known = any(use.result_tokens is not None or use.problem for use in step.uses)
     following = _find_next_turn(after)
     if not step.uses or is_known or following is None:
@@ -186,7 +189,7 @@ def tell_going_on(step: Step, after: Sequence[Step]) -> str:
 
 
 def _since(earlier: Step | None, before: Sequence[Step]) -> Sequence[Step]:
-    """Return the calls behind the last turn."""
+    """Return the calls after the turn ``earlier``, all if it is None."""
     return before if earlier is None else before[before.index(earlier) + 1 :]
 
 
@@ -212,7 +215,7 @@ def _tell_compaction(
 
 
 def _find_saving(full: Step | None, short: Step | None) -> float | None:
-    """Return what reading a shorter prompt saves each turn, in cents, None where that is not known."""
+    """Return the cents that each turn saves by reading a shorter prompt from the cache, None if unknown."""
     if full is None or short is None:
         return None
     reads = full.turn.tokens.cache_read_input_tokens

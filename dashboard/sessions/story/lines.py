@@ -1,4 +1,4 @@
-"""The line of a turn: a verb, what it was done to, how it went, and in which words."""
+"""The line of a turn: a verb, its object, the outcome, and the words of the response."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ type LineKind = Literal["tool", "says", "answer", "side"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A turn as its line shows it. ``remark`` is what is unusual about how it ended, and no failure."""
+    """A turn as its line shows it. ``remark`` says what is unusual about its end without being a failure."""
 
     step: Step
     kind: LineKind
@@ -34,48 +34,46 @@ class Line:
 
     @property
     def is_failed(self) -> bool:
-        """Return whether a tool failed."""
+        """Return whether a tool use of the turn failed."""
         return bool(self.problem)
 
     @property
     def is_lookup(self) -> bool:
-        """Return whether the turn only looks something up, and nothing went wrong."""
+        """Return whether the turn only looks something up, without failure."""
         uses = self.step.uses
         return bool(uses) and not self.is_failed and all(map(_is_lookup, uses))
 
     @property
     def words(self) -> str:
-        """Return what stands behind the verb, as one text."""
+        """Return the text after the verb."""
         problem = f"✕ {self.problem}" if self.problem else ""
         return " ".join(filter(None, (self.deed.words or self.deed.says, problem)))
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The measures that the lines of a session share.
-
-    ``root`` is the folder that its paths are displayed from,
-    ``dear_cents`` the cost from which on a turn is dear."""
+    """Values that the lines of a session share. ``root`` is the folder that paths are relative to; turns
+    that cost ``dear_cents`` or more are marked as expensive."""
 
     root: str = ""
     dear_cents: float = float("inf")
 
     def is_dear(self, cents: float | None) -> bool:
-        """Return whether a turn with this cost is dear."""
+        """Return whether a turn with this cost is marked as expensive."""
         return cents is not None and cents >= self.dear_cents
 
 
 def make_scale(steps: Sequence[Step]) -> Scale:
-    """Return what the lines of these steps share."""
+    """Return the root folder and the threshold of expensive turns for a session's calls."""
     costs = [step.cents for step in steps if not step.is_failed and step.cents > 0]
     root = find_root(use.target for step in steps for use in step.uses)
     return Scale(root, DEAR * median(costs) if len(costs) > 1 else float("inf"))
 
 
 def make_line(step: Step, scale: Scale, *, is_last: bool, going_on: str = "") -> Line:
-    """Return the line of a turn. ``is_last``: nothing of its agent follows for its prompt.
+    """Return the line of a turn. ``is_last``: it is its agent's last turn for the prompt.
 
-    ``going_on`` says where it goes on, if that is elsewhere."""
+    ``going_on`` is a note in which turn the work continues, or ""."""
     kind, verb = _name_saying(step, is_last=is_last)
     deed = describe_deed(
         step.uses,
@@ -98,7 +96,7 @@ def make_line(step: Step, scale: Scale, *, is_last: bool, going_on: str = "") ->
 
 
 def count_lookups(uses: Iterable[StoredUse]) -> str:
-    """Return how much was looked up: ``5 files, 1 search``."""
+    """Return the numbers of things that were looked up as text: ``5 files, 1 search``."""
     files = searches = folders = 0
     for use in uses:
         files += use.tool == FILE
@@ -117,7 +115,7 @@ def _is_lookup(use: StoredUse) -> bool:
 
 
 def _name_saying(step: Step, *, is_last: bool) -> tuple[LineKind, str]:
-    """Return kind and verb of a turn that is not known to use a tool."""
+    """Return kind and verb for the line of a turn whose tool uses are unknown or none."""
     if step.is_side_call:
         return "side", _SIDE_CALL
     if step.turn.stop_reason == "tool_use":  # which tool is not known
@@ -133,6 +131,6 @@ def _find_problem(step: Step, deed: Deed) -> str:
 
 
 def _find_remark(step: Step) -> str:
-    """Return what is unusual about how a turn ended, empty for most."""
+    """Return a label for the end of a turn if it is unusual, otherwise ""."""
     mark = outcome_mark(step.turn.outcome, None, step.turn.stop_reason)
     return "" if mark.kind == "ok" else mark.label

@@ -1,6 +1,6 @@
-"""The map of a session: a bar for each turn, or for several where there are many.
+"""The map of a session: a bar chart with a bar for each turn, or for several turns if there are many.
 
-Places along the map are in per cent of its width, heights in pixels from above.
+Horizontal places are in per cent of the width, heights in pixels from the top.
 """
 
 from collections.abc import Collection, Sequence
@@ -28,9 +28,8 @@ _GAP = 0.08  # of a bar's place, on each side
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """The bar of some turns: its parts, each with the CSS class of its colour.
-
-    ``value`` is the cost of one that is cut off, empty for others."""
+    """The bar of some turns: its parts, each with the CSS class of its colour. ``value`` is the cost as
+    text if the bar is cut off at the top, otherwise ""."""
 
     steps: tuple[Step, ...]
     x: float
@@ -49,14 +48,14 @@ class Bar:
 
     @property
     def middle(self) -> float:
-        """Return the middle of the bar."""
+        """Return the horizontal middle of the bar in per cent."""
         return self.x + self.width / 2
 
     @property
     def columns(self) -> Markup:
-        """Return the place that can be pressed and the parts of the bar, as SVG.
+        """Return the clickable area and the parts of the bar as SVG.
 
-        A template would take a third of the time of the page for these."""
+        Making them in a template would take a third of the time of the page."""
         room = (
             f'x="{self.x:.2f}%" width="{self.width:.2f}%" y="{TOP:.0f}" height="{GROUND - TOP:.0f}"'
         )
@@ -71,7 +70,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A line below the bars of a subagent."""
+    """A horizontal line below the bars of a subagent, in per cent."""
 
     x: float
     width: float
@@ -79,10 +78,8 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The place where a prompt begins.
-
-    Its number stands to the left where ``is_left``, is left out on narrow screens where it ``may_go``, and
-    everywhere where it ``is_bare``, since a value stands there."""
+    """The place where a prompt begins. Its number is on the left if ``is_left``, is left out on narrow
+    screens if ``may_go``, and always if ``is_bare``, since a value is at that place."""
 
     number: int
     x: float
@@ -93,8 +90,8 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Cross:
-    """A call that failed, which is no turn: ``x`` is where the turn begins that came next, and ``shift``
-    moves those of one place apart, in pixels."""
+    """A failed call, which is not a turn. ``x`` is where the next turn begins, and ``shift`` moves several
+    crosses at one place apart, in pixels."""
 
     event: Event
     x: float
@@ -103,7 +100,7 @@ class Cross:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of a bar that is cut off, above it."""
+    """The cost above a bar that is cut off."""
 
     x: float
     words: str
@@ -111,7 +108,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """The drawing. ``turns`` is how many it has, ``first`` the number of the first of them."""
+    """The map. ``turns`` is the number of turns, ``first`` the number of the first one."""
 
     bars: tuple[Bar, ...]
     marks: tuple[Mark, ...]
@@ -123,7 +120,7 @@ class Map:
 
 
 def make_map(story: Story, labels: dict[int, str]) -> Map:
-    """Return the map of a story. ``labels`` say in few words what turns did, by row id."""
+    """Return the map of a story. ``labels`` has a short description of each turn, by row id."""
     steps = story.turns
     size = -(-len(steps) // MAX_BARS) or 1
     groups = [tuple(steps[start : start + size]) for start in range(0, len(steps), size)]
@@ -208,7 +205,7 @@ def _mark_prompts(
 
 
 def _cross_failed_calls(story: Story, place: dict[int, int], width: float) -> tuple[Cross, ...]:
-    """Return a cross for each call that failed, between the turns that were made before and after it."""
+    """Return a cross for each failed call, between the turns before and after it."""
     events = {event.step.id: event for event in story.events if event.kind == "fail"}
     crosses: list[Cross] = []
     turns = 0
@@ -225,7 +222,7 @@ def _cross_failed_calls(story: Story, place: dict[int, int], width: float) -> tu
 
 
 def _list_values(bars: Sequence[Bar]) -> tuple[Value, ...]:
-    """Return the values of bars that are cut off, without those for which there is no room."""
+    """Return the values above bars that are cut off, except those without room beside the one before."""
     values: list[Value] = []
     for bar in bars:
         x = min(max(bar.middle, _VALUE_ROOM / 2), 100 - _VALUE_ROOM / 2)
@@ -235,7 +232,7 @@ def _list_values(bars: Sequence[Bar]) -> tuple[Value, ...]:
 
 
 def _thin(marks: Sequence[Mark], room: float) -> list[Mark]:
-    """Return the marks without those whose numbers would stand upon each other."""
+    """Return the marks whose numbers do not overlap, at least ``room`` per cent apart."""
     kept: list[Mark] = []
     for mark in marks:
         if not kept or mark.x - kept[-1].x >= room:

@@ -1,4 +1,4 @@
-"""A session as its page tells it: pages of chapters, and what holds for all of it."""
+"""The story of a session: pages of chapters, and values for the whole session."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,11 +27,9 @@ _CHAT_PROMPTS = 3  # from so many on, prompts of one turn each are a list
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """The story of a session.
-
-    ``is_list``: each prompt has one answer and no tools, so the chapters are the lines of a list.
-    ``steps`` are all calls that were read, ``before`` how many earlier ones were not, ``root`` the folder
-    that paths are displayed from."""
+    """The story of a session. ``is_list``: each prompt has one response and no tools, so the chapters are
+    shown as a list. ``steps`` are all calls that were read, ``before`` is the number of earlier ones
+    that were not, ``root`` the folder that paths are relative to."""
 
     steps: tuple[Step, ...]
     chapters: tuple[Chapter, ...]
@@ -47,11 +45,11 @@ class Story:
 
     @cached_property
     def amounts(self) -> dict[int, Amounts]:
-        """Return what each call cost by reason, by row id."""
+        """Return the cost of each call by reason in US cents, by row id."""
         return explain_steps(self.steps)
 
     def find_causes(self, chapter: Chapter) -> list[Cause]:
-        """Return why a prompt was expensive: the reasons of most of its cost, none for a cheap one."""
+        """Return the main reasons why a prompt was expensive, none if it cost less than the average."""
         if len(self.chapters) < 2 or chapter.cents * len(self.chapters) < sum_cents(self.steps):
             return []
         found = list_causes(chapter.steps, self.amounts, agents_apart=True)
@@ -64,24 +62,25 @@ class Story:
 
     @cached_property
     def lines(self) -> list[Line]:
-        """Return the lines of all turns, those of subagents too."""
+        """Return the lines of all turns, including those of subagents."""
         return [item for item in self._told if isinstance(item, Line)]
 
     @cached_property
     def threads(self) -> list[Thread]:
-        """Return the subagents, in the order in which they began, each before its own."""
+        """Return the subagents in the order in which they began, each before its own subagents."""
         return [item for item in self._told if isinstance(item, Thread)]
 
     @cached_property
     def events(self) -> list[Event]:
-        """Return all events, those of subagents too."""
+        """Return all events, including those of subagents."""
         return [item for item in self._told if isinstance(item, Event)]
 
 
 def tell_story(
     turns: Sequence[Turn], deeds: Deeds, before: int = 0, notices: Notices = NO_NOTICES
 ) -> Story:
-    """Return the story of turns, which are oldest first. ``before`` is how many are left out before them.
+    """Return the story of turns, which are oldest first. ``before`` is the number of earlier turns left
+    out.
 
     ``notices`` are warnings about calls, by row id."""
     steps = make_steps(turns, deeds, before + 1)
@@ -107,7 +106,8 @@ def _is_chat(prompts: Sequence[Prompt]) -> bool:
 
 
 def _cut_pages(chapters: Sequence[Chapter]) -> list[tuple[Chapter, ...]]:
-    """Return the chapters in pages of some ``PAGE_TURNS`` turns. None is cut, so one may have more."""
+    """Return the chapters in pages of about ``PAGE_TURNS`` turns. Chapters are not split, so a page may
+    have more."""
     pages: list[tuple[Chapter, ...]] = []
     page: list[Chapter] = []
     for chapter in chapters:

@@ -1,4 +1,4 @@
-"""The summary of a session: its first sentences, and the sums beside its story."""
+"""The summary of a session: the sentences at the beginning, and the sums beside its story."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _LEAST_SHARE = 0.05  # of the cost that is told
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSum:
-    """The sums of an agent. ``thread`` is its place among the subagents from 1 on, 0 for the main one."""
+    """The sums of an agent. ``thread`` is its number among the subagents from 1, 0 for the main agent."""
 
     thread: int
     name: str
@@ -28,12 +28,12 @@ class AgentSum:
 
 
 def split_cost(steps: Sequence[Step]) -> dict[PaidPart, float]:
-    """Return what steps cost by part, in US cents."""
+    """Return the cost of calls by part (class of tokens, web searches) in US cents."""
     return sum_parts(item for step in steps for item in step.turn.cents.items())
 
 
 def list_agents(story: Story) -> list[AgentSum]:
-    """Return the sums of the main agent and of each subagent, without its own subagents."""
+    """Return the sums of the main agent and of each subagent, each without its subagents."""
     threads = story.threads
     main = [step for step in story.turns if step.agent_id is None]
     own = AgentSum(
@@ -55,7 +55,7 @@ def list_agents(story: Story) -> list[AgentSum]:
 
 
 def make_lede(session: Session, story: Story) -> list[Run]:
-    """Return the sentences that tell what a session cost and where it went wrong."""
+    """Return the sentences that say what a session cost, for what, and what failed."""
     prompts, turns = len(story.chapters), len(story.turns) + story.before
     runs = [
         Run(format_some_cost(session.cost_cents), is_bold=True),
@@ -74,15 +74,15 @@ def make_lede(session: Session, story: Story) -> list[Run]:
 
 
 def _tell_value(session: Session) -> str:
-    """Return how much of the cost a subscription or a customer covers."""
+    """Return the part of the cost that a subscription or customer covers, as the beginning of a sentence."""
     is_all = session.value_cents >= session.cost_cents - _HARDLY_CENTS
     return "It is" if is_all else f"{format_some_cost(session.value_cents)} of it is"
 
 
 def tell_failures(steps: Sequence[Step]) -> str:
-    """Return how many commands, other tools and calls failed, as a sentence without its end, or nothing.
+    """Return how many commands, other tools and calls failed, as a sentence without full stop, or "".
 
-    A command that ends with an error is no failure of the session: a test may be meant to fail."""
+    A command that ended with an error is named separately: a test may be meant to fail."""
     tools = sum(step.failures for step in steps)
     commands = sum(
         use.problem is not None and use.tool in COMMAND_TOOLS for step in steps for use in step.uses
@@ -107,7 +107,7 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def _tell_causes(story: Story) -> str:
-    """Return the sentences that tell what most of the cost was for."""
+    """Return the sentences that say what most of the cost was for, "" for a single turn."""
     if len(story.turns) < _LEAST_EXPLAINED:
         return ""
     causes = list_causes(story.steps, story.amounts)

@@ -1,4 +1,4 @@
-"""The tools of a session: how often each was used, what failed, what brought most in."""
+"""The tools of a session: how often each was used and failed, and which results were largest."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ MOST_TARGETS = 20
 
 @dataclass(slots=True, kw_only=True)
 class ToolSum:
-    """The uses of a tool. ``server`` is empty for the client's own; ``problems`` are counted by words."""
+    """The uses of a tool. ``server`` is the MCP server, "" for the client's own tools; ``problems`` counts
+    failures by description."""
 
     server: str
     tool: str
@@ -25,17 +26,17 @@ class ToolSum:
 
     @property
     def result_tokens(self) -> int:
-        """Return about how many tokens all results have."""
+        """Return the estimated number of tokens of all results."""
         return sum(self.results)
 
     @property
     def median_tokens(self) -> int | None:
-        """Return about how many tokens a usual result has, None where there is none."""
+        """Return the estimated median number of tokens of a result, None without results."""
         return round(median(self.results)) if self.results else None
 
     @property
     def usual_problems(self) -> str:
-        """Return what went wrong most often."""
+        """Return the most frequent failures with their numbers, as text."""
         return ", ".join(
             f"{words} ({count})" if count > 1 else words
             for words, count in self.problems.most_common(3)
@@ -44,7 +45,8 @@ class ToolSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSum:
-    """A target of a tool, with about how many tokens it brought in, and where it was first."""
+    """A target of tool uses, such as a file, with the estimated tokens of its results. ``first`` is the
+    first call that used it."""
 
     tool: str
     name: str
@@ -54,7 +56,7 @@ class TargetSum:
 
 
 def list_tools(steps: Sequence[Step]) -> list[ToolSum]:
-    """Return the tools that were used, those that brought most tokens first."""
+    """Return the tools that were used, those with the largest results first."""
     sums: dict[tuple[str, str], ToolSum] = {}
     for step in steps:
         for use in step.uses:
@@ -70,7 +72,7 @@ def list_tools(steps: Sequence[Step]) -> list[ToolSum]:
 
 
 def list_targets(steps: Sequence[Step], root: str) -> list[TargetSum]:
-    """Return what brought most tokens in, the most first. Paths are displayed from ``root`` on."""
+    """Return the targets with the largest results, the largest first. Paths are relative to ``root``."""
     found: dict[tuple[str, str], list[tuple[Step, StoredUse]]] = {}
     for step in steps:
         for use in step.uses:

@@ -3,8 +3,8 @@
 - ``queries/<name>.sql`` is a canned query. Its first comment is its head.
 - ``tables.toml`` describes tables and columns.
 
-``python -m dashboard.tables.metadata`` generates the file, ``--check`` compares. The service and
-plain Datasette read the generated file only.
+``python -m dashboard.tables.metadata`` generates the file; with ``--check`` it only compares. The
+service and plain Datasette read the generated file only.
 """
 
 from pathlib import Path

@@ -1,8 +1,9 @@
 """Canned queries: one ``.sql`` file each, whose first comment is its head in TOML.
 
-``:prompt_tokens`` in the SQL stands for the sum of the columns that the prompt is counted in. The
-SQL names an integer parameter with a default as it is, ``:days``. For plain Datasette, which knows
-no defaults and passes text, the generated SQL has the default and the conversion in its place.
+``:prompt_tokens`` in the SQL stands for the sum of the columns that the prompt is counted in. The SQL
+uses an integer parameter directly, as ``:days``. Plain Datasette has no defaults and passes parameters
+as text, so in the generated SQL an integer parameter with a default is replaced by an expression with
+conversion and default.
 """
 
 import re
@@ -61,7 +62,7 @@ type Parameter = Annotated[Integer | Choice | Text, Field(discriminator="type")]
 
 
 class Head(Declaration):
-    """The head of a canned query. Pages list queries by ``place``, smallest first."""
+    """The head of a canned query. Pages list queries by ascending ``place``."""
 
     title: Words
     description: Words
@@ -70,7 +71,7 @@ class Head(Declaration):
 
 
 def read_queries(folder: Path, connection: sqlite3.Connection) -> dict[str, dict[str, Any]]:
-    """Return the metadata of the canned queries in a folder, by name and in the order of pages.
+    """Return the metadata of the canned queries in a folder, by name, in the order of their ``place``.
 
     ``connection`` is to an empty trace database, on which each query is run. Raises MetadataError."""
     query_limits.prepare(connection)
@@ -95,7 +96,7 @@ def _read_file(path: Path) -> tuple[Head, str]:
 
 
 def _describe(path: Path, head: Head, sql: str) -> dict[str, Any]:
-    """Return what the metadata hold of a query. Raises MetadataError."""
+    """Return the metadata of a query. Raises MetadataError."""
     declared = head.model_dump(exclude_none=True)["parameters"]
     used = set(_find_parameters(sql))
     for name in sorted(used - set(declared)):
@@ -131,7 +132,7 @@ def _fill_prompt(sql: str) -> str:
 
 
 def _fill_defaults(sql: str, declared: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the SQL with conversion and default in the place of integers that have one."""
+    """Return the SQL with conversion and default in place of each integer parameter with a default."""
 
     def fill(found: re.Match[str]) -> str:
         about = declared.get(found["name"] or "", {})
@@ -143,7 +144,7 @@ def _fill_defaults(sql: str, declared: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _run(path: Path, connection: sqlite3.Connection, about: Mapping[str, Any]) -> None:
-    """Run a query as a page does, with blank parameters. Raises MetadataError."""
+    """Run a query under the limits of pages, with blank parameters. Raises MetadataError."""
     blank = dict.fromkeys(about.get("params", ()), "")
     try:
         with query_limits.limits(connection, _LIMIT_MS, threading.Event()):

@@ -1,4 +1,4 @@
-"""The shape of hand-written declarations: heads of canned queries and ``tables.toml``."""
+"""The format of hand-written declarations: heads of canned queries and ``tables.toml``."""
 
 import tomllib
 from typing import Annotated
@@ -9,17 +9,17 @@ type Words = Annotated[str, StringConstraints(min_length=1, strip_whitespace=Tru
 
 
 class MetadataError(Exception):
-    """A declaration is wrong. The message names its file and what to change."""
+    """Raised if a declaration is wrong. The message names its file and what to change."""
 
 
 class Declaration(BaseModel):
-    """A part of a declaration: strict about types, and without unknown keys."""
+    """A part of a declaration. Types are strict, and unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def parse[T: Declaration](kind: type[T], text: str, source: str) -> T:
-    """Return the declaration that a TOML text holds. ``source`` is the name of its file.
+    """Parse TOML as a declaration of type ``kind``. ``source`` is the name of its file.
 
     Raises MetadataError."""
     try:

@@ -1,7 +1,8 @@
-"""Descriptions of tables and columns: ``tables.toml``, compared with the tables that there are.
+"""Descriptions of tables and columns: ``tables.toml``, compared with the tables of the schema.
 
-Columns of classes of tokens, and those that name a component, are described by these.
-They are Markdown with code in backquotes, which the table reference shows. Pages have no markup in them.
+Columns of token classes, and the column ``component``, are described from the declarations of these in
+code. Descriptions are Markdown with code in backquotes, for the table reference. Pages show them without
+markup.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,8 @@ type Schema = Mapping[str, Sequence[str]]  # the columns of each table and view
 
 
 class Table(Declaration):
-    """A table or view: what it is, how a page sorts it, and the columns that only it has."""
+    """A table or view: its description, how a page sorts it, and the descriptions of columns that only it
+    has."""
 
     title: Words
     description: Words
@@ -34,13 +36,13 @@ class Table(Declaration):
     columns: dict[str, Words] = Field(default_factory=dict)
 
     def list_named_columns(self) -> list[str]:
-        """Return the columns that the page sorts by, links with, or counts."""
+        """Return all columns that this declaration names: for sorting, labels, facets and descriptions."""
         named = [self.sort_desc, self.label_column, *(self.facets or ()), *self.columns]
         return [name for name in named if name is not None]
 
 
 class DatabasePage(Declaration):
-    """The page that lists tables and queries. It leaves out the ``hidden`` ones."""
+    """The page that lists tables and queries, without the ``hidden`` tables."""
 
     title: Words
     description: Words
@@ -48,7 +50,7 @@ class DatabasePage(Declaration):
 
 
 class Descriptions(Declaration):
-    """All descriptions. ``columns`` are those that mean the same in several tables."""
+    """All descriptions. ``columns`` describes columns that mean the same in several tables."""
 
     title: Words
     database: DatabasePage
@@ -71,14 +73,14 @@ class Descriptions(Declaration):
 
 
 def read_descriptions(folder: Path) -> Descriptions:
-    """Return the descriptions as they are written. Raises MetadataError."""
+    """Return the descriptions in ``tables.toml``, not yet compared with the schema. Raises MetadataError."""
     return parse(Descriptions, (folder / FILE).read_text(), FILE)
 
 
 def describe_tables(descriptions: Descriptions, schema: Schema) -> dict[str, dict[str, Any]]:
-    """Return the metadata of all tables, whose texts are no Markdown.
+    """Return the metadata of all tables, with texts without Markdown.
 
-    Raises MetadataError where schema and descriptions differ."""
+    Raises MetadataError if schema and descriptions differ."""
     _check_names(descriptions, schema)
     described = {
         name: about.model_dump(exclude_none=True)

@@ -37,7 +37,7 @@ def generate(folder: Path = FOLDER) -> str:
 
 
 def is_stale(target: Path, folder: Path = FOLDER) -> bool:
-    """Return whether a file is not what would be generated. Raises MetadataError."""
+    """Return whether a file differs from what would be generated, or is missing. Raises MetadataError."""
     return not target.exists() or target.read_text() != generate(folder)
 
 
