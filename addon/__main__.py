@@ -1,9 +1,8 @@
-"""``python -m addon``: mitmproxy with only the addons this proxy needs.
+"""``python -m addon``: mitmproxy with only the addons that this proxy needs.
 
-Started by ``taximeter up``, which hands over a bound socket, memory that the workers share and what is in
-the environment; it runs on its own as well. SIGTERM stops it. SIGUSR1 does so without any hurry, once a
-successor serves the socket too.
-"""
+``taximeter up`` starts it, and passes on a bound socket, memory that the workers share, and settings
+in the environment; it also runs alone. SIGTERM stops it. SIGUSR1 stops it once its calls have ended,
+without a deadline, while a successor accepts on the same socket."""
 
 from runtime import loading
 
@@ -68,7 +67,7 @@ class LeanMaster(master.Master):
 
 
 async def serve(settings: Settings, config: ProcessConfig) -> None:
-    """Serve until told to stop. Raises MitmproxyChangedError."""
+    """Serve until a signal stops the process. Raises MitmproxyChangedError."""
     opts = options.Options(confdir=str(settings.data_dir / "mitmproxy"))
     proxy = UsageProxy(settings, config)
     master_of_proxy = LeanMaster(opts, proxy)
@@ -93,7 +92,7 @@ async def serve(settings: Settings, config: ProcessConfig) -> None:
 
 
 def open_shared(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return what this worker shares with the others, as parts of its configuration."""
+    """Return the memory shared by all workers, as keyword arguments of ``ProcessConfig.make``."""
     if arguments.board is None or arguments.windows_fd is None:
         return {}
     fd, row = arguments.board

@@ -1,11 +1,10 @@
-"""The limit on the memory that request bodies take, over all connections of all workers together.
+"""The limit on the memory for bodies, over all connections of all workers together.
 
 Message requests are read whole before they are forwarded. Each may have 33 MB, so many at once could
-take all the memory there is. Above the limit, large bodies are refused: those that come, and those
-that grow. None of them has been forwarded yet, so their clients can send them again.
+take all memory. Above the limit, large bodies are refused, both new ones and those that grow. None of
+them has been forwarded yet, so their clients can send them again.
 
-What is held of responses in buffered mode counts too: where there is no room, they go on live.
-"""
+Responses held in buffered mode count too: if there is no room for one, it is passed on live instead."""
 
 import ctypes
 
@@ -22,10 +21,10 @@ _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class BodyMemory:
-    """Counts what is held of bodies by client connection, which has one request at a time.
+    """Counts the bytes of held bodies by client connection, each of which has one request at a time.
 
-    One client address has half of the memory, or three quarters while no other holds any, so that
-    there is always room for another to begin with. One body alone may take all of it."""
+    One client address may use half of the memory, or three quarters while no other uses any, so that
+    there is always room for another client. A single body may use all of it."""
 
     def __init__(self, limit_bytes: int, board: WorkerBoard) -> None:
         self._limit_bytes = limit_bytes
@@ -34,11 +33,11 @@ class BodyMemory:
 
     @property
     def total_bytes(self) -> int:
-        """Return how much is held over all."""
+        """Return the number of bytes held by all workers together."""
         return self._held.total
 
     def has_room(self, declared_bytes: int, address: str = "") -> bool:
-        """Return whether a body of this size may begin to come from a client address."""
+        """Return whether a body of ``declared_bytes`` from a client address may begin."""
         limit = self._limit_for(declared_bytes)
         return self.total_bytes < limit and (
             not self._held.of_address(address)
@@ -46,8 +45,9 @@ class BodyMemory:
         )
 
     def hold(self, client_id: str, held_bytes: int, address: str = "") -> bool:
-        """Note how much of a body is held now; return whether it may go on. What has no address is
-        bounded over all only."""
+        """Set the bytes held of a connection's body; return whether the body may grow to that.
+
+        Bytes with the address ``""`` count in the total only."""
         self._held.put(client_id, held_bytes, address)
         self._most_bytes = max(self._most_bytes, self._held.own_total)
         limit, own_bytes = self._limit_for(held_bytes), self._held.of_address(address)
@@ -56,7 +56,7 @@ class BodyMemory:
         )
 
     def release(self, client_id: str) -> None:
-        """Note that the body is gone, if there was one."""
+        """Remove the bytes of a connection's body, if there are any."""
         self._held.remove(client_id)
 
     def _share_of(self, address: str, limit: int) -> int:
@@ -68,7 +68,7 @@ class BodyMemory:
         return self._limit_bytes * (2 if body_bytes <= SMALL_BYTES else 1)
 
     def give_back(self) -> bool:
-        """Return memory to the system if much is free; return whether that was worth it."""
+        """Return freed memory to the system if it is much; return whether it was."""
         if self._most_bytes - self._held.own_total < WORTH_TRIMMING_BYTES:
             return False
         self._most_bytes = self._held.own_total

@@ -1,15 +1,14 @@
 """The rules for requests of web pages: only pages of listed origins may use a proxy endpoint.
 
 A slug is not a secret and the proxy requires no login, so any web page could send calls through a
-developer's proxy, by a plain ``fetch`` or through a name of its own that it has rebound to this
-machine. Browsers say so: by ``Origin`` with everything but same-origin GETs, by ``Sec-Fetch-Site`` with
-everything to https and loopback addresses. Only pages of listed origins get through, and one page of
+developer's proxy, by a plain ``fetch`` or through its own host name rebound to this machine. Browsers
+reveal this: they send ``Origin`` with everything but same-origin GETs, and ``Sec-Fetch-Site`` with
+everything to https and loopback addresses. Only pages of listed origins are allowed, and one page of
 the dashboard with a ticket (``addon/replays.py``).
 
-Nobody navigates here either: what the upstream sends would be a page of the dashboard's origin. And
-what pages of listed origins get is stripped of headers that act on an origin; the few that are kept are
-named, since browsers learn new ones. Responses to programs stay as they are.
-"""
+Navigation is refused too: the browser would display a response of the upstream as a page of the
+dashboard's origin. Responses to pages of listed origins keep only named headers, since others may act
+on an origin and browsers learn new ones. Responses to programs are unchanged."""
 
 import ipaddress
 import re
@@ -38,16 +37,16 @@ _NAME_LIST = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z, -]*")
 
 
 class BrowserRules:
-    """Decides which requests of browsers are forwarded, and what their pages see."""
+    """Decides which requests of browsers are forwarded, and which response headers pages get."""
 
     def __init__(self, allowed_origins: Collection[str], vendor: str, host: str | None) -> None:
-        """Take ``allowed_origins`` as browsers write them, and the ``host`` of the base URL."""
+        """Allow ``allowed_origins``, in the spelling of browsers. ``host`` is the one in the base URL."""
         self._allowed = {origin.encode() for origin in allowed_origins}
         self._hosts = LOOPBACK_HOSTS | {host}
         self._kept_prefix = f"{vendor}-".encode()
 
     def judge(self, method: str, signs: Index) -> Refusal | bytes | None:
-        """Return a refusal, or the listed origin that a request comes from, or None for a program.
+        """Return a refusal, or the listed origin of the page that sends a request, or None for a program.
 
         ``signs`` indexes the headers of the request."""
         if _is_navigation(signs):
@@ -65,7 +64,7 @@ class BrowserRules:
         return None
 
     def returned(self, fields: Fields, origin: bytes) -> Fields:
-        """Return the response headers that a page of a listed origin gets."""
+        """Return the response headers for a page of the listed origin ``origin``."""
         kept = tuple(
             field
             for field in fields
@@ -74,19 +73,20 @@ class BrowserRules:
         return (*kept, *_for_origin(origin))
 
     def _is_ours(self, signs: Index) -> bool:
-        """Return whether the name used is one of ours, or an address: nobody can rebind those."""
+        """Return whether the Host header is one of our names or an IP address, which cannot be rebound."""
         host = parse_host(signs.get(b"host", b"").decode("latin-1")) or ""
         return host in self._hosts or _is_address(host)
 
 
 def is_preflight(method: str, signs: Index) -> bool:
-    """Return whether this is a preflight request, which comes before what a page wants to send."""
+    """Return whether a request is a CORS preflight, which precedes the actual request of a page."""
     return method == "OPTIONS" and bool(signs.get(b"access-control-request-method"))
 
 
 def make_preflight_fields(signs: Index, origin: bytes) -> Fields:
-    """Return the response headers that tell a page of a listed origin what it may send: whatever the
-    proxy takes. Headers that are not forwarded do no harm."""
+    """Return the response headers that allow a page of a listed origin what the proxy accepts.
+
+    Headers that are not forwarded are allowed too, since they do no harm."""
     names = signs.get(b"access-control-request-headers", b"")
     allowed = [
         *_for_origin(origin),
@@ -114,16 +114,19 @@ def _is_navigation(signs: Index) -> bool:
 
 
 def _looks_like_browser(signs: Index) -> bool:
-    """Return whether a GET may be a browser's. With one to its own origin, by plain http and not to
-    loopback, a browser sends neither ``Origin`` nor ``Sec-Fetch-Site``."""
+    """Return whether a GET may come from a browser.
+
+    With a GET to its own origin, by plain http and not to loopback, a browser sends neither ``Origin``
+    nor ``Sec-Fetch-Site``."""
     return b"referer" in signs or signs.get(b"user-agent", b"").startswith(b"Mozilla/")
 
 
 def _comes_from_page(signs: Index) -> bool:
-    """Return whether a GET without ``Origin`` and ``Sec-Fetch-Site`` is that of a page. Any page
-    can make one with an image or a script of its own. Its ``Referer`` says so unless the page
-    withholds it; then ``Accept-Language`` does, which every browser sends. What sends neither is a
-    program that calls itself Mozilla."""
+    """Return whether a GET without ``Origin`` and ``Sec-Fetch-Site`` comes from a web page.
+
+    Any page can make such a GET with an image or a script. It then has a ``Referer``, or if the page
+    withholds that, an ``Accept-Language``, which every browser sends. With neither it is a program
+    that calls itself Mozilla."""
     referer = signs.get(b"referer")
     if referer is not None:
         return _authority(referer) != signs.get(b"host", b"").lower()

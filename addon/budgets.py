@@ -1,8 +1,8 @@
-"""The budgets: what is refused of an endpoint or organisation whose budget is used up.
+"""The budgets: refusing billed requests of an endpoint or organisation whose budget is used up.
 
-The recorder adds up what calls cost and writes which budgets are reached (``store.budget_file``). Refused is
-what upstream would bill (``upstream_paths``), which is never counting tokens, nor reading anything.
-"""
+The recorder adds up costs and writes the used-up budgets to a file (``store.budget_file``). Requests
+that upstream would not bill (``upstream_paths``), such as counting tokens and reading, are never
+refused."""
 
 import math
 import time
@@ -17,8 +17,10 @@ type RejectionCounter = Callable[[ProxyEndpoint], None]
 
 
 class Budgets:
-    """Knows the budgets that are used up. ``count_rejection`` is told of each request that is refused;
-    ``clock_s`` is the clock of the machine, whose days the budgets have."""
+    """The budgets that are used up, read from a file.
+
+    ``count_rejection`` is called for each request that is refused; ``clock_s`` returns Unix time in
+    seconds."""
 
     def __init__(
         self,
@@ -34,14 +36,14 @@ class Budgets:
         self.refresh()
 
     def refresh(self, _now_s: float = 0.0) -> None:
-        """Read the file if it is another one by now."""
+        """Read the file again if it has changed."""
         version = self._file.identify()
         if version != self._version:
             self._version = version
             self._reached = {each.subject_id: each for each in self._file.read()}
 
     def admit(self, endpoint: ProxyEndpoint) -> Refusal | None:
-        """Return why a request that would be billed is refused, or None."""
+        """Return the refusal of a billed request if a budget is used up, or None."""
         if not self._reached:
             return None
         now_s = self._clock_s()
@@ -52,7 +54,7 @@ class Budgets:
         return errors.budget_reached(reached, math.ceil(reached.resets_s - now_s))
 
     def _find(self, subject_id: str, now_s: float) -> ReachedBudget | None:
-        """Return the budget of a subject that is used up in the period of this instant, or None."""
+        """Return the used-up budget of an endpoint or organisation for a period with ``now_s``, or None."""
         reached = self._reached.get(subject_id)
         if reached is None or not reached.starts_s <= now_s < reached.resets_s:
             return None

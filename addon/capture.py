@@ -1,4 +1,4 @@
-"""Writing one exchange to the spool, part by part as it happens."""
+"""Writing one exchange to the spool, part by part while it happens."""
 
 from dataclasses import replace
 
@@ -10,8 +10,9 @@ from store.spool.writer import NotHandedOverError, SpoolFile
 
 
 class Capture:
-    """Appends to the file of one exchange. No method raises, whatever happens: an exception within a
-    stream would reach the client."""
+    """Appends to the spool file of one exchange.
+
+    No method raises, since an exception during a stream would reach the client."""
 
     def __init__(
         self,
@@ -20,7 +21,7 @@ class Capture:
         troubles: SpoolTroubles,
         most_bytes: int | None = None,
     ) -> None:
-        """Write to this file. Of a response with more than ``most_bytes`` the rest is left out."""
+        """Write to ``spool_file``. The part of a response body beyond ``most_bytes`` is left out."""
         self._left = most_bytes
         self._file = spool_file
         self._metadata = metadata
@@ -30,7 +31,7 @@ class Capture:
     def write_response_head(
         self, status_code: int, found: headers.Index, elapsed_ms: float
     ) -> None:
-        """Write what is kept of a response's head: named fields, never the headers as they are."""
+        """Write the metadata of a response's head: selected fields, never all headers."""
         try:
             head = self._metadata.make_head(status_code, found)
             self._file.write_response_head(head, elapsed_ms)
@@ -38,7 +39,7 @@ class Capture:
             self._lose_response(error)
 
     def write_chunk(self, data: bytes, elapsed_ms: float) -> None:
-        """Write a chunk of the response as it came."""
+        """Write a chunk of the response body as received."""
         if self._response_lost:  # a body with a hole in it would be a lie
             return
         if self._left is not None:
@@ -52,7 +53,7 @@ class Capture:
             self._lose_response(error)
 
     def finish(self, ending: Ending, elapsed_ms: float) -> None:
-        """Write how the exchange ended, which hands its file to the recorder."""
+        """Write how the exchange ended, and release its file to the recorder."""
         if self._response_lost:
             ending = replace(ending, response_lost=True)
         try:
@@ -63,7 +64,7 @@ class Capture:
             self._lose_response(error)
 
     def discard(self) -> None:
-        """Remove the file: the upstream was never sent anything."""
+        """Remove the file, since nothing was sent to the upstream."""
         try:
             self._file.discard()
         except Exception as error:

@@ -11,8 +11,10 @@ from addon.headers import index_of
 def find_client_address(
     peer: str, forwarded_for: str, trusted: Sequence[IPv4Network | IPv6Network]
 ) -> str:
-    """Return the last address that is not one of our own proxies. ``forwarded_for`` holds the values of
-    every ``x-forwarded-for`` header; it is believed only as far as trusted hands wrote it."""
+    """Return the address of the client: the last one that is not a trusted proxy.
+
+    ``forwarded_for`` holds the values of all ``x-forwarded-for`` headers; only entries that a trusted
+    proxy wrote are believed."""
     hops = [hop.strip() for hop in forwarded_for.split(",")] if forwarded_for else []
     address = unmap(peer)
     while hops and is_in(address, trusted):
@@ -26,14 +28,16 @@ def find_client_address(
 
 
 def read_client_address(flow: http.HTTPFlow, trusted: Sequence[IPv4Network | IPv6Network]) -> str:
-    """Return the address of the client that a request came from."""
+    """Return the address of the client that sent a request."""
     forwarded_for = index_of(flow.request.headers).get(b"x-forwarded-for", b"").decode("latin-1")
     return find_client_address(flow.client_conn.peername[0], forwarded_for, trusted)
 
 
 def unmap(address: str) -> str:
-    """Return an IPv4 address as such. A socket that listens on ``::`` writes it ``::ffff:203.0.113.9``;
-    all of those would be in one network of IPv6, and none in a network of IPv4."""
+    """Return an IPv4-mapped IPv6 address as IPv4, and any other address unchanged.
+
+    A socket that listens on ``::`` reports IPv4 peers as ``::ffff:203.0.113.9``; all of those would be
+    in one IPv6 network, and none in an IPv4 network."""
     if ":" not in address:
         return address
     try:

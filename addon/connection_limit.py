@@ -1,13 +1,13 @@
 """The limit on the connections that one client may have at a time, over all workers.
 
-It is asked when a connection is accepted, before anything is made for it, so a call costs nothing. A
-client is an IPv4 address or a /64 network of IPv6. Loopback and trusted proxies may have any number: all
-programs of the machine, and all clients behind a proxy, share their address.
+It is checked when a connection is accepted, before objects are made for it, so calls on open
+connections pay nothing. A client is an IPv4 address or a /64 network of IPv6. Loopback and trusted
+proxies are not limited: all programs of the machine, and all clients behind a proxy, share their
+address.
 
-A client above the limit gets 503 and the end of its connection. It may have sent a request by then, and
-closing a socket with unread data would take the response back; so some of these sockets are closed a
-moment later, as many as do no harm.
-"""
+A client above the limit gets 503 and its connection is closed. It may have sent a request by then, and
+closing a socket with unread data would take the response back; so up to ``MOST_LINGERING`` of these
+sockets are closed a moment later."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ MOST_LINGERING = 256
 
 
 class ConnectionLimit:
-    """Counts the connections of each client, and turns away those above the limit."""
+    """Counts the connections of each client, and refuses those above the limit."""
 
     def __init__(self, limit: int, trusted: Sequence[Network], board: WorkerBoard) -> None:
         self._limit = limit
@@ -48,7 +48,7 @@ class ConnectionLimit:
         )
 
     def find_client(self, peer: str) -> str:
-        """Return whom the connections of this address count for, or ``""`` for nobody."""
+        """Return the client that a peer address belongs to, or ``""`` if its connections are not limited."""
         if peer.startswith("127."):
             return ""
         address = unmap(peer)
@@ -59,7 +59,7 @@ class ConnectionLimit:
         return "" if is_unlimited else client_network(address)
 
     def enter(self, client: str) -> bool:
-        """Count a connection of a client; return whether it may have one more."""
+        """Count a new connection of a client; return False, without counting, if the limit is reached."""
         if not client:
             return True
         if self._own[client] + self._board.of_others_for(Shared.CONNECTIONS, client) >= self._limit:
@@ -69,7 +69,7 @@ class ConnectionLimit:
         return True
 
     def leave(self, client: str) -> None:
-        """Count a connection of a client no more."""
+        """Subtract a connection of a client that has ended."""
         if not client:
             return
         self._board.add_for(Shared.CONNECTIONS, client, -1)
@@ -78,7 +78,7 @@ class ConnectionLimit:
             del self._own[client]
 
     def turn_away(self, connection: socket.socket, client: str) -> None:
-        """Respond with 503 and end a connection, in the running event loop."""
+        """Send 503 on a connection and close it, in the running event loop."""
         loop = asyncio.get_running_loop()
         self._board.add(Shared.CONNECTIONS_REFUSED, 1)
         self._trouble.report_at(loop.time(), client)

@@ -1,10 +1,8 @@
 """The search for service API keys that were sent to a proxy endpoint by mistake.
 
-They open the management API, so they must go neither to an upstream nor into the log: not as a
-credential, and not in the target or any other header, where a client may be told to put one. Values
-are looked up in ``control.db`` only when they have the format of one; upstream credentials
-(``sk-ant-…``) never do.
-"""
+They open the management API, so they must reach neither an upstream nor the log, whether sent as a
+credential, in the target or in any other header. Values are looked up in ``control.db`` only if they
+have the format of such a key; upstream credentials (``sk-ant-…``) never have it."""
 
 import binascii
 import re
@@ -24,8 +22,10 @@ _BASIC = re.compile(rb"basic[ \t]+([A-Za-z0-9+/_-]+)", re.IGNORECASE)
 
 
 def find_service_keys(target: str, fields: Fields) -> list[str]:
-    """Return what has the format of a service API key in a request's target and headers. That
-    includes a percent-encoded target and Basic credentials. It is never more than MAX_FOUND + 1."""
+    """Return the texts in a request's target and headers that have the format of a service API key.
+
+    The target is also searched percent-decoded, and Basic credentials decoded. At most MAX_FOUND + 1
+    are returned."""
     text = b"\n".join(chain((target.encode("latin-1", "replace"),), *fields))
     if "%" in target:
         text += b"\n" + unquote_to_bytes(target)
@@ -38,7 +38,7 @@ def find_service_keys(target: str, fields: Fields) -> list[str]:
 
 
 def _decode(encoded: bytes) -> bytes:
-    """Return the text of Basic credentials, or nothing where there is none."""
+    """Return the text of Basic credentials, empty if they are not valid."""
     plain = encoded.replace(b"-", b"+").replace(b"_", b"/")
     try:
         return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4))

@@ -1,4 +1,4 @@
-"""The destinations of requests, by which they are forwarded, limited and logged."""
+"""The destinations of requests, which decide how these are forwarded, limited and logged."""
 
 from enum import Enum
 

@@ -1,4 +1,5 @@
-"""The choice of who responds to a request once its head is there: we, the web process, or upstream."""
+"""The choice of who responds to a request once its head is received: the proxy, the web process, or
+upstream."""
 
 from collections.abc import Awaitable
 
@@ -36,9 +37,9 @@ class Dispatcher:
         self._upstream = upstream
 
     def dispatch(self, flow: http.HTTPFlow) -> OwnResponse | Awaitable[OwnResponse | None] | None:
-        """Send a request on its way and return None, or return the response to send instead.
+        """Forward a request and return None, or return the response to send instead.
 
-        It may have to be awaited."""
+        That response may be an awaitable, which may result in None."""
         request = flow.request
         request.data.authority = b""  # an absolute-form target would be passed on as one
         method, path = request.method, request.path
@@ -61,7 +62,9 @@ class Dispatcher:
         return self._upstream.forward(flow, route)
 
     def _judge_browser(self, flow: http.HTTPFlow, method: str, path: str) -> OwnResponse | None:
-        """Return the response that a browser gets at once, if any, and note the origin of its page."""
+        """Return the response for a browser that is not to be forwarded, or None.
+
+        The origin of an allowed page is noted in the flow."""
         fields, found = flow.request.headers.fields, headers.index_of(flow.request.headers)
         if TICKET in found and (ours := self._replays.find_origin(method, path, fields)):
             flow.metadata[ORIGIN] = ours

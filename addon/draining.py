@@ -1,8 +1,7 @@
-"""Draining before a worker stops: exchanges in flight may end, and nothing new begins.
+"""Draining before a worker stops: current exchanges may end, and no new one begins.
 
-One that a successor has taken over from is in no hurry: each exchange may end, and an idle connection
-stays for a while, since its client may send a request in the instant in which it is closed.
-"""
+A worker that a successor has replaced has no deadline: each exchange may end, and an idle connection
+stays open for a while, since its client may send a request just when it is closed."""
 
 import asyncio
 import time
@@ -14,28 +13,31 @@ LOOK_AGAIN_S, LOOK_SELDOM_S = 0.02, 0.25
 
 
 class Draining:
-    """Ends the connections of a proxy that stops. Once it ``has_begun``, each response is to be the
-    last on its connection."""
+    """Ends the connections of a proxy that stops.
+
+    Once it ``has_begun``, each response has to be the last on its connection."""
 
     def __init__(self, patience_s: float) -> None:
-        """Take the seconds that exchanges have in a hurry, and idle connections without one."""
+        """Give exchanges ``patience_s`` in a hurry, and idle connections ``patience_s`` without a hurry."""
         self.has_begun = False
         self._patience_s = patience_s
         self._deadline_s: float | None = None  # None: exchanges may take as long as they need
         self._has_successor = False
 
     def hand_over(self) -> None:
-        """Note, before it begins, that a successor accepts connections: there is no hurry."""
+        """Note that a successor accepts connections, so exchanges have no deadline. To be called before
+        ``drain``."""
         self._has_successor = True
 
     def hurry(self) -> None:
-        """Wait from now on for as long as patience lasts, and close idle connections at once."""
+        """Set the deadline to ``patience_s`` from now, and have idle connections closed at once."""
         if self._deadline_s is None:
             self._deadline_s = time.monotonic() + self._patience_s
 
     async def drain(self, exchanges: Exchanges) -> None:
         """Stop listening, close connections as they become idle, and return when none is open.
-        Return also when patience ends."""
+
+        Also returns when the deadline has passed."""
         self.has_begun = True
         if not self._has_successor:
             self.hurry()

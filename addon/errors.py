@@ -1,7 +1,6 @@
-"""The proxy's own errors, in the upstream's envelope so that its SDKs understand them.
+"""The proxy's own errors, in the upstream's error format so that its SDKs understand them.
 
-A header ``x-taximeter-error: <code>`` tells them from the upstream's, which are never touched.
-"""
+A header ``x-taximeter-error: <code>`` distinguishes them from the upstream's, which are never changed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ OVERLOADED = "overloaded_error"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Describes a response of our own in the place of the upstream's."""
+    """The proxy's own error response, sent instead of a response of the upstream."""
 
     status: int
     code: str
@@ -37,19 +36,19 @@ class Refusal:
 
     @property
     def error_type(self) -> str:
-        """Return the upstream's name for errors of this kind."""
+        """Return the upstream's name for this type of error."""
         usual = "invalid_request_error" if self.status < 500 else "api_error"
         return self.special_type or _TYPES.get(self.status, usual)
 
     def body(self) -> bytes:
-        """Return its body, in the envelope of the upstream or of the management API."""
+        """Return the JSON body, in the error format of the upstream or of the management API."""
         if self.api_code is not None:
             return orjson.dumps({"error": {"code": self.api_code, "message": self.message}})
         error = {"type": self.error_type, "message": self.message}
         return orjson.dumps({"type": "error", "error": error})
 
     def header_fields(self) -> Fields:
-        """Return its headers without those of framing, which belong to whoever sends it."""
+        """Return the headers, without those for the framing of the body."""
         return (
             (b"content-type", b"application/json"),
             (_HEADER, self.code.encode()),
@@ -259,5 +258,5 @@ def upstream_timeout(phase: str) -> Refusal:
 
 
 def protocol_error(status: int, message: str) -> Refusal:
-    """Return the refusal of what the HTTP layer does not take: unparsable requests, smuggling attempts."""
+    """Return the refusal of a request that the HTTP layer rejects: unparsable, or a smuggling attempt."""
     return Refusal(status, "protocol_error", message)

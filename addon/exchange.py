@@ -1,4 +1,4 @@
-"""An exchange: one request that is being forwarded, with its response."""
+"""An exchange: one forwarded request with its response."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ LEAST_UPLOAD_BYTES_PER_S = 64 * 1024
 
 
 class Phase(Enum):
-    """Names what an exchange waits for. The values are the names of the timeouts."""
+    """The phases of an exchange, by what it waits for. The values are the names of the timeouts."""
 
     REQUEST = "request"
     CONNECT = "connect"
@@ -28,13 +28,13 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Exchange:
-    """Knows where an exchange stands and how long it took.
+    """The state and the timing of an exchange.
 
-    Times are of the monotonic clock, in seconds. ``waiting_since_s`` is when the phase began or
-    the last byte came. ``upload_since_s`` is since when the client is behind: it moves on by the
-    time that what came may have taken, so that a byte now and then does not keep an upload.
-    ``own_s`` adds up the time spent in our code while a byte could have moved.
-    """
+    Times are in seconds of the monotonic clock. ``waiting_since_s`` is the time at which the phase
+    began or the last byte arrived. ``upload_since_s`` is the time since which the client is too slow:
+    each byte received moves it on only by the time that the byte may take, so that single bytes do not
+    keep an upload alive. ``own_s`` is the time spent in our code while a byte could have been passed
+    on."""
 
     endpoint: ProxyEndpoint | None = None  # None: on its way to the web process
     client_address: str = ""  # of IPv6 its /64 network
@@ -65,44 +65,44 @@ class Exchange:
     may_hold: Callable[[int], bool] = lambda _held_bytes: True
 
     def enter(self, phase: Phase) -> None:
-        """Note what the exchange waits for now."""
+        """Begin a phase of the exchange."""
         self.phase = phase
         self.waiting_since_s = self.upload_since_s = time.monotonic()
 
     @property
     def is_report(self) -> bool:
-        """Return whether only what the response reports is of interest."""
+        """Return whether the exchange is recorded only for what its response reports, not as a call."""
         return self.record is not None and self.record not in CALLS
 
     @property
     def waits_for_client(self) -> bool:
-        """Return whether the client has to send more of its request before anything else can happen."""
+        """Return whether the client must send more of its request before anything else can happen."""
         return not self.request_is_whole and self.phase in (Phase.REQUEST, Phase.FIRST_BYTE)
 
     def elapsed_ms(self, at_s: float) -> float:
-        """Return the milliseconds between the end of the request and a time."""
+        """Return the milliseconds from the end of the request to ``at_s``."""
         return (at_s - self.request_done_s) * 1000
 
     def pass_request_chunk(self, chunk: bytes) -> bytes:
-        """Return a chunk of the request as it is, and note that the upload moves."""
+        """Return a chunk of the request unchanged, and count it as progress of the upload."""
         self.note_upload(len(chunk))
         return chunk
 
     def note_upload(self, received_bytes: int) -> None:
-        """Note that ``received_bytes`` more of the request body have come."""
+        """Count ``received_bytes`` more of the request body as progress of the upload."""
         now_s = self.waiting_since_s = time.monotonic()
         paid_s = received_bytes / LEAST_UPLOAD_BYTES_PER_S
         self.upload_since_s = min(now_s, self.upload_since_s + paid_s)
 
     def note_held(self, held_bytes: int) -> None:
-        """Note how much of the request body is held now."""
+        """Set the number of bytes of the request body that are held."""
         self.note_upload(held_bytes - self.held_bytes)
         self.held_bytes = held_bytes
 
     def take_chunk(self, chunk: bytes) -> list[bytes]:
-        """Keep one chunk of the response and return what goes on to the client now.
+        """Capture a chunk of the response, and return the chunks to send to the client now.
 
-        ``b""`` is the end. An empty list swallows a chunk; ``b""`` in mid-stream would end it."""
+        ``chunk`` is ``b""`` at the end. In buffered mode the result is empty until then."""
         arrived_s = self.waiting_since_s = self.last_byte_s = time.monotonic()
         if not chunk:
             return self.held.take()
@@ -114,8 +114,7 @@ class Exchange:
         return passed
 
     def _hold(self, chunk: bytes) -> list[bytes]:
-        """Hold a chunk and return nothing, or all that is held once there is no room for more: the
-        rest of the response is passed on as it comes."""
+        """Hold a chunk and return nothing; if there is no room, return all held chunks and hold no more."""
         self.held.add(chunk)
         if self.held.size <= held_response.MAX_BYTES and self.may_hold(self.held.size):
             return []
@@ -124,7 +123,7 @@ class Exchange:
         return self.held.take()
 
     def finish(self, outcome: TransportOutcome, error_type: str | None = None) -> None:
-        """Hand what was captured to the recorder. Only the first call counts."""
+        """Release the captured exchange to the recorder. Only the first call has an effect."""
         capture, self.capture = self.capture, None
         if capture is None:
             return
@@ -140,7 +139,7 @@ class Exchange:
         capture.finish(ending, self.elapsed_ms(now_s))
 
     def discard(self) -> None:
-        """Forget what was captured: the upstream was never sent anything."""
+        """Delete the captured exchange, since nothing was sent to the upstream."""
         capture, self.capture = self.capture, None
         if capture is not None:
             capture.discard()

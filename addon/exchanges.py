@@ -1,8 +1,7 @@
 """The exchanges that are being forwarded, by the id of their client connection.
 
-A client connection carries one exchange at a time (HTTP/1 without pipelining), and its id is also what
-the hooks of connections know.
-"""
+A client connection carries one exchange at a time (HTTP/1 without pipelining), and hooks of
+connections know its id."""
 
 from functools import partial
 
@@ -17,8 +16,9 @@ from runtime.worker_board import WorkerBoard
 
 
 class Exchanges:
-    """Holds each exchange from the head of its request until it is over. With it go the memory of
-    its body and its slot at the web process."""
+    """Holds each exchange from the head of its request until its end.
+
+    When one is removed, its memory for bodies and its slot at the web process are released."""
 
     def __init__(self, memory: BodyMemory, board: WorkerBoard) -> None:
         self._memory = memory
@@ -28,11 +28,11 @@ class Exchanges:
         self.undecided: set[str] = set()
 
     def find(self, client_id: str) -> Exchange | None:
-        """Return the exchange of a client connection, or None when it has none."""
+        """Return the exchange of a client connection, or None if it has none."""
         return self._exchanges.get(client_id)
 
     def is_awaited(self, client_id: object) -> bool:
-        """Return whether a client connection has an exchange that is going to end."""
+        """Return whether a client connection has an exchange whose end draining waits for."""
         exchange = self._exchanges.get(client_id) if isinstance(client_id, str) else None
         return exchange is not None and not exchange.is_endless
 
@@ -41,9 +41,9 @@ class Exchanges:
         return list(self._exchanges.items())
 
     def begin(self, flow: http.HTTPFlow, exchange: Exchange, client_headers: headers.Index) -> None:
-        """Enter an exchange; ``client_headers`` are those that came.
+        """Add an exchange; ``client_headers`` are the request headers as received.
 
-        HTTP/1.1 is spoken to the upstream whatever the client speaks."""
+        The request to the upstream uses HTTP/1.1, whatever the client uses."""
         request = flow.request
         version = request.data.http_version
         exchange.is_http_1_0 = version == b"HTTP/1.0"
@@ -56,13 +56,13 @@ class Exchanges:
         self._exchanges[flow.client_conn.id] = exchange
 
     def enter(self, client_id: str, phase: Phase) -> None:
-        """Note what the exchange of a client connection waits for now, if it has one."""
+        """Begin a phase of the exchange of a client connection, if it has one."""
         exchange = self._exchanges.get(client_id)
         if exchange is not None:
             exchange.enter(phase)
 
     def end(self, flow: http.HTTPFlow) -> Exchange | None:
-        """Remove and return the exchange of a flow that is over, if it has one."""
+        """Remove and return the exchange of a flow that has ended, or None if it has none."""
         # In stock mitmdump a flow sits in a reference cycle: what it holds would stay until it is collected.
         flow.request.data.content = None
         exchange = self.remove(flow.client_conn.id)
@@ -73,7 +73,7 @@ class Exchanges:
         return exchange
 
     def remove(self, client_id: str) -> Exchange | None:
-        """Remove and return the exchange of a client connection, if it has one."""
+        """Remove and return the exchange of a client connection, or None if it has none."""
         exchange = self._exchanges.pop(client_id, None)
         if exchange is not None:
             self._memory.release(client_id)
@@ -81,13 +81,14 @@ class Exchanges:
         return exchange
 
     def begin_response(self, client_id: str, exchange: Exchange) -> None:
-        """Note that the body of a request is no longer held, and that of its response may be."""
+        """Release the memory of the request body, and let the response be held."""
         self._memory.release(client_id)
         exchange.may_hold = partial(self._memory.hold, client_id)
 
     def abandon_all(self) -> None:
-        """Let go of all exchanges as they stand. Their files in the spool stay unfinished, and the
-        recorder makes entries of them once this process is gone."""
+        """Abandon all exchanges unfinished.
+
+        The recorder reads their spool files once this process has ended."""
         for exchange in self._exchanges.values():
             exchange.capture = None
         self._exchanges.clear()

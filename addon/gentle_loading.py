@@ -1,7 +1,6 @@
-"""Loads the program of a worker with the lowest priority while others serve.
+"""Loads the program of a worker with the lowest priority while other workers serve.
 
-Import this before all that is slow to load.
-"""
+Import this before all modules that are slow to load."""
 
 from runtime import loading
 

@@ -1,4 +1,4 @@
-"""The stored metadata of requests and responses: named fields of headers, never all of them."""
+"""The metadata of requests and responses that is stored: selected header fields, never all of them."""
 
 import re
 from dataclasses import replace
@@ -45,11 +45,12 @@ OF_VENDOR = {
 
 
 class RequestMetadata:
-    """Makes the head of a spool file."""
+    """Makes the head of a spool file: the metadata of its request."""
 
     def __init__(self, fingerprint_key: bytes, vendor: str) -> None:
-        """Use this key for fingerprints of credentials (see ``headers.fingerprint``). ``vendor``
-        begins the names of the upstream's own headers."""
+        """Use ``fingerprint_key`` for fingerprints of credentials (see ``headers.fingerprint``).
+
+        ``vendor`` is the prefix of the upstream's own headers."""
         self.fingerprint_key = fingerprint_key
         of_vendor = {f"{vendor}-{name}".encode(): kept for name, kept in OF_VENDOR.items()}
         self._fields = NAMED | of_vendor
@@ -67,11 +68,12 @@ class RequestMetadata:
         *,
         is_kept: bool,
     ) -> RequestHead:
-        """Return the head of a spool file. Where the body is not kept, names and numbers are read
-        from it here. What looks like a credential is left out wherever it stands.
+        """Return the head of a spool file.
 
-        ``body`` is None where it was too large to be held. ``target`` is the path below the slug with
-        its query, without the run that it names. ``record`` is what is made of the exchange."""
+        ``is_kept``: the body is stored; otherwise facts are read from it here. ``body`` is None if it
+        was too large to be held. ``target`` is the path below the slug with its query, without the run
+        id. ``record`` is the kind of record that the exchange becomes. Values that look like a
+        credential are left out."""
         head = RequestHead(
             entry_id=clock.new_id(),
             created_at=clock.format_ms(arrived_at),
@@ -93,7 +95,7 @@ class RequestMetadata:
         return _without_text(head) if endpoint.metadata_only else head
 
     def _add_named(self, head: RequestHead, found: headers.Index) -> None:
-        """Set what is in headers: those that are stored, and the kind and fingerprint of a credential."""
+        """Set the fields that come from headers, and the kind and fingerprint of the credential."""
         named = {
             name: text
             for name in self._stored & found.keys()
@@ -114,9 +116,9 @@ class RequestMetadata:
 def redact_query(target: str) -> str:
     """Return a path and its query, cut to MAX_TARGET_CHARS, with unknown parameters' values replaced.
 
-    The upstream API takes no credential there, but a client or a gateway may be told to send one, under any
-    name and in any encoding. So only parameters that are known to hold none are kept as they are; of the
-    others the name is kept where it is a plain word, and never the value."""
+    The upstream API expects no credential there, but a client or a gateway may be configured to send
+    one, under any name and in any encoding. So only parameters that are known to hold none are kept;
+    of the others the name is kept if it is a plain word, and never the value."""
     path, question_mark, query = target[:MAX_TARGET_CHARS].partition("?")
     return (path + question_mark + _PARAMETER.sub(_redact, query))[:MAX_TARGET_CHARS]
 
@@ -129,7 +131,7 @@ def _redact(parameter: re.Match[str]) -> str:
 
 
 def _add_facts(head: RequestHead, facts: RequestFacts) -> None:
-    """Set what was read in a body that is not kept."""
+    """Set the facts that were read from a body which is not stored."""
     if head.metadata_only:
         facts = keep_plain_names(facts)
     head.session_id = head.session_id or drop_credential(facts.session_id)
@@ -150,8 +152,10 @@ def _add_facts(head: RequestHead, facts: RequestFacts) -> None:
 
 
 def _add_attribution(head: RequestHead, found: headers.Index) -> None:
-    """Set for whom and what a call is made. Where no text is kept, only our own headers say it: who sends
-    them knows that we store them."""
+    """Set user, project and tags of a call.
+
+    If no text is stored, they are read from our own headers alone, whose senders know that we store
+    them."""
     if found.keys().isdisjoint(attribution.HEADERS):
         return
     names = attribution.OWN_HEADERS if head.metadata_only else attribution.HEADERS
@@ -163,7 +167,7 @@ def _add_attribution(head: RequestHead, found: headers.Index) -> None:
 
 
 def _without_text(head: RequestHead) -> RequestHead:
-    """Return the head without values of headers that may be text instead of the names that belong there."""
+    """Return the head without values that may be text in place of the names expected there."""
     return replace(
         head,
         content_encoding=keep_plain_list(head.content_encoding, ","),
@@ -179,16 +183,16 @@ def _without_text(head: RequestHead) -> RequestHead:
 
 
 class ResponseMetadata:
-    """Makes the head of a response in a spool file."""
+    """Makes the head of a response in a spool file: the metadata of the response."""
 
     def __init__(self, vendor: str) -> None:
-        """Make heads of the responses of an upstream. ``vendor`` begins the names of its own headers."""
+        """Use ``vendor`` as the prefix of the upstream's own headers."""
         self._organization_header = f"{vendor}-organization-id".encode()
         self._workspace_header = f"{vendor}-workspace-id".encode()
         self._rate_limit_prefix = f"{vendor}-ratelimit-".encode()
 
     def make_head(self, status_code: int, found: headers.Index) -> ResponseHead:
-        """Return what is kept of the head of a response."""
+        """Return the metadata to store of a response's head."""
         return ResponseHead(
             status_code=status_code,
             content_type=_decode(found.get(b"content-type")),

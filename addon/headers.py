@@ -1,8 +1,8 @@
-"""The filters of headers: requests by an allow-list, responses without what is between hops.
+"""The filters of headers: an allow-list for requests, and removal of hop-by-hop headers from
+responses.
 
-Fields are (name, value) pairs of raw bytes in the order received; what passes keeps its case, its
-order and its duplicates.
-"""
+Fields are (name, value) pairs of raw bytes in the order received; those that pass keep their case,
+order and duplicates."""
 
 import hmac
 import re
@@ -51,7 +51,7 @@ _BEARER = re.compile(rb"bearer\s+", re.IGNORECASE)
 
 
 def index(fields: Fields) -> Index:
-    """Return the fields of a head by their names."""
+    """Return the values of header fields by lowercase name."""
     found = {name.lower(): value for name, value in fields}
     if len(found) < len(fields):
         found = {name: b",".join(get_all(fields, name)) for name in found}
@@ -59,7 +59,7 @@ def index(fields: Fields) -> Index:
 
 
 def index_of(given: http.Headers) -> Index:
-    """Return the index of a message's headers, which is made anew only when they were changed."""
+    """Return the index of a message's headers, cached until they are changed."""
     known: tuple[Fields, Index] | None = vars(given).get("index")
     if known is None or known[0] is not given.fields:
         known = vars(given)["index"] = given.fields, index(given.fields)
@@ -88,7 +88,7 @@ class RequestFilter:
         return tuple(field for field in kept if field[0].lower() not in nominated)
 
     def _judge_all(self, names: tuple[bytes, ...]) -> tuple[list[bool], bool]:
-        """Return which headers pass, and whether the client may have declared some to be between hops."""
+        """Return whether each header passes, and whether there is a Connection header."""
         passed = [self._judge(name) for name in names]
         return passed, any(name.lower() == b"connection" for name in names)
 
@@ -105,10 +105,11 @@ class RequestFilter:
 
 
 def keep_all(fields: Fields) -> Fields:
-    """Return the request headers of a client that a forward proxy carries to the upstream: all but those
-    between hops, those of ours, and those by which a request is another one than was recorded.
+    """Return the request headers of a client of a forward proxy that the upstream gets.
 
-    ``connection: keep-alive`` stays, as the HTTP layer sends it on whatever the client said."""
+    These are all but hop-by-hop headers, ours, and those that would make the request another than the
+    recorded one. ``connection: keep-alive`` stays, since the HTTP layer sends it whatever the client
+    sent."""
     dropped = HOP_BY_HOP - {b"transfer-encoding"} | REINTERPRETING
     nominated = _nominated(fields)
     return tuple(
@@ -120,7 +121,7 @@ def keep_all(fields: Fields) -> Fields:
 
 
 def find_fault(found: Index) -> str | None:
-    """Return what makes these headers mean different things to different readers, or None."""
+    """Return a description of what makes these headers ambiguous, or None."""
     coding = found.get(b"transfer-encoding")
     if coding is not None and coding.strip(b" \t").lower() != b"chunked":
         return "a transfer coding other than chunked"
@@ -132,7 +133,9 @@ def find_fault(found: Index) -> str | None:
 
 
 def returned(fields: Fields, found: Index) -> Fields:
-    """Return the response headers that go back to the client. Ours are added later: nobody may forge them."""
+    """Return the response headers for the client, without hop-by-hop headers.
+
+    Headers with our own names are dropped too: ours are added later, so that none can be forged."""
     if found.keys().isdisjoint(RESPONSE_DROPPED) and OURS not in b"".join(found):
         return fields  # as nearly always
     return tuple(
@@ -143,15 +146,16 @@ def returned(fields: Fields, found: Index) -> Fields:
 
 
 def for_web(fields: Fields, client: bytes) -> Fields:
-    """Return what the web process gets: everything but upstream credentials and hop-by-hop headers,
-    and the client's address, which nobody outside can set."""
+    """Return the request headers for the web process, with the client's address.
+
+    Upstream credentials, hop-by-hop headers and an address sent by the client are left out."""
     dropped = (HOP_BY_HOP - {b"transfer-encoding"}) | {b"x-api-key", b"x-taximeter-client"}
     kept = tuple(field for field in fields if field[0].lower() not in dropped)
     return (*kept, (b"x-taximeter-client", client))
 
 
 def find_credential(found: Index) -> bytes | None:
-    """Return the upstream credential in the headers of a request, or None without one."""
+    """Return the upstream credential in the headers of a request, or None if there is none."""
     return (
         found.get(b"x-api-key")
         or _BEARER.sub(b"", found.get(b"authorization", b""), count=1)
@@ -160,11 +164,11 @@ def find_credential(found: Index) -> bytes | None:
 
 
 def fingerprint(credential: bytes, key: bytes, organization_id: str) -> str:
-    """Return a keyed fingerprint of the upstream credential to group calls by.
+    """Return a keyed fingerprint of the upstream credential, by which calls are grouped.
 
     It holds no character of the credential, and without the key nobody can test a guess against it.
-    The organisation is part of what is hashed: two organisations that share a credential cannot
-    find that out by comparing."""
+    The organisation is part of the hash, so that two organisations that share a credential cannot find
+    that out by comparing."""
     # No organization id holds a NUL, so no two pairs make the same text.
     keyed = _begin(key).copy()
     keyed.update(organization_id.encode() + b"\0" + credential)
@@ -173,7 +177,7 @@ def fingerprint(credential: bytes, key: bytes, organization_id: str) -> str:
 
 @lru_cache(2)
 def _begin(key: bytes) -> hmac.HMAC:
-    """Return what only depends on the key, which is half of the work for a short text."""
+    """Return the HMAC with only the key fed in. This is cached: it is half of the work for a short text."""
     return hmac.new(key, digestmod="sha256")
 
 
@@ -184,7 +188,7 @@ def get_all(fields: Fields, name: bytes) -> list[bytes]:
 
 
 def with_host(fields: Fields, host: bytes) -> Fields:
-    """Return the headers with another host, at the place of the one that is there."""
+    """Return the headers with the value of Host replaced, at its place."""
     changed, is_there = [], False
     for field in fields:
         name = field[0]
@@ -197,8 +201,7 @@ def with_host(fields: Fields, host: bytes) -> Fields:
 
 
 def declared_bytes(found: Index) -> int:
-    """Return how long a body the headers announce; 0 where they do not say. ``http1`` has checked that
-    it is a number."""
+    """Return the Content-Length, 0 if there is none. ``http1`` has checked that it is a number."""
     return int(found.get(b"content-length") or 0)
 
 
@@ -209,13 +212,14 @@ def is_event_stream(found: Index) -> bool:
 
 
 def announces_body(found: Index) -> bool:
-    """Return whether a body follows these headers."""
+    """Return whether these headers say that a body follows."""
     return b"transfer-encoding" in found or declared_bytes(found) > 0
 
 
 def _nominated(fields: Fields) -> frozenset[bytes]:
-    """Return the headers that the client itself declares to be between hops. Credentials and framing
-    cannot be made to vanish that way."""
+    """Return the headers that the client declares to be hop-by-hop in Connection.
+
+    Headers in ``ALLOWED`` are excepted, so that credentials and framing cannot be removed that way."""
     values = get_all(fields, b"connection")
     return (
         frozenset(token.strip().lower() for value in values for token in value.split(b","))

@@ -1,7 +1,7 @@
-"""``/livez`` and ``/healthz``: whether the proxy serves, all processes are up, and calls are kept.
+"""``/livez`` and ``/healthz``: whether the proxy serves, all processes run, and calls are recorded.
 
-Whichever worker is asked, ``/healthz`` covers all of them. A node without pages has ``/metrics`` of it too.
-"""
+Each worker's ``/healthz`` covers all workers. On a node without pages this module also serves
+``/metrics``."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -32,7 +32,8 @@ NO_SLUGS = "this node has not got the endpoints yet"
 class HealthChecks:
     """Responds to ``/livez``, ``/healthz`` and ``/metrics``.
 
-    It looks at the files of other processes, the board of workers, and ``/livez`` of the web process."""
+    It reads the files of other processes and the board of workers, and requests ``/livez`` of the web
+    process."""
 
     def __init__(
         self,
@@ -49,22 +50,22 @@ class HealthChecks:
         self._knows_slugs = knows_slugs
 
     def respond_live(self) -> http.Response:
-        """Return the response to ``/livez``: 503 while a proxy would refuse every call."""
+        """Return the response to ``/livez``: 503 if the proxy would refuse every call."""
         if self._knows_slugs():
             return make_json_response(200, b'{"status":"ok"}')
         return make_json_response(503, orjson.dumps({"status": "failing", "reasons": [NO_SLUGS]}))
 
     def respond(self, request: http.Request) -> Refusal | Awaitable[http.Response]:
-        """Return the response to ``/healthz`` to be awaited, or a refusal at once."""
+        """Return an awaitable of the response to ``/healthz``, or a refusal at once."""
         return _refuse_body(request) or self._respond_with_report(request)
 
     @property
     def has_metrics(self) -> bool:
-        """Return whether ``/metrics`` is responded to here: the pages have more of them."""
+        """Return whether ``/metrics`` is served here, which is so on a node without pages."""
         return not self._settings.has_pages
 
     def respond_with_metrics(self, request: http.Request) -> Refusal | Awaitable[http.Response]:
-        """Return the response to ``/metrics`` to be awaited, or a refusal at once."""
+        """Return an awaitable of the response to ``/metrics``, or a refusal at once."""
         return _refuse_body(request) or self._respond_with_metrics()
 
     async def _respond_with_metrics(self) -> http.Response:
@@ -78,9 +79,9 @@ class HealthChecks:
         return make_json_response(503 if document["reasons"] else 200, orjson.dumps(document))
 
     async def _describe(self, *, with_lines: bool) -> tuple[dict[str, Any], list[Gauge]]:
-        """Return the document of the node, and the figures of its extensions.
+        """Return the document of ``/healthz``, and the gauges of the extensions.
 
-        With ``with_lines`` it has also the last lines of processes that are down, which name paths."""
+        ``with_lines``: include the last lines of processes that are down, which contain paths."""
         data_dir = self._settings.data_dir
         heartbeat, troubles = Heartbeat.read(data_dir), read_troubles(data_dir)
         of_extensions = extensions.call().health(node=self._settings.node, data_dir=data_dir)
@@ -113,7 +114,7 @@ class HealthChecks:
         return document, [gauge for each in of_extensions for gauge in each.gauges]
 
     async def _find_reasons_elsewhere(self, heartbeat: Heartbeat | None) -> list[str]:
-        """Return what is wrong with recorder and web process."""
+        """Return the problems of recorder and web process."""
         reasons = []
         if heartbeat is None or not heartbeat.is_fresh:
             reasons.append("the recorder is not running; calls wait in the spool")
@@ -124,7 +125,7 @@ class HealthChecks:
         return reasons
 
     def _find_reasons_here(self) -> Iterator[str]:
-        """Yield what is wrong with the spool and the workers of the proxy."""
+        """Yield the problems of the spool and of the proxy's workers."""
         self._troubles.publish(self._board)
         if self._troubles.current is not None:
             yield self._troubles.current
@@ -149,13 +150,16 @@ class HealthChecks:
 
 
 def _refuse_body(request: http.Request) -> Refusal | None:
-    """Return a refusal of a request with a body, which would wait, unbounded, for the report."""
+    """Return a refusal of a request with a body, or None.
+
+    Such a request could hold memory without limit while the report is made."""
     has_body = headers.announces_body(headers.index_of(request.headers))
     return errors.UNEXPECTED_BODY if has_body else None
 
 
 def _describe(extension: ExtensionState, with_problem: bool) -> str:
-    """Return how an extension of others does. What failed may quote a path or an address of its own."""
+    """Return a line on a third-party extension. ``with_problem`` includes its error, which may quote a
+    path."""
     if extension.problem is None:
         return "ok"
     reason = extension.problem if with_problem else "see the server log"
@@ -163,16 +167,18 @@ def _describe(extension: ExtensionState, with_problem: bool) -> str:
 
 
 def is_loopback_name(host_header: str | None) -> bool:
-    """Return whether a request names this machine by a loopback name. No page on the internet can
-    make its visitor's browser do that."""
+    """Return whether the Host header is a loopback name.
+
+    No page on the internet can make a browser send that to this machine."""
     host = parse_host(host_header or "")
     return host is not None and is_loopback(host)
 
 
 def render_metrics(document: Mapping[str, Any], gauges: Sequence[Gauge]) -> bytes:
-    """Return what ``/healthz`` says, and the metrics of extensions, in the format of Prometheus.
+    """Return the document of ``/healthz`` and the gauges of extensions in the format of Prometheus.
 
-    Whoever may ask for one may ask for the other. The pages have more, and their names are the same."""
+    ``/metrics`` needs no more rights than ``/healthz``. The web process has more metrics; shared ones
+    have the same names."""
     not_kept = "taximeter_not_kept_total"
     lines = [f"# TYPE {not_kept} counter"]
     lines += [f'{not_kept}{{kind="{kind}"}} {n}' for kind, n in document["not_kept"].items()]

@@ -1,7 +1,6 @@
 """The proxy's ``ReadPolicy``: it decides whether more of a request may be held in memory.
 
-``docs/internals/addon.md`` lists the limits, and the modules that have them.
-"""
+``docs/internals/addon.md`` lists the limits, and the modules that enforce them."""
 
 from mitmproxy import http
 
@@ -15,7 +14,7 @@ from addon.web_forwarding import MAX_WEB_BODY_BYTES
 
 
 class HeldRequestPolicy:
-    """Implements ``core.read_policy.ReadPolicy`` by what the addon knows of the exchanges."""
+    """Implements ``core.read_policy.ReadPolicy`` from the state of the exchanges."""
 
     def __init__(
         self,
@@ -32,16 +31,14 @@ class HeldRequestPolicy:
         self._responder = responder
 
     def is_connecting(self, client_id: str) -> bool:
-        """Return whether this client connection waits for an upstream connection.
-
-        So does one of which is not known yet whether it gets one."""
+        """Return whether a client connection waits for an upstream connection, or for leave to open one."""
         if client_id in self._exchanges.undecided:
             return True
         exchange = self._exchanges.find(client_id)
         return exchange is not None and exchange.phase is Phase.CONNECT
 
     def may_hold(self, flow: http.HTTPFlow, held_bytes: int) -> bool:
-        """Return whether ``held_bytes`` of a request body may be held. If not, refuse the request."""
+        """Return whether ``held_bytes`` of a request body may be held; if not, refuse the request."""
         client_id = flow.client_conn.id
         exchange = self._exchanges.find(client_id)
         if exchange is None:

@@ -1,4 +1,4 @@
-"""The held response of buffered mode: its chunks, until it is whole or too large."""
+"""The held response of buffered mode: its chunks, until it is complete or too large."""
 
 MAX_BYTES = 32 * 1024 * 1024
 # Small chunks are joined up to this size: so many writes at once would take the event loop.
@@ -6,7 +6,8 @@ PIECE_BYTES = 64 * 1024
 
 
 class HeldResponse:
-    """Holds chunks in the order they came. Joining all of them would take their memory twice."""
+    """Holds chunks in the order of arrival. They are never all joined, since that would double their
+    memory."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -23,7 +24,7 @@ class HeldResponse:
             self._join_small()
 
     def take(self) -> list[bytes]:
-        """Return all that is held, in pieces, and hold nothing more."""
+        """Return the held pieces, and hold nothing more."""
         self._join_small()
         pieces, self._pieces, self.size = self._pieces, [], 0
         return pieces

@@ -1,10 +1,8 @@
-"""Amounts of a limited resource that client connections hold: in total and by client address.
+"""Amounts of a limited resource that client connections use, in total and by client address.
 
-Besides, the first of the limits on them: that on requests at the web process. ``body_memory`` has the other.
-
-Sums are over all workers. What the others hold for an address is known by sums that a few addresses may
-share (``runtime/worker_board.py``).
-"""
+This module also has the limit on concurrent requests at the web process; ``body_memory`` has the one
+on memory. Sums are over all workers. What other workers count for an address is known only by sums
+that a few addresses may share (``runtime/worker_board.py``)."""
 
 from collections import Counter
 
@@ -16,10 +14,11 @@ MAX_OF_ADDRESS = 64
 
 
 class Holdings:
-    """Adds up amounts by connection and by client address. The address ``""`` stands for nobody."""
+    """Adds up amounts by connection and by client address. ``""`` is the address of amounts without a
+    client."""
 
     def __init__(self, board: WorkerBoard, sums: Shared, sums_of_nobody: Shared) -> None:
-        """Add up over all workers of the board, by what these two sums are for."""
+        """Add up over all workers of ``board``, in ``sums`` and, without address, in ``sums_of_nobody``."""
         self._board = board
         self._sums = sums
         self._sums_of_nobody = sums_of_nobody
@@ -29,11 +28,11 @@ class Holdings:
 
     @property
     def total(self) -> int:
-        """Return how much is held over all."""
+        """Return the sum over all workers."""
         return self.own_total + self._board.of_others(self._sums)
 
     def put(self, connection: str, amount: int, address: str) -> None:
-        """Note the amount that a connection holds now, on behalf of this address."""
+        """Set the amount that a connection uses, on behalf of a client address."""
         before, address_before = self._by_connection.get(connection, (0, address))
         if address_before != address:
             self.remove(connection)
@@ -42,13 +41,13 @@ class Holdings:
         self._change(amount - before, address)
 
     def remove(self, connection: str) -> None:
-        """Note that a connection holds nothing any more."""
+        """Remove the amount of a connection."""
         held = self._by_connection.pop(connection, None)
         if held is not None:
             self._change(-held[0], held[1])
 
     def of_address(self, address: str) -> int:
-        """Return how much an address holds."""
+        """Return the amount that a client address uses, over all workers."""
         others = (
             self._board.of_others_for(self._sums, address)
             if address
@@ -57,7 +56,7 @@ class Holdings:
         return self._by_address[address] + others
 
     def of_others(self, address: str) -> int:
-        """Return how much all other addresses hold."""
+        """Return the amount that all other client addresses use, over all workers."""
         nobody = self.of_address("") if address else 0
         return self.total - self.of_address(address) - nobody
 
@@ -74,14 +73,15 @@ class Holdings:
 
 
 class WebSlots:
-    """Hands out slots at the web process. Each is held from when a request is whole until its
-    response is."""
+    """The slots for concurrent requests at the web process.
+
+    A slot is held from the end of a request to the end of its response."""
 
     def __init__(self, board: WorkerBoard) -> None:
         self._taken = Holdings(board, Shared.WEB_SLOTS, Shared.WEB_SLOTS_OF_NOBODY)
 
     def take(self, client_id: str, address: str) -> bool:
-        """Take a slot for the request of a client connection; return whether there is one."""
+        """Take a slot for the request of a client connection; return False if none is free."""
         is_free = (
             self._taken.total < MAX_OF_ALL and self._taken.of_address(address) < MAX_OF_ADDRESS
         )
@@ -90,5 +90,5 @@ class WebSlots:
         return is_free
 
     def release(self, client_id: str) -> None:
-        """Note that the request of a client connection is over, if it had a slot."""
+        """Release the slot of a client connection, if it has one."""
         self._taken.remove(client_id)

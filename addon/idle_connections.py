@@ -14,10 +14,10 @@ MOST_AT_ONCE = 1000
 
 
 class IdleConnections:
-    """Knows the client connections that have no request, those idle longest first.
+    """The client connections without a request, those idle longest first.
 
-    A connection is idle until a call is forwarded, or a request for the web process is whole. While
-    fewer than three quarters of the descriptors are in use none is closed for it (but see
+    A connection is idle until a call is forwarded, or a request for the web process is complete. They
+    are closed only while more than three quarters of the descriptors are in use (but see
     ``timeouts``)."""
 
     def __init__(
@@ -35,17 +35,18 @@ class IdleConnections:
         )
 
     def begin(self, client_id: str) -> None:
-        """Note that a connection waits for a request from now on."""
+        """Note that a connection is idle from now on."""
         self._idle.pop(client_id, None)
         self._idle[client_id] = None
 
     def end(self, client_id: str) -> None:
-        """Note that a connection has a request, or has ended."""
+        """Note that a connection has a request or has ended."""
         self._idle.pop(client_id, None)
 
     def make_room(self, now_s: float) -> None:
-        """Close those idle longest if more than three quarters of the descriptors are in use. So
-        many are closed that half of the descriptors are left."""
+        """Close the longest idle connections if more than three quarters of the descriptors are in use.
+
+        So many are closed that half of the descriptors are left."""
         limit = self._read_limit()
         if len(self._idle) < limit // 8:
             return  # there is little to gain, and counting takes a while

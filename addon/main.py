@@ -1,8 +1,7 @@
 """The script for ``mitmdump -s addon/main.py``: the addon with its settings from the environment.
 
-mitmproxy loads this file under a name of its own, so it holds nothing but the list.
-``python -m addon`` is the leaner way in.
-"""
+mitmproxy loads this file under another module name, so it contains only the list of addons. ``python
+-m addon`` starts faster."""
 
 from addon.http1.chooser import ChooseHttp1
 from addon.process_config import ProcessConfig

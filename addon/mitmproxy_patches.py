@@ -1,11 +1,10 @@
 """The list of our patches of mitmproxy.
 
-The patches are there because stock mitmproxy would lose, mix up or leak requests, or let one peer take
-the event loop or the memory from all others. What they are replaced with is in ``addon/core``.
+They are needed because stock mitmproxy would lose, mix up or leak requests, or let one peer take the
+event loop or the memory from all others. The replacements are in ``addon/core``.
 
-Whether a mitmproxy will do is decided by the functions here, whatever its version. With one that has changed
-one of them the proxy does not start, and says why.
-"""
+A version of mitmproxy is accepted if the functions that patches replace are unchanged in it, whatever
+its number. If one has changed, the proxy does not start, and says why."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,7 +22,7 @@ from runtime.patches import Patch
 
 
 class MitmproxyChangedError(Exception):
-    """A function that a patch replaces is not the one that the patch was written for."""
+    """A function that a patch replaces differs from the one that the patch was written for."""
 
 
 # Nothing takes the place of these, and no mitmproxy will do in which they are others.
@@ -80,9 +79,9 @@ OF_SERVICE: tuple[Patch[Any], ...] = (*CORE, *DIRECT_READING, *BOUND_SOCKET)
 
 
 def check(chosen: Iterable[Patch[Any]] | None = None) -> None:
-    """Raise MitmproxyChangedError unless mitmproxy is one that the patches were written for.
+    """Raise MitmproxyChangedError unless the installed mitmproxy is one that the patches were written for.
 
-    ``chosen`` None: those of the service."""
+    ``chosen``: the patches to check, None for those of the service."""
     changed = patches.find_changed((*NEEDED, *(OF_SERVICE if chosen is None else chosen)))
     if changed:
         raise MitmproxyChangedError(
@@ -92,7 +91,7 @@ def check(chosen: Iterable[Patch[Any]] | None = None) -> None:
 
 
 def patch_core(policy: ReadPolicy) -> None:
-    """Apply the patches that any mitmproxy needs which serves this proxy.
+    """Apply the patches that this proxy needs with any way of starting mitmproxy.
 
     Raises MitmproxyChangedError, and then applies none."""
     check(CORE)
@@ -101,10 +100,10 @@ def patch_core(policy: ReadPolicy) -> None:
 
 
 def read_directly() -> None:
-    """Let what comes on a connection be dealt with in the turn in which it came, from now on."""
+    """Have received data handled in the iteration of the event loop in which it arrives, from now on."""
     patches.apply(DIRECT_READING, None)
 
 
 def listen_on(bound: BoundSocket) -> None:
-    """Make the reverse proxy serve a socket that is bound already."""
+    """Make the reverse proxy accept on a socket that is bound already."""
     patches.apply(BOUND_SOCKET, bound)

@@ -1,4 +1,4 @@
-"""The outcome of a failed exchange, for its entry, and the refusal for its client."""
+"""The outcome of a failed exchange for its entry, and the error response for its client."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from store.spool.format import TransportOutcome
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Holds the outcome for the entry, and the refusal for a client that has had no response head yet."""
+    """The outcome of a failed exchange, and the refusal for a client that has got no response head yet."""
 
     outcome: TransportOutcome
     refusal: Refusal
 
     @property
     def error_type(self) -> str | None:
-        """Return the error type for the entry, None where the client left."""
+        """Return the error type for the entry, None if the client left."""
         return None if self.outcome == "client_disconnected" else self.refusal.code
 
 
@@ -27,7 +27,8 @@ def explain_failure(
 ) -> Failure:
     """Return the outcome of a failed exchange, with the refusal for its client.
 
-    ``was_sent`` says whether its request reached an upstream connection, ``message`` is mitmproxy's."""
+    ``was_sent``: its request was sent on an upstream connection. ``message`` is mitmproxy's error
+    message."""
     if for_web:
         return Failure("upstream_unreachable", errors.WEB_UNAVAILABLE)
     if timed_out is not None:

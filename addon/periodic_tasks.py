@@ -27,7 +27,7 @@ class PeriodicTasks:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Stop, if it was started."""
+        """Stop the tasks, if they were started."""
         if self._task is not None:
             self._task.cancel()
 
@@ -43,7 +43,7 @@ class PeriodicTasks:
 
 
 def run_all(tasks: Sequence[PeriodicTask], now_s: float) -> None:
-    """Run each task, also when another fails: that one is logged, and tried again the next time."""
+    """Run each task. If one fails, that is logged, and the others still run."""
     for task in tasks:
         try:
             task(now_s)

@@ -1,4 +1,4 @@
-"""The configuration that a worker of the proxy gets besides the settings."""
+"""The configuration of a worker of the proxy, apart from the settings."""
 
 import os
 import secrets
@@ -13,10 +13,10 @@ from store.control.database import FINGERPRINT_KEY, ControlDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessConfig:
-    """Holds the web process's port, secrets, and what this worker shares with the others.
+    """The web process's port, secrets, and the memory that this worker shares with the others.
 
-    The token proves to the web process that a header is ours; the key is for fingerprints of
-    credentials."""
+    ``client_token`` proves to the web process that a header is the proxy's own; ``fingerprint_key`` is
+    for fingerprints of credentials."""
 
     web_port: int | None
     client_token: str
@@ -26,10 +26,10 @@ class ProcessConfig:
 
     @classmethod
     def make(cls, settings: Settings, web_port: int | None = None, **shared: Any) -> Self:
-        """Read the key from ``control.db``, and take the token from the environment, or make one.
-        ``shared`` are the board and the windows of several workers.
+        """Make the configuration, with the fingerprint key in ``control.db``.
 
-        Raises sqlite3.Error when ``control.db`` cannot be used."""
+        The token is read from the environment, or made if that has none. ``shared`` are the board and
+        the windows that several workers share. Raises sqlite3.Error if ``control.db`` cannot be used."""
         with ControlDatabase(settings.control_path) as control:
             fingerprint_key = control.get_secret(FINGERPRINT_KEY)
         token = os.environ.get(CLIENT_MARK_VARIABLE) or secrets.token_urlsafe(16)

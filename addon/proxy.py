@@ -1,4 +1,4 @@
-"""``UsageProxy``, the mitmproxy addon: its hooks connect flows with the modules beside this one."""
+"""``UsageProxy``, the mitmproxy addon, whose hooks call the other modules of this room."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class UsageProxy:
-    """Routes, limits and forwards requests, and copies them with their responses into the spool."""
+    """Routes, limits and forwards requests, and copies them and their responses into the spool."""
 
     def __init__(self, settings: Settings, config: ProcessConfig) -> None:
         self._settings = settings
@@ -107,8 +107,10 @@ class UsageProxy:
         )
 
     def _renew_fingerprint_key(self) -> None:
-        """Use the key that ``control.db`` has now: another one comes with a backup that is restored, and
-        to a new proxy node from the node with the pages."""
+        """Read the fingerprint key again from ``control.db``.
+
+        It changes when a backup is restored, and on a new proxy node once it has the key of the node
+        with the pages."""
         self._requests.fingerprint_key = (
             self._upstream.slugs.find_fingerprint_key() or self._requests.fingerprint_key
         )
@@ -116,8 +118,7 @@ class UsageProxy:
     # -- life of the process ----------------------------------------------------------------------
 
     def load(self, _loader: addonmanager.Loader) -> None:
-        """Patch mitmproxy and set its options. Raises MitmproxyChangedError when mitmproxy
-        is not one that this proxy was written for."""
+        """Patch mitmproxy and set its options. Raises MitmproxyChangedError for an unsuitable mitmproxy."""
         mitmproxy_patches.patch_core(self._held_requests)
         ctx.options.update(
             mode=[f"reverse:{self._settings.upstream_url.origin}"],
@@ -161,7 +162,9 @@ class UsageProxy:
     # -- hooks of a flow --------------------------------------------------------------------------
 
     def requestheaders(self, flow: http.HTTPFlow) -> Awaitable[None] | None:
-        """Return an awaitable for ``/healthz``, and for calls with ``CallLimits``, otherwise None."""
+        """Handle the head of a request: forward it or respond.
+
+        Returns an awaitable for ``/healthz``, and for calls with ``CallLimits``, otherwise None."""
         if flow.error:  # mitmproxy has refused it: CONNECT, smuggling attempts, broken headers
             return None
         fault = headers.find_fault(headers.index_of(flow.request.headers))
@@ -309,7 +312,7 @@ class UsageProxy:
             self._exchanges.enter(data.client.id, Phase.FIRST_BYTE)
 
     def _is_on_the_way(self, data: ServerConnectionHookData) -> bool:
-        """Return whether this is a connection to an HTTP proxy that is to carry TLS to the upstream."""
+        """Return whether this is a connection to an HTTP proxy that TLS to the upstream passes through."""
         proxy, exchange = self._settings.upstream_proxy, self._exchanges.find(data.client.id)
         if proxy is None or data.server.address != (proxy.host, proxy.port):
             return False

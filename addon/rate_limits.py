@@ -1,4 +1,4 @@
-"""The rate limits: so many requests to a proxy endpoint in any minute, over all workers."""
+"""The rate limits: a number of requests to a proxy endpoint in any minute, over all workers."""
 
 import math
 from collections.abc import Callable
@@ -23,22 +23,23 @@ LIMITS = {
 
 
 class CallLimits(Protocol):
-    """Limits that take a moment to find out, since they hold for other machines too."""
+    """Limits over several machines, which have to be awaited."""
 
     async def admit(self, destination: Destination, endpoint: ProxyEndpoint) -> Refusal | None:
-        """Count a request; return why it is refused, or None."""
+        """Count a request; return its refusal, or None if it is admitted."""
 
 
 class RateLimits:
-    """Asks the window of each kind of request for each slug. ``count_rejection`` is told of each request
-    that is refused."""
+    """The rate limits of each kind of request for each slug.
+
+    ``count_rejection`` is called for each request that is refused."""
 
     def __init__(self, windows: SharedWindows, count_rejection: RejectionCounter) -> None:
         self._windows = windows
         self._count_rejection = count_rejection
 
     def admit(self, destination: Destination, endpoint: ProxyEndpoint) -> Refusal | None:
-        """Count a request; return why it is refused, or None."""
+        """Count a request; return its refusal, or None if it is admitted."""
         limit = LIMITS[destination]
         wait_s = self._windows.admit(name_window(destination, endpoint), limit)
         if not wait_s:
@@ -47,10 +48,10 @@ class RateLimits:
         return errors.rate_limited(limit, math.ceil(wait_s))
 
     def count(self, destination: Destination, endpoint: ProxyEndpoint) -> None:
-        """Count a request that was admitted elsewhere."""
+        """Count a request that another limit has admitted."""
         self._windows.admit(name_window(destination, endpoint), LIMITS[destination])
 
 
 def name_window(destination: Destination, endpoint: ProxyEndpoint) -> str:
-    """Return the name of the window that counts these requests."""
+    """Return the name of the window in which requests of this kind to this endpoint are counted."""
     return f"{destination.value} {endpoint.slug}"

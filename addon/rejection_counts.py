@@ -1,4 +1,4 @@
-"""Counts of the requests that rate limits and budgets refused, written to the spool in sums."""
+"""Counts of the requests that rate limits and budgets refused, which are written to the spool."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,17 +11,17 @@ from store.spool.format import BUDGET_BUCKET, Rejection
 
 
 class RejectionCounts:
-    """Counts rejections by endpoint, kind of request and hour since they were last written."""
+    """Counts refused requests by endpoint, kind of request and hour, since the counts were last written."""
 
     def __init__(self) -> None:
         self._counts: Counter[Rejection] = Counter()
 
     def count(self, endpoint: ProxyEndpoint, destination: Destination) -> None:
-        """Count one rejection by the rate limit, in the current hour."""
+        """Count one request refused by the rate limit, in the current hour."""
         self._count(endpoint, destination.value)
 
     def count_over_budget(self, endpoint: ProxyEndpoint) -> None:
-        """Count one rejection by a budget, in the current hour."""
+        """Count one request refused by a budget, in the current hour."""
         self._count(endpoint, BUDGET_BUCKET)
 
     def _count(self, endpoint: ProxyEndpoint, bucket: str) -> None:
@@ -36,8 +36,9 @@ class RejectionCounts:
         self._counts[one] += 1
 
     def flush(self, write: Callable[[Sequence[Rejection]], None]) -> None:
-        """Write the sums, if there are any, and begin anew. What ``write`` raises is passed on, and
-        then the sums stay."""
+        """Pass the counts to ``write``, if there are any, and reset them.
+
+        They are kept if ``write`` raises, and its exception is passed on."""
         if self._counts:
             write([replace(one, count=count) for one, count in self._counts.items()])
             self._counts.clear()

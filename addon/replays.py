@@ -1,10 +1,9 @@
 """The rules for the page of the dashboard that sends a call again.
 
-It alone may use a proxy endpoint although its origin is not listed. It has a ticket of the web process
-(``runtime/replay_tickets.py``), which no page elsewhere can get: it is read from a page of ours, by
-somebody who is signed in, under a host name of ours. The credential is the one that is pasted there, and
-takes the same way as that of any client.
-"""
+Only this page may use a proxy endpoint although its origin is not listed. It has a ticket of the web
+process (``runtime/replay_tickets.py``), which pages elsewhere cannot get, since it is in a page for
+somebody who is signed in, under a host name of ours. The credential is the one that the user pastes
+there, and is handled as that of any client."""
 
 import re
 import time
@@ -21,18 +20,18 @@ _TARGET = re.compile(r"/proxy/([^/?#]+)/run/([^/?#]+)/v1/messages(?:\?[^#]*)?")
 
 
 class ReplayRules:
-    """Decides which requests come from the page that sends calls again."""
+    """Detects the requests of the page that sends calls again."""
 
     def __init__(
         self, secret: str, host: str | None, clock_s: Callable[[], float] = time.time
     ) -> None:
-        """Take the secret that the web process has too, and the ``host`` of the base URL."""
+        """Check tickets with ``secret``, which the web process has too. ``host`` is that of the base URL."""
         self._secret = secret
         self._hosts = LOOPBACK_HOSTS | {host}
         self._clock_s = clock_s
 
     def find_origin(self, method: str, target: str, fields: Fields) -> bytes | None:
-        """Return the origin of our page, or None for a request that is not allowed by a ticket."""
+        """Return the origin of our page, or None for a request without a valid ticket."""
         tickets = headers.get_all(fields, TICKET)
         if len(tickets) != 1 or method != "POST" or (place := _TARGET.fullmatch(target)) is None:
             return None

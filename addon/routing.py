@@ -1,11 +1,11 @@
-"""Routing of requests by their method and their target alone.
+"""Routing of requests by method and target alone.
 
-Below ``/proxy/<slug>`` the target is sent on verbatim, so whatever an upstream might read differently
-from us is refused rather than normalised (``upstream_paths``). The web process gets all the rest.
+Below ``/proxy/<slug>`` the target is sent on unchanged, so a target that an upstream might read in
+another way is refused rather than normalised (``upstream_paths``). All other requests go to the web
+process.
 
-``/proxy/<slug>/run/<run id>`` is the same endpoint. The run id groups the calls of one client, and
-the upstream never sees it.
-"""
+``/proxy/<slug>/run/<run id>`` is the same endpoint. The run id groups the calls of one client, and the
+upstream never sees it."""
 
 import re
 from dataclasses import dataclass
@@ -30,9 +30,11 @@ _QUERY = re.compile(r"[!-\"$-~]*")  # printable ASCII without the fragment's #
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Holds where a request goes. ``target`` is its path below the upstream's prefix, with the query.
-    ``run_id`` is None where the path names no run, ``record`` where nothing is made of the exchange.
-    ``is_billed``: used-up budgets refuse it."""
+    """The destination of a request.
+
+    ``target`` is its path below the upstream's prefix, with the query. ``run_id`` is None if the path
+    has none. ``record`` is the kind of record that the exchange becomes, None for none. ``is_billed``:
+    used-up budgets refuse the request."""
 
     destination: Destination
     slug: str = ""
@@ -47,8 +49,9 @@ _CHECKS = {"/livez": Destination.LIVE, "/healthz": Destination.HEALTH}
 
 
 def find_route(method: str, target: str) -> Route | Refusal:
-    """Return where a request goes, or why it is refused. ``target`` is the request target in origin
-    form, exactly as received."""
+    """Return the route of a request, or its refusal.
+
+    ``target`` is the request target in origin form, exactly as received."""
     if len(target) > MOST_REMEMBERED_CHARS:
         return _match(method, target)
     return _recall(method, target)

@@ -1,7 +1,6 @@
-"""The proxy's side of the spool: a file for each exchange, and what is done when the disk is full.
+"""The proxy's side of the spool: a file for each exchange, and measures against a full disk.
 
-A failure here never reaches a client; see ``spool_troubles``.
-"""
+A failure here never reaches a client; see ``spool_troubles``."""
 
 import logging
 import os
@@ -25,7 +24,7 @@ MAX_REPORT_BYTES = 32 * 1024 * 1024  # of a response; what follows is forwarded 
 
 
 class Spooler:
-    """Opens captures in this run's spool folder and watches the disk under it."""
+    """Opens captures in the spool folder of this process, and watches the free space of its disk."""
 
     def __init__(
         self,
@@ -35,8 +34,9 @@ class Spooler:
         responses: ResponseMetadata,
         workers: int = 1,
     ) -> None:
-        """Spool below this folder, as one of ``workers``. ``disk_reserve`` is in bytes; ``requests`` and
-        ``responses`` make the heads."""
+        """Spool below ``root``, as one of ``workers`` that share the reserve file's size.
+
+        ``disk_reserve`` is in bytes; ``requests`` and ``responses`` make the metadata."""
         self.troubles = SpoolTroubles()
         self.rejections = RejectionCounts()
         self._root = root
@@ -48,8 +48,10 @@ class Spooler:
         self._run: SpoolRun | None = None
 
     def capture(self, exchange: Exchange, found: headers.Index, body: bytes | None) -> None:
-        """Begin to capture an exchange, if anything is made of it, by writing its request to the spool.
-        ``body`` is None where it was too large to be held, and where the response alone is of interest."""
+        """Begin to capture an exchange that is to be recorded: write its request to the spool.
+
+        ``body`` is None if it was too large to be held, or if only the response matters. Errors are
+        counted and logged."""
         if exchange.record is None or (exchange.is_report and self._disk_is_low):
             return
         try:
@@ -105,7 +107,9 @@ class Spooler:
         return self._in_run(lambda run: run.create(head, body))
 
     def _in_run[T](self, work: Callable[[SpoolRun], T]) -> T:
-        """Return what is done in the folder of this run. Raises OSError."""
+        """Return the result of ``work`` in the folder of this process. Raises OSError.
+
+        If the folder was removed, ``work`` is called again with a new one."""
         try:
             return work(self._get_run())
         except FileNotFoundError:  # somebody removed our folder: lock a new one
@@ -113,7 +117,7 @@ class Spooler:
             return work(self._get_run())
 
     def _get_run(self) -> SpoolRun:
-        """Return this run's folder, made and locked when it is first needed. Raises OSError."""
+        """Return the folder of this process, created and locked at its first use. Raises OSError."""
         if self._run is None:
             self._run = SpoolRun(self._root, RESERVE_BYTES // self._workers)
         return self._run
@@ -124,9 +128,10 @@ class Spooler:
             run.close()
 
     def check_disk(self) -> None:
-        """Look how much is free, and take the reserve again where there is room for it. While there is
-        little, request bodies are not kept. A trouble that passed is over without waiting for a call, and
-        what could not be handed over meanwhile is."""
+        """Check the free space, and fill the reserve file again if there is room.
+
+        While there is little space, request bodies are not stored. This also ends a reported failure
+        without waiting for a call, and hands over files that could not be handed over before."""
         try:
             self._in_run(lambda run: run.reserve.fill())
             disk = os.statvfs(self._root)
@@ -152,13 +157,13 @@ class Spooler:
         )
 
     def flush_rejections(self) -> None:
-        """Write the counts of rejections, or keep them when that fails."""
+        """Write the counts of refused requests, or keep them if that fails."""
         try:
             self.rejections.flush(lambda rejections: self._get_run().write_rejections(rejections))
         except OSError as error:
             self.troubles.report(f"cannot write to the spool: {error.strerror or error}")
 
     def close(self) -> None:
-        """Write the last counts of rejections and unlock this run's folder."""
+        """Write the last counts of refused requests and unlock the folder of this process."""
         self.flush_rejections()
         self._give_up_run()

@@ -1,8 +1,7 @@
-"""Timeouts: exchanges and heads that take too long are ended.
+"""Timeouts: exchanges and request heads that take too long are ended.
 
-mitmproxy has one timeout, for a client connection on which nothing moves at all. Ours are for each
-phase of an exchange, so that the response says what took too long.
-"""
+mitmproxy has one timeout, for a client connection without any traffic. Ours are for each phase of an
+exchange, so that the response says what took too long."""
 
 import math
 
@@ -22,7 +21,7 @@ WEB_UNREAD_S = 60.0
 
 
 class Timeouts:
-    """Looks at all exchanges and heads when it is called, which is several times a second."""
+    """Checks all exchanges and request heads when called, several times a second."""
 
     def __init__(
         self, settings: Settings, exchanges: Exchanges, heads: RequestHeads, responder: Responder
@@ -34,7 +33,7 @@ class Timeouts:
         self._responder = responder
 
     def close_overdue(self, now_s: float) -> None:
-        """End the exchanges that have waited for too long."""
+        """End the exchanges that have waited for too long. ``now_s`` is of the monotonic clock."""
         for client_id, exchange in self._exchanges.find_all():
             handler = connections.find_handler(client_id)
             if handler is None:
@@ -64,8 +63,7 @@ class Timeouts:
                 connections.close_upstream(handler)
 
     def _give_up(self, client_id: str, exchange: Exchange) -> None:
-        """Let go of an exchange whose connection has ended without a hook: mitmproxy has crashed on it,
-        and has logged that."""
+        """End an exchange whose connection has ended without a hook, since mitmproxy crashed on it."""
         self._exchanges.remove(client_id)
         if exchange.phase in (Phase.FIRST_BYTE, Phase.IDLE):  # something of it may have been sent
             exchange.finish("client_disconnected")
@@ -73,7 +71,7 @@ class Timeouts:
             exchange.discard()
 
     def close_slow_heads(self, now_s: float) -> None:
-        """Close connections whose request head is not whole in time."""
+        """Close connections whose request head is not complete in time."""
         for client_id, has_begun in self._heads.take_overdue(now_s - self._request_idle_s):
             handler = connections.find_handler(client_id)
             if handler is not None:
@@ -84,7 +82,6 @@ class Timeouts:
 
 
 def compute_longest_silence_s(settings: Settings) -> int:
-    """Return the timeout to set in mitmproxy, which counts any silence of a client: ours must always
-    come first."""
+    """Return the value for mitmproxy's own timeout in seconds, which must never come before one of ours."""
     timeouts = settings.upstream_timeout
     return math.ceil(max(timeouts.connect, timeouts.first_byte, timeouts.idle)) + 60

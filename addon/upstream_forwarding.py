@@ -33,7 +33,7 @@ LOGGED_REQUEST_LIMIT_BYTES = 33 * 1024 * 1024
 
 
 class UpstreamForwarder:
-    """Forwards requests to the upstream if slug, limits and memory allow it."""
+    """Forwards requests to the upstream if slug, limits and memory allow."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class UpstreamForwarder:
         budgets: Budgets,
         call_limits: CallLimits | None = None,
     ) -> None:
-        """Forward what ``rate_limits`` admit, or ``call_limits`` in their place."""
+        """Forward requests that ``call_limits`` admits, or if that is None, ``rate_limits``."""
         self._upstreams = {
             name: (url, url.authority.encode())
             for name, url in [(None, settings.upstream_url), *settings.upstreams.items()]
@@ -68,9 +68,9 @@ class UpstreamForwarder:
     def forward(
         self, flow: http.HTTPFlow, route: Route
     ) -> Refusal | http.Response | Awaitable[Refusal | None] | None:
-        """Send a request on its way and return None, or return the response to send instead.
+        """Forward a request and return None, or return the response to send instead.
 
-        Where ``CallLimits`` decide, the result is to be awaited."""
+        With ``call_limits`` the result may be an awaitable of either."""
         if not self._is_proxy:
             return errors.NOT_A_PROXY_NODE
         found = headers.index_of(flow.request.headers)
@@ -109,8 +109,9 @@ class UpstreamForwarder:
         return refusal
 
     def knows_slugs(self) -> bool:
-        """Return whether the slugs are known. A new node learns them from another one, which may be away
-        when it first starts."""
+        """Return whether the slugs are known.
+
+        A new node gets them from another node, which may be away at its first start."""
         if not self._must_learn_slugs:
             return True
         try:
@@ -119,7 +120,8 @@ class UpstreamForwarder:
             return True  # those that were looked up are
 
     def _find_endpoint(self, request: http.Request, slug: str) -> ProxyEndpoint | Refusal:
-        """Return the endpoint that a slug names, unless the request holds a service API key."""
+        """Return the endpoint of a slug, or a refusal: for an unknown slug, or a request with a service API
+        key."""
         try:
             found = find_service_keys(request.path, request.headers.fields)
             if len(found) > MAX_FOUND or any(map(self.slugs.knows_key, found)):
@@ -134,8 +136,10 @@ class UpstreamForwarder:
         return errors.unknown_slug(slug) if self.knows_slugs() else errors.DIRECTORY_UNAVAILABLE
 
     def _choose_filter(self, flow: http.HTTPFlow, route: Route) -> headers.Filter:
-        """Return the filter of a request. The forward proxy of a run hands over what its client sent to the
-        upstream itself: all of that passes. A page cannot ask for it, since its cookies may be ours."""
+        """Return the filter for the request's headers.
+
+        For requests from the forward proxy of a run all headers pass, as the client would have sent
+        them itself. Pages cannot ask for that, since their cookies may be ours."""
         if route.run_id is None or flow.metadata.get(ORIGIN) is not None:
             return self._filter
         asked = headers.index_of(flow.request.headers).get(headers.WANTED)
@@ -149,7 +153,7 @@ class UpstreamForwarder:
         endpoint: ProxyEndpoint,
         client_address: str,
     ) -> Refusal | None:
-        """Return why a request must be refused, whatever its rate limit. None admits it."""
+        """Return the refusal of a request, rate limits apart, or None if it is admitted."""
         if b"upgrade" in found:
             return errors.UPGRADE_REFUSED
         if endpoint.upstream not in self._upstreams:

@@ -1,12 +1,11 @@
-"""The paths of the upstream: which calls they are, which are billed, and which spellings are refused.
+"""The paths of the upstream: which are calls, which are billed, and which spellings are refused.
 
-A path is sent on as it is written, so it must mean to every server what it means here. Servers differ in
-what they do to a path before they look for it: they decode it, ignore case, ``;parameters``, blanks, dots
-and file types at the end of a segment, resolve dot segments, join doubled slashes, fold letters, and drop
-what is not ASCII. So each segment is read as the most lenient of them would. A path that is one of ``KNOWN``
-in that reading, and not as it is written, is refused, and so is one that has no single reading. What is left
-is the same path to all of them. Paths that nobody knows yet are forwarded, in plain spelling.
-"""
+A path is forwarded as written, so it must mean the same to every server. Before servers look up a
+path, some of them decode it, ignore case, ``;parameters``, blanks, or dots and file types at the end
+of a segment, resolve dot segments, join doubled slashes, fold letters, or drop non-ASCII characters.
+So each segment is read as the most lenient server would. A path is refused if it is one of ``KNOWN``
+in that reading but not as written, or if it has no single reading. Any other path is the same to all
+servers. Paths that are not known yet are forwarded if their spelling is plain."""
 
 import re
 import unicodedata
@@ -29,9 +28,10 @@ _END_OF_NAME = re.compile("[;.]")
 
 @dataclass(frozen=True, slots=True)
 class UpstreamCall:
-    """A request to the upstream, by how it is treated.
+    """The treatment of a request to the upstream.
 
-    ``is_billed``: used-up budgets refuse it. ``record`` is what is made of it, None where nothing is."""
+    ``is_billed``: used-up budgets refuse it. ``record`` is the kind of record that the exchange
+    becomes, None for none."""
 
     destination: Destination
     is_billed: bool = False
@@ -40,8 +40,9 @@ class UpstreamCall:
 
 @dataclass(frozen=True, slots=True)
 class KnownPath:
-    """A path by its segments, of which ``*`` is any one, and what posting to it and getting it is.
-    ``is_family``: paths below it are meant as well."""
+    """A known path as a list of segments, and the treatment of POST and GET there.
+
+    The segment ``*`` matches any one. ``is_family``: paths below it match too."""
 
     segments: tuple[str, ...]
     posted: UpstreamCall
@@ -49,7 +50,7 @@ class KnownPath:
     is_family: bool = False
 
     def covers(self, segments: Sequence[str]) -> bool:
-        """Return whether these segments, each as it is written or as it is read, are this path."""
+        """Return whether a path with these segments matches this one."""
         own, length = self.segments, len(self.segments)
         if len(segments) != length and not (self.is_family and len(segments) > length):
             return False
@@ -105,8 +106,9 @@ KNOWN = (
 
 
 def judge(method: str, path: str) -> UpstreamCall | Refusal:
-    """Return what a request to a path of the upstream is, or why it is refused. ``path`` is without the
-    query, exactly as it is sent on."""
+    """Return the treatment of a request to the upstream, or its refusal.
+
+    ``path`` is without the query, exactly as it is forwarded."""
     segments = path.split("/")[1:]
     try:
         is_plain = path.isascii() and "%" not in path
@@ -129,17 +131,17 @@ def judge(method: str, path: str) -> UpstreamCall | Refusal:
 
 
 def list_billed() -> list[str]:
-    """Return the paths that are billed when something is posted there, with ``<id>`` for any segment."""
+    """Return the paths where POST is billed, with ``<id>`` for any segment."""
     return [str(each) for each in KNOWN if each.posted.is_billed]
 
 
 def _decode(segment: str) -> str:
-    """Return the text of a segment, with its letters in their plainest form. Raises UnicodeDecodeError."""
+    """Return a segment percent-decoded and in the normal form NFKD. Raises UnicodeDecodeError."""
     return unicodedata.normalize("NFKD", unquote(segment, errors="strict"))
 
 
 def _read(text: str) -> str:
-    """Return a segment as the most lenient server reads it, which may be nothing."""
+    """Return a segment as the most lenient server would read it, which may be empty."""
     if text.isascii():
         name = text.lower()
     else:  # upper case first: dotless and long letters have no other way to the plain one
@@ -149,7 +151,7 @@ def _read(text: str) -> str:
 
 
 def _find_fault(path: str, texts: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return why a path has no single reading, or None."""
+    """Return the reason why servers may read a path in different ways, or None."""
     if "#" in path:
         return "it has a fragment"
     if _SEVERAL_READINGS.search("".join(texts)):
@@ -164,7 +166,7 @@ def _find_fault(path: str, texts: Sequence[str], names: Sequence[str]) -> str | 
 
 
 def _find_misspelling(path: str, segments: Sequence[str], known: KnownPath | None) -> str | None:
-    """Return what is not plain about a path, or None. ``known`` is what it can be read as."""
+    """Return a description of what is not plain in a path, or None. ``known`` is a path it can be read as."""
     if known is not None and not known.covers(segments):
         return f"an upstream may read it as {known}; write {known}"
     needless = _NEEDLESS.search(path)

@@ -16,9 +16,10 @@ MAX_WEB_BODY_BYTES = 1024 * 1024
 
 
 class WebForwarder:
-    """Forwards requests to the web process, which learns the client's address from us.
+    """Forwards requests to the web process, with the client's address in a header.
 
-    They are read whole before a connection to it is opened, so that slow ones take nothing of it."""
+    A request is read whole before a connection to the web process is opened, so that slow clients
+    occupy no resources there."""
 
     def __init__(self, settings: Settings, config: ProcessConfig, exchanges: Exchanges) -> None:
         self._trusted_proxies = settings.trusted_proxies
@@ -26,7 +27,7 @@ class WebForwarder:
         self._exchanges = exchanges
 
     def forward(self, flow: http.HTTPFlow) -> Refusal | None:
-        """Send a request on its way and return None, or return why it cannot be."""
+        """Prepare a request for forwarding and return None, or return its refusal."""
         if self._config.web_port is None:
             return errors.WEB_UNAVAILABLE
         request = flow.request
@@ -43,7 +44,7 @@ class WebForwarder:
         return None
 
     def admit(self, flow: http.HTTPFlow, exchange: Exchange) -> Refusal | None:
-        """Let a request that is whole now go on and return None, or return why it cannot."""
+        """Take a slot for a complete request and return None, or return its refusal if none is free."""
         if self._exchanges.web_slots.take(flow.client_conn.id, exchange.client_address):
             return None
         return errors.WEB_BUSY

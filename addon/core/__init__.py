@@ -1,1 +1,2 @@
-"""All that depends on the inside of mitmproxy: replacements for its functions, and its connections."""
+"""The code that depends on internals of mitmproxy: replacements for its functions, and its
+connections."""

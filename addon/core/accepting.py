@@ -1,9 +1,9 @@
-"""Accepting connections on a socket that several processes accept on.
+"""Accepting connections on a socket on which several processes accept.
 
-All of them wake up for a connection, and the first takes it. asyncio's server takes all that wait, so
-one process may get most of the connections, which stay with it for as long as they live. Here a process
-that has more of them than another gives way for a moment first, and takes what is still there then.
-"""
+All of them wake up for a connection, and the fastest takes it. asyncio's server takes all waiting
+connections at once, so one process may get most of them, and keeps them for as long as they live. Here
+a process that has more connections than another waits a moment first, and then takes what is still
+waiting."""
 
 import asyncio
 import errno
@@ -32,7 +32,7 @@ type Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[No
 
 
 class Acceptor:
-    """Accepts connections for a server, like an ``asyncio.Server``, whose place it takes."""
+    """Accepts connections for a server of mitmproxy, in place of ``asyncio.Server``."""
 
     def __init__(
         self, listener: socket.socket, board: WorkerBoard, limit: ConnectionLimit, serve: Serve
@@ -48,13 +48,13 @@ class Acceptor:
         self._is_closed = False
 
     def start(self) -> None:
-        """Begin to accept."""
+        """Start accepting connections."""
         self._listener.setblocking(False)
         self._board.begin_serving()
         self._loop.add_reader(self._listener, self._accept)
 
     def close(self) -> None:
-        """Accept no more. The socket stays open in other processes."""
+        """Stop accepting connections. The socket stays open in other processes."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -73,14 +73,14 @@ class Acceptor:
                 return
 
     def _accept_some(self) -> None:
-        """Accept some of what the others have left, and go on."""
+        """Accept some of the connections that other processes have left, and then accept as before."""
         self._loop.add_reader(self._listener, self._accept)
         for _ in range(MOST_AFTERWARDS):
             if not self._accept_one():
                 return
 
     def _accept_one(self) -> bool:
-        """Accept a connection; return whether another may be waiting."""
+        """Accept one connection; return whether more may be waiting."""
         try:
             _check_room(self._listener)
             connection, peer = self._listener.accept()
@@ -118,7 +118,7 @@ class Acceptor:
         self._later = self._loop.call_later(pause_s, then)
 
     async def _begin(self, connection: socket.socket, client: str) -> None:
-        """Serve a connection, by a task of its own, as ``asyncio.start_server`` does."""
+        """Serve a connection in its own task, as ``asyncio.start_server`` does."""
         reader = asyncio.StreamReader(loop=self._loop)
         serve = partial(self._serve_one, client)
         protocol = asyncio.StreamReaderProtocol(reader, serve, loop=self._loop)
@@ -142,7 +142,7 @@ class Acceptor:
 
 
 def _check_room(listener: socket.socket) -> None:
-    """Raise OSError if only those descriptors are left that are kept for calls."""
+    """Raise OSError if the only free descriptors are those reserved for calls."""
     free = os.dup(listener.fileno())  # the lowest number that is free
     os.close(free)
     limit = read_limit()

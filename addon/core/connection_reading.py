@@ -1,9 +1,9 @@
-"""A replacement for the function of mitmproxy that decides when more is read from a connection.
+"""A replacement for the function of mitmproxy that decides when to read more from a connection.
 
-* After each read a connection gives way to the others, also when its next bytes are there already,
-  and rests when what it sent was costly to read (``http1/chunked.py``).
-* While its upstream connection is being opened, or a hook is awaited, only little more is read from a client.
-"""
+* After each read a connection lets the others run, even if its next bytes are already there, and
+  pauses if its data was costly to read (``http1/chunked.py``).
+* While its upstream connection is being opened, or a hook is awaited, only little more is read from
+  a client."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ type Drain = Callable[[ConnectionHandler], Awaitable[None]]
 
 
 def give_way(original: Drain, policy: ReadPolicy) -> Drain:
-    """Return a ``drain_writers`` that lets other connections have their turn after each read."""
+    """Return a ``drain_writers`` that lets other connections run after each read."""
 
     async def drain_writers(self: ConnectionHandler) -> None:
         rest_s = chunked.rest.take_s()  # right after what was read has been dealt with
@@ -45,7 +45,7 @@ def give_way(original: Drain, policy: ReadPolicy) -> Drain:
 
 
 def _has_unsent(handler: ConnectionHandler) -> bool:
-    """Return whether something that was written has not been taken yet, or cannot be any more."""
+    """Return whether written data has not been sent yet, or can no longer be sent."""
     for io in handler.transports.values():
         if isinstance(io.writer, asyncio.StreamWriter) and (
             io.writer.transport.get_write_buffer_size() or io.writer.is_closing()
@@ -55,12 +55,12 @@ def _has_unsent(handler: ConnectionHandler) -> bool:
 
 
 def _has_more(handler: ConnectionHandler) -> bool:
-    """Return whether a read of this handler would return without waiting."""
+    """Return whether a connection has received data that was not read yet."""
     return any(getattr(io.reader, "_buffer", None) for io in handler.transports.values())
 
 
 def _reads_client(handler: ConnectionHandler) -> bool:
-    """Return whether what is going on is a read from the client."""
+    """Return whether the current task handles data from the client."""
     client_io = handler.transports.get(handler.client)
     if client_io is None:
         return False
@@ -76,7 +76,7 @@ def _has_to_wait(handler: ConnectionHandler, policy: ReadPolicy) -> bool:
 
 
 async def _wait(handler: ConnectionHandler, policy: ReadPolicy) -> None:
-    """Read only a little more from a client that has to wait, so that it is seen to leave."""
+    """Read only a little more from a waiting client, enough to notice that it disconnects."""
     if not _reads_client(handler):
         return
     reads = getattr(handler, "reads_while_waiting", 0) + 1

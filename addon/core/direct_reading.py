@@ -1,16 +1,16 @@
 """A replacement for the function of mitmproxy that reads a connection, for ``python -m addon`` alone.
 
-mitmproxy awaits each read in a task of the connection: what has come wakes a future, which wakes the task
-in the next turn of the event loop. Here what has come is dealt with in the turn in which it came. That
-takes a turn of the loop, with its look at all sockets, from each read: three of them for a small call.
+mitmproxy awaits each read in a task of the connection: received data completes a future, which wakes
+the task in the next iteration of the event loop. Here received data is handled in the iteration in
+which it arrives. That saves each read an iteration of the loop, with its poll of all sockets: three
+for a small call.
 
-Of a request body that is held, and whose length is known, more is read at once: each read goes through all
-layers, and nothing behind the body is read with it. What is in chunks, or passed on as it comes, is read
-as before, because of what such a read takes, and of what is queued where it is passed on.
+Of a request body that is held and has a known length, larger pieces are read: each read passes through
+all layers, and nothing behind the body is read with it. Chunked bodies and streamed ones are read as
+before, because of the costs of such a read, and of the memory of what is queued for the upstream.
 
-Reading rests meanwhile where mitmproxy would rest: while what was written has not been taken, and where
-``connection_reading.py`` says so.
-"""
+Reading pauses where mitmproxy would pause: while written data is not sent, and where
+``connection_reading.py`` demands it."""
 
 import asyncio
 import types
@@ -31,8 +31,9 @@ type ConnectionReader = Callable[[ConnectionHandler, Connection], Awaitable[None
 
 
 class DirectReader:
-    """Takes the place of a connection's reader. A call of ``read`` lasts until the end of the connection,
-    and what comes before that is dealt with as it comes."""
+    """Replaces the reader of a connection. A call of ``read`` lasts until the end of the connection.
+
+    Data that arrives until then is handled at once, when it arrives."""
 
     def __init__(
         self, handler: ConnectionHandler, connection: Connection, reader: asyncio.StreamReader
@@ -48,13 +49,13 @@ class DirectReader:
 
     @property
     def is_at_work(self) -> bool:
-        """Return whether it is this connection whose bytes are dealt with right now."""
+        """Return whether data of this connection is being handled right now."""
         return self._is_starting or (
             self._work is not None and asyncio.current_task() is self._work
         )
 
     async def read(self, most_bytes: int) -> bytes:
-        """Return what had come before this was called, or nothing at the end. Raises OSError."""
+        """Return data received before this call, or b"" at the end of the connection. Raises OSError."""
         reader = self._reader
         if reader._buffer or reader.at_eof() or reader.exception() is not None:
             return bytes(await reader.read(most_bytes))
@@ -80,8 +81,9 @@ class DirectReader:
         return bytes(await reader.read(most_bytes))
 
     def _fail(self, end: asyncio.Future[None], note: Callable[..., object], why: Exception) -> None:
-        """Note an error, and keep what an upstream had sent before: where a write finds that it has reset
-        the connection, its response may not have been read."""
+        """Note an error, and keep data that an upstream had sent before.
+
+        If a write finds that the upstream has reset the connection, its response may still be unread."""
         if self._connection is not self._handler.client:
             with suppress(OSError):
                 self._last = self._reader._transport._sock.recv(MOST_OF_BODY_BYTES)
@@ -102,7 +104,7 @@ class DirectReader:
         self._work.add_done_callback(self._go_on)
 
     async def _deal_with(self, data: bytes) -> None:
-        """Do what mitmproxy does after each read."""
+        """Handle data as mitmproxy does after each read."""
         await self._handler.server_event(events.DataReceived(self._connection, data))
         await self._handler.drain_writers()
 
@@ -114,7 +116,7 @@ class DirectReader:
             transport.resume_reading()
 
     def _choose_size(self) -> None:
-        """Choose how much the next read takes at most."""
+        """Set the maximum size of the next read."""
         is_client = self._connection is self._handler.client
         held = client_side.find_input(self._handler) if is_client else None
         of_body = 0 if held is None else min(held.left_bytes, MOST_OF_BODY_BYTES)
@@ -132,7 +134,7 @@ def _note_end(
 
 
 async def _finish(work: Coroutine[Any, None, None], awaited: Any) -> None:
-    """Await what a coroutine waits for that was begun without a task, and then the rest of it."""
+    """Finish a coroutine that was begun without a task and now waits for ``awaited``."""
     await _resume(work, awaited)
 
 

@@ -1,8 +1,7 @@
-"""Bounds on the heads of messages, checked before mitmproxy parses them.
+"""Limits on the heads of messages, checked before mitmproxy parses them.
 
-Parsing, filtering and checking take time for every header line, and the event loop is everybody's. What
-clients and upstreams send is far below: some 30 lines, and cookies of a few KB.
-"""
+Parsing, filtering and checking take time for every header line, which all connections of the event
+loop share. What clients and upstreams send is far below: some 30 lines, and cookies of a few KB."""
 
 import re
 
@@ -14,15 +13,16 @@ _PATH_END = re.compile(rb"[?\n]")
 
 
 def find_end(received: bytes | bytearray) -> int:
-    """Return where the head at the beginning ends, behind its empty line, or -1 where it is not whole."""
+    """Return the offset behind the empty line that ends the head, or -1 if the head is incomplete."""
     end = received.find(b"\n\r\n")
     bare = received.find(b"\n\n", 0, None if end < 0 else end + 1)
     return bare + 2 if bare >= 0 else end + 3 if end >= 0 else -1
 
 
 def find_excess(received: bytearray, largest_bytes: int = MAX_HEAD_BYTES) -> str | None:
-    """Return which bound a head exceeds, in words, or None. ``received`` begins with the head, which need
-    not be whole, and may go on with a body."""
+    """Return a description of the limit that a head exceeds, or None.
+
+    ``received`` begins with the head, which may be incomplete, or followed by a body."""
     if len(received) > MAX_PATH_BYTES and _PATH_END.search(received, 0, MAX_PATH_BYTES) is None:
         return f"its path is longer than {MAX_PATH_BYTES // 1024} KB"
     end = find_end(received)

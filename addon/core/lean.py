@@ -1,7 +1,6 @@
-"""Parts of mitmproxy with only what ``python -m addon`` needs of them.
+"""Parts of mitmproxy reduced to what ``python -m addon`` needs.
 
-Nothing of what is sent, refused or given to a hook changes by that.
-"""
+What is sent, refused or passed to hooks is the same as with the full parts."""
 
 from mitmproxy import options
 from mitmproxy.addonmanager import Loader
@@ -10,8 +9,10 @@ from mitmproxy.tls import TlsData
 
 
 class UpstreamTls:
-    """Runs the part of the TLS addon that verifies an upstream. The rest is for a man in the
-    middle of TLS clients: no certificate authority is generated here, none is written to disk."""
+    """The part of mitmproxy's TLS addon that verifies an upstream.
+
+    The rest is for intercepting TLS of clients: here no certificate authority is generated or written
+    to disk."""
 
     def __init__(self) -> None:
         self._tlsconfig = TlsConfig()
@@ -24,8 +25,9 @@ class UpstreamTls:
 
 
 def fix_options(opts: options.Options) -> None:
-    """Let each option be read as it is now from now on. mitmproxy makes a deep copy for each reader, of
-    which there are ten for a small call. Lists go on to be copied."""
+    """Make reading an option return the value itself. Lists are still copied.
+
+    mitmproxy makes a deep copy for each read, of which there are ten for a small call."""
     for name in opts.keys():  # noqa: SIM118 - not a mapping
         value = getattr(opts, name)
         if value is None or isinstance(value, str | int | float):

@@ -1,8 +1,7 @@
-"""Explanations of faults of HTTP messages, in place of mitmproxy's.
+"""Explanations of errors of HTTP messages, in place of mitmproxy's.
 
-Its own text is for people who run mitmproxy: it names options, documentation and functions of Python
-that a client cannot know, and quotes what was sent, at any length.
-"""
+mitmproxy's own text is for people who run mitmproxy: it names options, documentation and Python
+functions that a client cannot know, and quotes received data at any length."""
 
 import re
 
@@ -25,12 +24,12 @@ _FAULTS = tuple(
 
 
 def name_fault(message: str) -> str:
-    """Return which part of a message mitmproxy's words are about."""
+    """Return a name for the part of an HTTP message that mitmproxy's error message is about."""
     return next((fault for pattern, fault in _FAULTS if pattern.search(message)), "its head")
 
 
 def explain_request(status: int, message: str) -> str:
-    """Return the words for the client of a refused request."""
+    """Return the text for a client whose request mitmproxy refused with ``status`` and ``message``."""
     if status >= 500:
         return "The request could not be finished."
     if status == 413:
@@ -39,7 +38,7 @@ def explain_request(status: int, message: str) -> str:
 
 
 def explain_interruption(message: str) -> str:
-    """Return how an upstream connection ended before a response."""
+    """Return a description of how an upstream connection ended before a response."""
     if message.startswith("unexpected server response"):
         return "the connection ended within the head of its response"
     return "the connection ended before its response"

@@ -1,9 +1,8 @@
-"""The check that a response head is valid HTTP, before anything uses it.
+"""The check that a response head is valid HTTP, before it is used.
 
 mitmproxy's parser is lenient: it passes on NUL and bare CR, keeps folded lines with their line break, and
-takes ``HTTP/1.1 20 X`` for a status. What a client behind us would make of that nobody knows, so a
-head that is not valid is no response at all (RFC 9112, sections 4 and 5).
-"""
+accepts ``HTTP/1.1 20 X`` as a status. How a client would read these is unknown, so a head that is not
+valid is treated as no response at all (RFC 9112, sections 4 and 5)."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ _CORES_REFUSAL = re.compile(r"Received (.*) from server, refusing")
 
 
 def find_reason(core_message: str) -> str | None:
-    """Return why a response head was not taken if that is what mitmproxy's message says, or None."""
+    """Return the reason in mitmproxy's message if it says that a response head was refused, or None."""
     if core_message.startswith(CORES_PREFIX):
         reason = core_message.removeprefix(CORES_PREFIX)
     elif refusal := _CORES_REFUSAL.match(core_message):
@@ -33,8 +32,7 @@ def find_reason(core_message: str) -> str | None:
 
 
 def find_fault(lines: Sequence[bytes]) -> str | None:
-    """Return what is wrong with the head of a final response, or None. ``lines`` come without their
-    line ends."""
+    """Return what makes the head of a final response invalid, or None. ``lines`` are without line ends."""
     status_line = STATUS_LINE.fullmatch(lines[0]) if lines else None
     if status_line is None:
         return "its status line is not valid"

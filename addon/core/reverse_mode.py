@@ -16,7 +16,7 @@ type Listen = Callable[[mode_servers.ReverseInstance, str, int], Awaitable[Seque
 
 @dataclass(frozen=True, slots=True)
 class BoundSocket:
-    """A socket that is bound already, which all workers of the board accept on."""
+    """A bound socket on which all workers accept, with the board that they share."""
 
     listener: socket.socket
     board: WorkerBoard
@@ -24,9 +24,9 @@ class BoundSocket:
 
 
 def listen_on(_original: Listen, bound: BoundSocket) -> Listen:
-    """Return a replacement for ``ReverseInstance.listen``, which serves a socket that is bound already.
+    """Return a replacement for ``ReverseInstance.listen`` that serves a socket which is bound already.
 
-    Whoever bound it keeps it across a restart of this process, so that clients wait in its backlog
+    The process that bound it keeps it across restarts of this one, so that clients wait in its backlog
     instead of being refused."""
 
     async def listen(

@@ -1,7 +1,6 @@
-"""The forward proxy of one run: clients without a base URL come through it (``HTTPS_PROXY``).
+"""The forward proxy of one run, for clients that cannot use a base URL (``HTTPS_PROXY``).
 
-``taximeter run --forward-proxy`` starts a process of it beside the client. Of all that the client connects
-to, it opens connections to the upstream's host alone, with a certificate that nobody but this client trusts.
-The message calls in them go to the proxy endpoint of the run, as if they had come by a base URL; all the rest
-passes to the upstream as it is.
-"""
+``taximeter run --forward-proxy`` starts a process of it beside the client. It decrypts only
+connections to the upstream's host, with a certificate that only this client trusts. The message calls
+in them go to the proxy endpoint of the run, as if they had been sent to its base URL; all other
+requests pass to the upstream unchanged."""

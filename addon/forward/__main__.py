@@ -1,10 +1,10 @@
-"""``python -m addon.forward``: the forward proxy of a run, in a process of its own.
+"""``python -m addon.forward``: the forward proxy of a run, in its own process.
 
-Standard input has a document that says what to do, on its first line, and after that the process of the
-client. Standard output has the address and the bundle of certificates once it listens, and what was done at
-the end: one line of JSON each. It ends with its input. If that ends without a word, the run was killed, and
-what it leaves is ended here: the client, which could reach nothing any more, and the files.
-"""
+The first line of standard input is a JSON document with upstream and service, the next one the process
+id of the client. Standard output gets a line of JSON with address and certificate bundle once the
+proxy listens, and another with counts of requests at the end. The proxy ends when standard input ends.
+If the last line of input was not the one for a regular end, the run was killed: then the client, which
+could reach nothing any more, is ended too."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ READ_BYTES = 4096
 
 
 class Announcer:
-    """Tells the port that the kernel has chosen, once the proxy listens there."""
+    """Reports the port that the kernel has chosen, once the proxy listens."""
 
     def __init__(
         self, servers: proxyserver.Proxyserver, on_listening: Callable[[int], object]
@@ -53,7 +53,7 @@ class Announcer:
 
 
 class RunWatch:
-    """Reads what the run says: the client's process, then its end."""
+    """Reads standard input: the client's process id, then the end of the run."""
 
     def __init__(self, on_end: Callable[[], object]) -> None:
         self._on_end = on_end
@@ -62,7 +62,7 @@ class RunWatch:
         self._has_ended = False
 
     def read(self) -> None:
-        """Take what has come."""
+        """Read and handle the lines that have arrived."""
         data = os.read(sys.stdin.fileno(), READ_BYTES)
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
@@ -79,8 +79,9 @@ class RunWatch:
 
 
 def _hold(pid: int) -> int:
-    """Return what ends the process later and no other that gets its number. Where there is nothing of the
-    kind, it is the number."""
+    """Return a descriptor of a process, which cannot come to mean another process, to end it later.
+
+    Return ``pid`` itself if the system has no such descriptors."""
     if hasattr(os, "pidfd_open"):
         with suppress(OSError):
             return os.pidfd_open(pid)
@@ -96,7 +97,9 @@ def _end(client: int) -> None:
 
 
 async def serve(told: Mapping[str, Any]) -> None:
-    """Serve one run. Raises OSError, ValueError, MitmproxyChangedError."""
+    """Serve one run. ``told`` has the URLs ``upstream`` and ``service``.
+
+    Raises OSError, ValueError, MitmproxyChangedError."""
     places = Places(
         upstream=parse_upstream(told["upstream"]),
         service=parse_service(told["service"]),
@@ -138,7 +141,7 @@ def _say(document: Mapping[str, object]) -> None:
 
 
 def _read_line() -> bytes:
-    """Return the first line of standard input, and leave what follows there."""
+    """Return the first line of standard input, without reading beyond it."""
     line = b""
     while not line.endswith(b"\n") and (byte := os.read(sys.stdin.fileno(), 1)):
         line += byte

@@ -1,9 +1,8 @@
-"""The certificate of the opened host, and the authority of one run that has issued it.
+"""The certificate for the upstream's host, and the certificate authority of one run that issued it.
 
-The key of the authority is forgotten as soon as it has signed: nothing else can ever be issued by it. Neither
-key is written to a file. The authority may name the one host alone (RFC 5280, name constraints), and both
-certificates end after a day.
-"""
+The authority's key is discarded after signing, so it can never issue another certificate. Neither key
+is written to a file. The authority may sign for this host only (RFC 5280, name constraints), and both
+certificates expire after a day."""
 
 import ipaddress
 from dataclasses import dataclass, field
@@ -40,7 +39,7 @@ class HostCertificate:
 
 
 def issue_certificate(host: str, now: datetime) -> HostCertificate:
-    """Return a new certificate of a host by a new authority for this host alone."""
+    """Return a new certificate for a host, issued by a new authority for this host alone."""
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority = _begin("Taximeter run", authority_key, now)
     authority = (
@@ -89,10 +88,10 @@ def _name_host(host: str) -> x509.GeneralName:
 
 
 def _constrain(host: str) -> x509.NameConstraints:
-    """Return the rule that certificates are for this host alone.
+    """Return the name constraint that allows certificates for this host alone.
 
-    Names below it are permitted too, as the rule has it. No address is beside a name, nor a name beside an
-    address."""
+    Subdomains are allowed too, as the RFC demands. A host name excludes all IP addresses, and an IP
+    address all names."""
     name = _name_host(host)
     if isinstance(name, x509.DNSName):
         nowhere = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))

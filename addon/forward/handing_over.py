@@ -1,4 +1,4 @@
-"""The choice of the requests that a forward proxy hands over to the service."""
+"""The choice of the requests that a forward proxy sends to the service."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -24,7 +24,7 @@ class Service:
 
 
 def parse_service(url: str) -> Service:
-    """Return the parts of a base URL. Raises ValueError."""
+    """Return the parts of a run's base URL. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url} is not the base URL of a run")
@@ -37,10 +37,10 @@ def parse_service(url: str) -> Service:
 
 
 def find_path(method: str, target: str, upstream: Upstream, service: Service) -> str | None:
-    """Return the target of a request at the service, or None for one that passes to the upstream.
+    """Return the target for a request to be sent to the service, or None if it passes to the upstream.
 
-    Those are handed over that the service makes entries of, or reads for what they report.
-    What the service would refuse passes too: a client that is direct may send it."""
+    Requests that the service records, or reads for what their responses report, are sent to the
+    service, unless it would refuse them: a direct client could send those."""
     below = target.removeprefix(upstream.prefix)
     if upstream.prefix and (below == target or not below.startswith("/")):
         return None

@@ -1,8 +1,7 @@
-"""The patches of mitmproxy that a forward proxy needs, and what takes the place of its functions.
+"""The patches of mitmproxy that a forward proxy needs, and the replacements of its functions.
 
-A forward proxy has mitmproxy's own HTTP layer, and one client. The service has a layer of its own
-(``http1``), and patches of its own (``mitmproxy_patches``).
-"""
+A forward proxy uses mitmproxy's own HTTP layer, and has one client. The service has its own layer
+(``http1``), and other patches (``mitmproxy_patches``)."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -24,7 +23,7 @@ type HeadersReader = Callable[
 
 
 def skip_interim_responses(original: HeadersReader, _given: object) -> HeadersReader:
-    """Return an ``Http1Client.read_headers`` that drops interim responses."""
+    """Return an ``Http1Client.read_headers`` that drops interim (1xx) responses."""
 
     def read_headers(
         self: _http1.Http1Client, event: events.ConnectionEvent
@@ -38,13 +37,13 @@ def skip_interim_responses(original: HeadersReader, _given: object) -> HeadersRe
 
 
 class ChunkedReader:
-    """Reads a body in chunks, as the readers of h11 do that mitmproxy calls."""
+    """Reads a chunked body, with the interface of the readers of h11 that mitmproxy calls."""
 
     def __init__(self) -> None:
         self._body = InChunks()
 
     def __call__(self, buffer: ReceiveBuffer) -> Data | EndOfMessage | None:
-        """Return a part of the body or its end, or None where more must come. Raises RemoteProtocolError."""
+        """Return a part of the body or its end, None if more data is needed. Raises RemoteProtocolError."""
         body = self._body
         data = body.feed(bytes(buffer.maybe_extract_at_most(len(buffer)) or b""))
         if body.is_whole:
@@ -56,7 +55,7 @@ class ChunkedReader:
         return EndOfMessage() if body.is_whole else None
 
     def read_eof(self) -> NoReturn:
-        """Raise RemoteProtocolError: the connection has ended before the body."""
+        """Raise RemoteProtocolError, since the connection ended before the body."""
         raise RemoteProtocolError("the peer closed the connection within a chunked body")
 
 
@@ -64,7 +63,7 @@ type BodyReaderMaker = Callable[[int | None], Any]
 
 
 def read_chunks_together(original: BodyReaderMaker, _given: object) -> BodyReaderMaker:
-    """Return a ``make_body_reader`` that makes one piece of the chunks of a read, and drops trailers.
+    """Return a ``make_body_reader`` that joins all chunks of a read, and drops trailers.
 
     It is used for request bodies, too."""
 
@@ -78,7 +77,7 @@ type ErrorResponseMaker = Callable[[int, str], bytes]
 
 
 def respond_in_json(_original: ErrorResponseMaker, _given: object) -> ErrorResponseMaker:
-    """Return a ``make_error_response`` that responds in JSON and quotes nothing."""
+    """Return a ``make_error_response`` that responds in JSON and quotes nothing of the request."""
     return own_responses.make_protocol_error
 
 
@@ -112,6 +111,6 @@ RESPONSES: tuple[Patch[object], ...] = (
 
 
 def patch_responses() -> None:
-    """Apply them. Raises MitmproxyChangedError, and then applies none."""
+    """Apply the patches. Raises MitmproxyChangedError, and then applies none."""
     mitmproxy_patches.check(RESPONSES)
     patches.apply(RESPONSES, None)

@@ -1,8 +1,7 @@
 """``ForwardProxy``, the mitmproxy addon of a forward proxy, and the layers that it chooses.
 
-Nothing of what passes is kept, nor logged: bodies are streamed, and messages of websockets dropped once they
-have passed. Both sides speak HTTP/1.1, so that header lines stay as they are.
-"""
+Nothing that passes is kept or logged: bodies are streamed, and messages of websockets are dropped once
+they have passed. Both sides speak HTTP/1.1, so that header lines stay unchanged."""
 
 import base64
 import hmac
@@ -36,14 +35,14 @@ SILENCE_S = 7 * 24 * 3600  # clients keep connections open that are silent for l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The places that requests go to: the service, the upstream, and the user's proxies on the way there."""
+    """The destinations of requests: the service, the upstream, and the user's HTTP proxies on the way."""
 
     upstream: Upstream
     service: Service
     user_proxies: UserProxies
 
     def is_opened(self, address: tuple[str, int]) -> bool:
-        """Return whether connections to this address are opened: they are those to the upstream."""
+        """Return whether connections to this address are decrypted: whether it is the upstream's."""
         return (address[0].lower(), address[1]) == (self.upstream.host, self.upstream.port)
 
 
@@ -51,7 +50,7 @@ class Places:
 class Counts:
     """Counts of message calls, other requests to the upstream, and tunnels to other hosts.
 
-    ``refused`` are connections whose client did not trust the certificate."""
+    ``refused`` counts connections whose client did not trust the certificate."""
 
     calls: int = 0
     others: int = 0
@@ -60,11 +59,12 @@ class Counts:
 
 
 class ForwardProxy:
-    """Hands message calls over to the service, and passes all other requests on."""
+    """Sends message calls to the service, and passes all other requests on."""
 
     def __init__(self, places: Places, counts: Counts, roots: str, password: str) -> None:
-        """Trust the authorities in the file ``roots`` for upstream and service. The client proves by the
-        password that it is the run's: others on the machine can reach the port too."""
+        """Trust the authorities in the file ``roots`` for connections to upstream and service.
+
+        Clients have to send ``password``, since other users of the machine can reach the port too."""
         self._places = places
         self._counts = counts
         self._roots = roots
@@ -112,7 +112,7 @@ class ForwardProxy:
             flow.server_conn.via = (proxy.scheme, (proxy.host, proxy.port))
 
     def _is_ours(self, request: http.Request) -> bool:
-        """Return whether a request has the user and password of the run."""
+        """Return whether a request has the user name and the password of the run."""
         expected = f"{USER}:{self._password}".encode()
         _, _, given = request.headers.get(_AUTHORIZATION, "").partition(" ")
         with suppress(ValueError):
@@ -146,13 +146,13 @@ class ForwardProxy:
 
 
 def refuse_stranger() -> http.Response:
-    """Return the response to a client of somebody else."""
+    """Return the response to a client without the password of the run."""
     headers = http.Headers([(b"Proxy-Authenticate", b'Basic realm="taximeter run"')])
     return http.Response.make(407, b"", headers)
 
 
 class ForwardNextLayer(NextLayer):
-    """Opens connections to the upstream, and passes the bytes of all others on."""
+    """Chooses layers that decrypt connections to the upstream, and pass on the bytes of all others."""
 
     name = "nextlayer"  # by which mitmproxy looks for it, and warns where there is none
 
@@ -173,7 +173,7 @@ class ForwardNextLayer(NextLayer):
 
 
 def make_tunnel(context: Context, proxy: HttpProxy | None) -> layer.Layer:
-    """Return the layer that passes bytes on to the destination, perhaps through a proxy."""
+    """Return the layer that passes bytes on to the destination, through ``proxy`` unless it is None."""
     if proxy is None:
         return TCPLayer(context, ignore=True)
     context.server.via = (proxy.scheme, (proxy.host, proxy.port))
@@ -184,8 +184,10 @@ def make_tunnel(context: Context, proxy: HttpProxy | None) -> layer.Layer:
 
 
 class ForwardTls:
-    """Runs the TLS addon with the certificate of the run. The store on disk that it makes elsewhere is
-    never made, since nothing here configures it."""
+    """The TLS addon of mitmproxy with the certificate of the run.
+
+    The certificate store on disk that it makes elsewhere is not made, since its configuration never
+    runs here."""
 
     def __init__(self, issued: HostCertificate) -> None:
         self._tlsconfig = TlsConfig()

@@ -1,4 +1,4 @@
-"""The files of certificate authorities of a run, in a folder of its own that goes with it."""
+"""The files of trusted certificate authorities of a run, in a temporary folder."""
 
 import shutil
 import tempfile
@@ -20,9 +20,9 @@ USER_VARIABLES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE")
 
 
 class TrustFiles:
-    """Two files of authorities: ``roots`` are those that are trusted without the run.
+    """Two files of authorities: ``roots`` has those that are trusted without the run.
 
-    ``bundle`` has that of the run besides. A client gets it in the place of all that it would trust
+    ``bundle`` also has the authority of the run. A client gets it in place of all that it would trust
     otherwise."""
 
     def __init__(self, folder: Path) -> None:
@@ -32,7 +32,7 @@ class TrustFiles:
 
     @classmethod
     def write(cls, environ: Mapping[str, str], authority_pem: bytes) -> Self:
-        """Write both into a new folder. Raises OSError, with the name of a file that cannot be read."""
+        """Write both files into a new folder. Raises OSError with the name of a file that cannot be read."""
         roots = b"\n".join(read_roots(environ))
         files = cls(Path(tempfile.mkdtemp(prefix="taximeter-run-")))
         files.roots.write_bytes(roots)
@@ -40,13 +40,15 @@ class TrustFiles:
         return files
 
     def remove(self) -> None:
-        """Remove the folder, if it is still there."""
+        """Remove the folder, if it still exists."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def read_roots(environ: Mapping[str, str]) -> Iterator[bytes]:
-    """Yield the authorities that a client in this environment trusts: those of the system, or of the
-    user's file in their place, and those that the user has added. Raises OSError."""
+    """Yield the authorities that a client in this environment trusts, as PEM. Raises OSError.
+
+    They are the system's, or those in the file that the user set in their place, and those that the
+    user added."""
     chosen = environ.get("SSL_CERT_FILE")
     if not chosen:
         yield Path(certifi.where()).read_bytes()

@@ -1,4 +1,4 @@
-"""One request with its response, and how far both are."""
+"""One request with its response, and the progress of both."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ from addon.http1.upstream import Upstream
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """Keeps what is held of both bodies, and passes on what is streamed, by the functions that addons set."""
+    """Holds or streams both bodies of a call, through the ``stream`` functions that addons set."""
 
     flow: http.HTTPFlow
     request_body: Body
     upstream: Upstream | None = None
     is_streamed: bool = False
-    """The request body is passed on as it comes."""
+    """The request body is streamed, not held."""
     is_sent: bool = False
     """The request, or its head, was written to the upstream."""
     request_is_whole: bool = False
@@ -28,7 +28,7 @@ class Call:
     response_head: heads.ResponseHeadReader = field(default_factory=heads.ResponseHeadReader)
     response_body: Body = field(default_factory=partial(KnownLength, 0))
     response_has_begun: bool = False
-    """Its head has come."""
+    """The head of the response was received."""
     response_is_passed: bool = False
     """The head of the response was written to the client."""
     response_is_whole: bool = False
@@ -40,56 +40,56 @@ class Call:
     # -- the request ------------------------------------------------------------------------------
 
     def hold(self, data: bytes) -> None:
-        """Keep a part of the request body."""
+        """Append a part of the request body to the held ones."""
         if data:
             self._held.append(data)
             self.held_bytes += len(data)
 
     def take_held(self) -> bytes:
-        """Return what is held of the request body, and hold it no longer."""
+        """Return the held part of the request body, and hold it no longer."""
         held = self._held[0] if len(self._held) == 1 else b"".join(self._held)
         self._held.clear()
         return held
 
     def write_head(self) -> bytes:
-        """Return the head of the request for the upstream."""
+        """Return the head of the request, as bytes for the upstream."""
         request = self.flow.request
         self.is_sent = True
         self._request_in_chunks = framing.is_chunked(index_of(request.headers))
         return heads.write_request(request)
 
     def write_content(self) -> bytes:
-        """Return the whole body of a request that was held."""
+        """Return the whole body of a held request, framed for the upstream."""
         content = self.flow.request.data.content or b""
         return _frame_whole(content, in_chunks=self._request_in_chunks)
 
     def pass_request(self, data: bytes) -> bytes:
-        """Return what is written of a part of the request body; b"" is its end."""
+        """Return the bytes to send for a part of a streamed request body; ``b""`` as ``data`` is its end."""
         parts = _stream(self.flow.request.stream, data)
         return b"".join(framing.frame(part, in_chunks=self._request_in_chunks) for part in parts)
 
     def end_request(self) -> bytes:
-        """Return what is written behind a request body that was streamed."""
+        """Return the bytes to send after a streamed request body: the last chunk if it is chunked."""
         return LAST_CHUNK if self._request_in_chunks else b""
 
     # -- the response -----------------------------------------------------------------------------
 
     @property
     def response(self) -> http.Response:
-        """Return the response of the upstream or of an addon. Raises RuntimeError where there is none."""
+        """Return the response of the upstream or of an addon. Raises RuntimeError if there is none yet."""
         if self.flow.response is None:
             raise RuntimeError("there is no response yet")
         return self.flow.response
 
     def begin_response(self, response: http.Response) -> None:
-        """Take a response whose head has come. Raises ValueError for framing that is ambiguous."""
+        """Set the response once its head was received. Raises ValueError for ambiguous framing."""
         size = heads.find_body_size(self.flow.request, response)
         self.flow.response = response
         self.response_has_begun = True
         self.response_body = framing.read_body(size)
 
     def write_response_head(self) -> bytes:
-        """Return the head of the response, if its body is passed on as it comes, otherwise nothing."""
+        """Return the head of a streamed response as bytes, ``b""`` for a held one."""
         response = self.response
         self._response_in_chunks = framing.is_chunked(index_of(response.headers))
         if not response.stream or self.response_body.is_whole:
@@ -98,7 +98,9 @@ class Call:
         return heads.write_response(response)
 
     def pass_response(self, data: bytes) -> list[bytes]:
-        """Return what is written of a part of the response body; b"" is its end."""
+        """Return the bytes to send for a part of the response body; ``b""`` as ``data`` is its end.
+
+        A part of a response that is not streamed is held, and the list is empty."""
         if not self.response_is_passed:
             self._held_response.append(data)
             return []
@@ -107,19 +109,19 @@ class Call:
         return [framing.frame(part, in_chunks=in_chunks) for part in parts if part]
 
     def keep_response(self) -> None:
-        """Give the flow the body of a response that is not passed on as it comes."""
+        """Set the held body as the content of the flow's response, unless the response is streamed."""
         if not self.response_is_passed:
             self.response.data.content = b"".join(self._held_response)
             self._held_response.clear()
 
     def end_response(self) -> bytes:
-        """Return what is written once addons have seen the whole response."""
+        """Return the bytes to send once addons have seen the whole response."""
         if self.response_is_passed:
             return LAST_CHUNK if self._response_in_chunks else b""
         return self.write_whole_response()
 
     def write_whole_response(self) -> bytes:
-        """Return a response that the flow has whole."""
+        """Return the head and the content of the flow's response as bytes."""
         response, request = self.response, self.flow.request
         self.response_is_passed = True
         head = heads.write_response(response)
@@ -129,13 +131,13 @@ class Call:
         return head + _frame_whole(response.data.content or b"", in_chunks=in_chunks)
 
     def forget(self) -> None:
-        """Let go of what is held, since a flow may be kept for longer."""
+        """Release held data, since addons may keep the flow for longer."""
         self._held.clear()
         self._held_response.clear()
         self.flow.live = False
 
     def is_last(self) -> bool:
-        """Return whether no other call follows on the connections of this one."""
+        """Return whether the connections of this call serve no other call afterwards."""
         request, response = self.flow.request, self.response
         return (
             isinstance(self.response_body, framing.ToEnd)
@@ -150,7 +152,7 @@ def _says_close(message: http.Message) -> bool:
 
 
 def _ends_with_connection(request: http.Request, response: http.Response) -> bool:
-    """Return whether a client can tell the end of this response by the end of its connection alone."""
+    """Return whether the end of the connection is the only sign of the end of this response."""
     found = index_of(response.headers)
     is_sized = b"content-length" in found or framing.is_chunked(found)
     return not is_sized and heads.has_body(request, response)

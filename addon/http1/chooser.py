@@ -1,4 +1,4 @@
-"""The addon that chooses the layer for every client connection, and lets it go."""
+"""The addon that chooses the layer for every client connection, and releases it afterwards."""
 
 from collections.abc import Awaitable
 
@@ -13,34 +13,34 @@ from addon.http1.upstream import Commands
 
 
 class _Ended:
-    """Takes the place of the layer of a connection that has ended, for events that come late."""
+    """Replaces the layer of a connection that has ended, and ignores late events."""
 
     def handle_event(self, _event: events.Event) -> Commands:
         yield from ()
 
 
 class ChooseHttp1:
-    """Chooses ``Http1Layer``, and takes it apart when its connection has ended."""
+    """Chooses ``Http1Layer`` for connections, and breaks the reference cycles of those that have ended."""
 
     def __init__(self, name: str, hooks: HookTable | None = None) -> None:
-        """Run hooks by a table, or let mitmproxy run them.
+        """Run hooks with the table ``hooks``; if it is None, mitmproxy runs them.
 
-        ``name`` is "nextlayer" where it takes the place of mitmproxy's addon of that name."""
+        ``name`` is "nextlayer" if this replaces mitmproxy's addon of that name."""
         self.name = name
         self._hooks = hooks
 
     def next_layer(self, chosen: layer.NextLayer) -> None:
-        """Choose it, whatever another addon chose before."""
+        """Choose ``Http1Layer``, whatever another addon chose before."""
         above = [each for each in chosen.context.layers if each is not chosen.layer]
         chosen.context.layers[:] = above
         chosen.layer = Http1Layer(chosen.context, self._hooks)
 
     async def taximeter_awaited(self, work: Awaitable[object]) -> None:
-        """Wait for what a handler of a hook has left to be awaited."""
+        """Await the rest of the work of a handler of a hook."""
         await work
 
     def client_disconnected(self, client: Client) -> None:
-        """Let the connection's objects go, which hold each other."""
+        """Release the objects of the connection, which refer to each other."""
         handler: ConnectionHandler | None = ctx.master.addons.get("proxyserver").connections.get(
             client.id
         )

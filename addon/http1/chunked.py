@@ -1,10 +1,9 @@
-"""Bodies in chunks (RFC 9112, section 7.1), of which many small ones cost little.
+"""Chunked bodies (RFC 9112, section 7.1), of which many small chunks cost little.
 
-What one read of a socket delivered is one piece of body, however many chunks it came in: each piece is
-spooled once and forwarded once. Trailers are checked and dropped. Framing that no client sends ends
-the body: more than 16 KB of it beyond 16 bytes and twice the size of each chunk (the measure of Go's
-``net/http``, which has met all clients there are), a chunk header above 4 KB, or trailers above 16 KB.
-"""
+All chunks of one read of a socket are joined to one piece of body, which is spooled once and forwarded
+once. Trailers are checked and dropped. Framing that no client sends is an error: more than 16 KB of
+framing beyond 16 bytes and twice the size of each chunk (the measure of Go's ``net/http``, which has
+met all kinds of clients), a chunk header above 4 KB, or trailers above 16 KB."""
 
 import re
 import time
@@ -26,9 +25,10 @@ _TRAILERS = re.compile(rb"\n(?:" + headers.FIELD + rb"\r?\n)*\r?\n")
 
 
 class Rest:
-    """Counts the chunks of a read, after which costly reads of all connections have to rest.
+    """Counts the chunks of a read, and computes how long all connections have to pause after costly reads.
 
-    The reader sets it, and whoever feeds the reader takes it before anything else can run."""
+    The reader of chunks sets it, and the code that feeds the reader takes it before other code can
+    run."""
 
     def __init__(self) -> None:
         self._chunks = 0
@@ -38,7 +38,7 @@ class Rest:
         self._chunks += chunks
 
     def take_s(self) -> float:
-        """Return the seconds to rest, 0 after a usual read."""
+        """Return the seconds to pause after the last read, 0 after a usual one."""
         chunks, self._chunks = self._chunks, 0
         if chunks <= USUAL_CHUNKS:
             return 0.0
@@ -46,7 +46,7 @@ class Rest:
         return chunks * REST_S
 
     def owed_s(self) -> float:
-        """Return the seconds that a costly read has to wait for those that have been taken."""
+        """Return the seconds that a costly read has to wait because of earlier costly reads."""
         return max(0.0, self._until_s - time.monotonic())
 
 
@@ -54,12 +54,14 @@ rest = Rest()
 
 
 def is_costly(data: bytes) -> bool:
-    """Return whether to read these chunks takes so long that others have to come first."""
+    """Return whether there are so many chunks that other connections must go first.
+
+    More than ``USUAL_CHUNKS`` are too many."""
     return data.count(b"\r\n") > 2 * USUAL_CHUNKS
 
 
 class InChunks:
-    """A body in chunks, of which any number may come at once."""
+    """Decodes a chunked body."""
 
     def __init__(self) -> None:
         self.is_whole = False
@@ -70,7 +72,7 @@ class InChunks:
         self._in_trailers = False
 
     def feed(self, data: bytes) -> bytes:
-        """Return the contents of the chunks in ``data``. A fault behind them is noted."""
+        """Return the contents of the chunks in ``data``. An error after them is set as ``fault``."""
         received, position = self._unused + data, 0
         pieces: list[bytes] = []
         if not self._in_trailers and self.fault is None:
@@ -82,12 +84,12 @@ class InChunks:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def take_surplus(self) -> bytes:
-        """Return what came behind the end of the body, and forget it."""
+        """Return data received after the end of the body, and forget it."""
         surplus, self._unused = self._unused, b""
         return surplus
 
     def _read(self, received: bytes, pieces: list[bytes]) -> int:
-        """Append what there is of the body to ``pieces``; return where what is not used begins."""
+        """Append the parts of the body to ``pieces``; return the offset of the first unused byte."""
         position, end = 0, len(received)
         excess_bytes, find_header = self._excess_bytes, _HEADER.match
         while self.fault is None:
@@ -118,7 +120,8 @@ class InChunks:
         return position
 
     def _read_rest(self, received: bytes, position: int, pieces: list[bytes]) -> int:
-        """Read on in a chunk that is not wholly there, or whose end is wrong."""
+        """Read the rest of a chunk that has begun; return the offset behind it. Sets ``fault`` for a wrong
+        end."""
         if self._left > 2:
             piece = received[position : position + self._left - 2]
             if piece:
@@ -133,7 +136,7 @@ class InChunks:
         return position
 
     def _judge_partial_header(self, received: bytes, position: int) -> None:
-        """Set a fault unless more may come of a line that has no end yet."""
+        """Set a fault unless an incomplete chunk header may still become valid."""
         line_end = received.find(b"\n", position)
         if line_end >= 0:
             self.fault = "a chunk header is not valid"
@@ -141,7 +144,7 @@ class InChunks:
             self.fault = "a chunk header is too long"
 
     def _skip_trailers(self, received: bytes, position: int) -> int:
-        """Look for the end of the trailers; return where what is not used begins."""
+        """Look for the end of the trailers; return the offset of the first unused byte."""
         trailers = received[position:]
         end = head_bounds.find_end(trailers)
         size = len(trailers) if end < 0 else end

@@ -1,4 +1,4 @@
-"""The side of the client: what has come on its connection, its call, and how the connection ends."""
+"""The client's side: the received data of its connection, its call, and the end of the connection."""
 
 import enum
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from addon.http1.upstream import Commands
 from addon.request_heads import RequestHeads
 
 LARGEST_JOINED_BYTES = 64 * 1024
-"""Of what is sent in one write. To copy more than so much costs more than to write again."""
+"""The maximum size of parts that are joined to one write: copying more costs more than a second write."""
 
 
 class State(enum.Enum):
-    """The states of a client connection, by what happens to what the client sends."""
+    """The states of a client connection, by how data from the client is handled."""
 
     HEAD = enum.auto()
     BODY = enum.auto()
@@ -28,37 +28,37 @@ class State(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class ClientInput:
-    """Holds the bytes of a client connection, and what whoever reads from it has to know."""
+    """Holds received data of a client connection, and the flags that its reader has to know."""
 
     buffer: ReceiveBuffer = field(default_factory=ReceiveBuffer)
     awaits_hook: bool = False
-    """A hook is awaited, and what comes waits for it."""
+    """A hook is awaited, so received data is kept until it has finished."""
     waits_for_turn: bool = False
-    """A next request is there, which is dealt with in the next turn of the event loop."""
+    """The next request was received, and is handled in the next iteration of the event loop."""
     is_postponed: bool = False
-    """The bytes here take long to read, and others who sent such bytes come first."""
+    """The data here is costly to read, and other clients with such data go first."""
     is_refused: bool = False
-    """The last response was sent: what still comes is thrown away."""
+    """The last response was sent, so received data is discarded."""
     left_bytes: int = 0
-    """The bytes that are still to come of a body that is held and whose length is known."""
+    """The number of bytes still to be received of a held body of known length, otherwise 0."""
 
     def forget(self) -> None:
-        """Throw away what has come."""
+        """Discard received data."""
         self.take_all()
         self.left_bytes = 0
 
     def refuse(self) -> None:
-        """Throw away what has come and what still comes."""
+        """Discard received data, and all that is still received."""
         self.is_refused = True
         self.forget()
 
     def take_all(self) -> bytes:
-        """Return all that has come, and forget it."""
+        """Return the received data, and forget it."""
         return bytes(self.buffer.maybe_extract_at_most(len(self.buffer)) or b"")
 
 
 def find_input(handler: ConnectionHandler) -> ClientInput | None:
-    """Return what the layer of a connection holds of its client, None once it has ended."""
+    """Return the ``ClientInput`` of a connection's layer, None once the connection has ended."""
     held: ClientInput | None = getattr(handler.layer, "input", None)
     return held
 
@@ -74,36 +74,37 @@ class ClientSide:
         self.input = ClientInput()
         self.state = State.HEAD
         self.call: Call | None = None
-        """From the head of its request until its response was sent, or it failed."""
+        """The current call, from the head of its request until its response was sent or it failed."""
 
     def hold(self, held_bytes: int) -> bool:
-        """Note how much has come that is not dealt with; return whether it may be held."""
+        """Set the number of bytes that were received and not handled; return whether they may be held."""
         return self.heads.hold(self.connection.id, held_bytes)
 
     @property
     def has_left(self) -> bool:
-        """Return whether nothing more comes: its end is known, also where the event of it is to come."""
+        """Return whether the client sends no more, even if the event of that is still to come."""
         return not self.connection.state & ConnectionState.CAN_READ
 
     @property
     def can_write(self) -> bool:
-        """Return whether the client can still be sent anything."""
+        """Return whether data can still be sent to the client."""
         return bool(self.connection.state & ConnectionState.CAN_WRITE)
 
     def send(self, parts: Iterable[bytes]) -> Commands:
-        """Send parts of a response, small ones together."""
+        """Send parts of a response, small ones joined."""
         for data in join_small(parts):
             yield commands.SendData(self.connection, data)
 
     def close(self) -> Commands:
-        """Close the connection once what was sent has been written, unless it is closed."""
+        """Close the connection once sent data has been written, unless it is closed already."""
         self.state = State.DONE
         if self.connection.state is not ConnectionState.CLOSED:
             yield commands.CloseConnection(self.connection)
 
     def linger(self) -> Commands:
-        """Close our side only, and throw away what still comes: to close all of a connection with bytes
-        unread would reset it, and with it what the client has not read of its response."""
+        """Close our side only, and discard what the client still sends.
+
+        Closing a connection with unread data would reset it, and the client might lose the response."""
         self.state = State.DONE
         self.input.refuse()
         self.hold(0)
@@ -112,13 +113,13 @@ class ClientSide:
         yield commands.CloseTcpConnection(self.connection, half_close=True)
 
     def send_last(self, raw: bytes) -> Commands:
-        """Send the last response of the connection."""
+        """Send ``raw``, the last response of the connection."""
         yield commands.SendData(self.connection, raw)
         yield from self.linger()
 
 
 def join_small(parts: Iterable[bytes]) -> list[bytes]:
-    """Return what is to be written at a time of these parts, without empty ones."""
+    """Return the parts to write, without empty ones and with small ones joined."""
     joined: list[bytes] = []
     for part in parts:
         if joined and len(joined[-1]) + len(part) <= LARGEST_JOINED_BYTES:

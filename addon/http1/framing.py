@@ -6,7 +6,7 @@ from addon.headers import Index
 from addon.http1.chunked import InChunks
 
 TO_END = -1
-"""The size of a body that lasts to the end of its connection. That of one in chunks is None."""
+"""The size of a body that lasts until its connection ends. The size of a chunked body is None."""
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -29,20 +29,20 @@ def _split(value: bytes) -> frozenset[bytes]:
 
 
 def frame(data: bytes, *, in_chunks: bool) -> bytes:
-    """Return a part of a body as it is written."""
+    """Return a part of a body as written on the wire."""
     return b"%x\r\n%b\r\n" % (len(data), data) if in_chunks and data else data
 
 
 class KnownLength:
-    """A body whose length was said."""
+    """A body of a known length."""
 
     fault: str | None = None
-    """Why what came behind the last part is no body, None while it is one."""
+    """A description of an error after the last part of the body, None if there is none."""
 
     def __init__(self, size: int) -> None:
         self.left = size
         self.is_whole = not size
-        """Nothing more of it comes."""
+        """The whole body was received."""
         self._surplus = b""
 
     def feed(self, data: bytes) -> bytes:
@@ -55,23 +55,23 @@ class KnownLength:
         return data
 
     def take_surplus(self) -> bytes:
-        """Return what came behind the end of the body, and forget it."""
+        """Return data received after the end of the body, and forget it."""
         surplus, self._surplus = self._surplus, b""
         return surplus
 
 
 class ToEnd:
-    """A body that ends with its connection."""
+    """A body that lasts until its connection ends."""
 
     is_whole = False
     fault: str | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Return ``data``: all of it is of the body."""
+        """Return ``data``, all of which belongs to the body."""
         return data
 
     def take_surplus(self) -> bytes:
-        """Return nothing: no end of the body is known."""
+        """Return ``b""``, since nothing can follow the body."""
         return b""
 
 
@@ -80,7 +80,7 @@ type Body = KnownLength | InChunks | ToEnd
 
 
 def read_body(size: int | None) -> Body:
-    """Return the reader of a body of this size."""
+    """Return a reader for a body: of ``size`` bytes, chunked for None, or to the end for ``TO_END``."""
     if size is None:
         return InChunks()
     return ToEnd() if size == TO_END else KnownLength(size)

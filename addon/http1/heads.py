@@ -1,7 +1,7 @@
-"""Heads of HTTP/1 messages: from bytes to mitmproxy's messages, and back.
+"""Heads of HTTP/1 messages: conversion from bytes to mitmproxy's messages, and back.
 
-What others read otherwise, or not at all, is refused. Targets that are no path are read by mitmproxy.
-"""
+Heads that others may read in another way are refused. Targets that are no path are parsed by
+mitmproxy."""
 
 import re
 import time
@@ -31,7 +31,7 @@ _NO_BODY = frozenset((204, 304))
 
 
 class BadLineError(ValueError):
-    """A line of a head is none, or others could read it otherwise. Its text says what the head has."""
+    """A line of a head is invalid or ambiguous. The message says what the head has."""
 
 
 def skip_empty_lines(buffer: ReceiveBuffer) -> None:
@@ -42,22 +42,22 @@ def skip_empty_lines(buffer: ReceiveBuffer) -> None:
 
 
 def take_head(buffer: ReceiveBuffer) -> bytes | None:
-    """Remove a whole head from the beginning of a buffer and return it, or None where it is not whole."""
+    """Remove the complete head at the beginning of a buffer and return it, or None if it is incomplete."""
     end = head_bounds.find_end(buffer._data)
     return None if end < 0 else bytes(buffer.maybe_extract_at_most(end) or b"")
 
 
 def take_interim(buffer: ReceiveBuffer) -> bytes | None:
-    """Remove the head of an interim response and return it.
+    """Remove the head of an interim (1xx) response and return it.
 
-    Return None where there is none, or where it is not whole or not within bounds."""
+    Return None if there is none, or if it is incomplete or exceeds the limits."""
     if not _INTERIM.match(buffer._data) or head_bounds.find_excess(buffer._data) is not None:
         return None
     return take_head(buffer)
 
 
 def parse_request(head: bytes) -> http.Request:
-    """Return the request of a whole head. Raises ValueError."""
+    """Return the request for a complete head. Raises ValueError."""
     text = head.replace(b"\r\n", b"\n")
     if text.translate(None, _PLAIN_BYTES):
         raise BadLineError("control characters in its head")
@@ -76,7 +76,7 @@ def parse_request(head: bytes) -> http.Request:
 
 
 def parse_response(head: bytes) -> http.Response:
-    """Return the response of a whole head. Raises ValueError."""
+    """Return the response for a complete head. Raises ValueError."""
     text = head.replace(b"\r\n", b"\n")
     first = None if text.translate(None, _PLAIN_BYTES) else _STATUS_LINE.match(text)
     fields = None if first is None else _read_fields(text, first.end())
@@ -92,7 +92,7 @@ def _split(text: bytes) -> list[bytes]:
 
 
 def _read_fields(text: bytes, start: int) -> Fields | None:
-    """Return the fields of a head from here on, None where a line is none."""
+    """Return the header fields from ``start`` on, None if a line is not a field."""
     fields = tuple(_FIELD.findall(text, start))
     return fields if len(fields) == text.count(b"\n", start) - 1 else None  # and an empty line
 
@@ -104,9 +104,9 @@ def _make_headers(fields: Fields) -> http.Headers:
 
 
 def find_body_size(request: http.Request, response: http.Response | None = None) -> int | None:
-    """Return the size of a message's body: None in chunks, or ``TO_END``.
+    """Return the size of a message's body in bytes: None if it is chunked, ``TO_END`` if unknown.
 
-    Raises ValueError for framing that others may understand otherwise."""
+    Raises ValueError for ambiguous framing."""
     message = request if response is None else response
     found = index_of(message.headers)
     length = found.get(b"content-length")
@@ -125,7 +125,7 @@ def find_body_size(request: http.Request, response: http.Response | None = None)
 def measure_request(request: http.Request) -> int | None:
     """Return the size of a request's body, as ``find_body_size`` does.
 
-    Raises ValueError with mitmproxy's words for a request that it would not take."""
+    Raises ValueError, with mitmproxy's message, for a request that mitmproxy would refuse."""
     if request.data.method == b"CONNECT":
         raise ValueError("mitmproxy received an HTTP CONNECT request")
     if request.data.scheme not in (b"http", b"https", b""):
@@ -137,20 +137,20 @@ def measure_request(request: http.Request) -> int | None:
 
 
 def has_body(request: http.Request, response: http.Response) -> bool:
-    """Return whether a body follows the head of a response, whatever its fields say.
+    """Return whether a body follows the head of a response, by its status and the request's method.
 
     Source: RFC 9112, section 6.3."""
     return request.data.method != b"HEAD" and response.data.status_code not in _NO_BODY
 
 
 class ResponseHeadReader:
-    """Reads the head of a response, behind any interim ones."""
+    """Reads the head of a response, and skips interim (1xx) responses before it."""
 
     def __init__(self) -> None:
         self._interim_bytes = 0
 
     def read(self, buffer: ReceiveBuffer) -> http.Response | None:
-        """Return the response whose head is whole in a buffer, or None. Raises ValueError."""
+        """Return the response if its head is complete in ``buffer``, or None. Raises ValueError."""
         self._skip_interim(buffer)
         if buffer._data.startswith((b"\n", b"\r\n")):
             raise ValueError("it begins with a blank line")
@@ -169,7 +169,7 @@ class ResponseHeadReader:
 
 
 def write_request(request: http.Request) -> bytes:
-    """Return the head of a request as it is written to an upstream."""
+    """Return the head of a request, as bytes for an upstream."""
     data = request.data
     if data.authority:
         head: bytes = http1.assemble_request_head(request)
@@ -178,7 +178,7 @@ def write_request(request: http.Request) -> bytes:
 
 
 def write_response(response: http.Response) -> bytes:
-    """Return the head of a response as it is written to a client."""
+    """Return the head of a response, as bytes for a client."""
     data = response.data
     first = b"%s %d %s" % (data.http_version, data.status_code, data.reason)
     return _write(first, data.headers)

@@ -1,8 +1,7 @@
-"""Running the hooks of a call: where they come up, for ``python -m addon`` alone, or by mitmproxy.
+"""Running the hooks of a call: directly, for ``python -m addon`` alone, or by mitmproxy.
 
-mitmproxy makes a task of each hook, and asks every addon for it and for ``update`` after it. With eight hooks
-a call that is half of the time that a small one takes.
-"""
+mitmproxy makes a task for each hook, and asks every addon for it and for ``update`` after it. With
+eight hooks a call that is half of the time of a small call."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -30,22 +29,22 @@ type FlowHook = (
 
 @dataclass(eq=False)
 class TaximeterAwaitedHook(commands.StartHook):
-    """Work that a handler has left to be awaited, by mitmproxy. The layer goes on afterwards."""
+    """An awaitable that a handler of a hook has returned, for mitmproxy to await before the layer goes on."""
 
     work: Awaitable[object]
 
 
 class HookTable:
-    """Calls the addons that define a hook. They are looked for once, so none may come later."""
+    """Calls the addons that define a hook. They are searched once, so no addon may be added later."""
 
     def __init__(self, addons: addonmanager.AddonManager) -> None:
         self._addons = addons
         self._table: dict[str, list[Callable[..., Any]]] = {}
 
     def run(self, name: str, flow: http.HTTPFlow) -> commands.StartHook | None:
-        """Call the handlers of a hook; return what has to be awaited before the layer may go on, or None.
+        """Call the handlers of a hook; return a command that awaits the rest of their work, or None.
 
-        Of several handlers only the last may leave something to be awaited."""
+        Of several handlers only the last may return an awaitable."""
         handlers = self._table.get(name)
         if handlers is None:
             handlers = self._find(name)
@@ -70,12 +69,12 @@ class Hooks:
     """Runs the hooks of a client connection."""
 
     def __init__(self, held: ClientInput, table: HookTable | None) -> None:
-        """Run hooks by a table, or let mitmproxy run them. What the client sends meanwhile is held."""
+        """Run hooks with ``table``; if it is None, mitmproxy runs them. ``held`` keeps data meanwhile."""
         self._held = held
         self._table = table
 
     def run(self, kind: type[FlowHook], flow: http.HTTPFlow) -> Commands:
-        """Run a hook right here, or let mitmproxy run it and go on when it has."""
+        """Run a hook, and wait until its handlers have finished."""
         left = kind(flow) if self._table is None else self._table.run(kind.name, flow)
         if left is not None:
             self._held.awaits_hook = True

@@ -44,18 +44,18 @@ from addon.http1.responses import Responses
 from addon.http1.upstream import Commands, Destination, Opened, Upstream, Upstreams
 
 MAX_EARLY_BYTES = 256 * 1024
-"""Of requests that a client sends before the response to the first: SDKs send none, test programs a few."""
+"""The limit on requests sent before the response to the first one: SDKs send none, test programs few."""
 TLS_RECORD = 0x16
-"""The first byte of a client that speaks TLS. It will send nothing more before it gets a response."""
+"""The first byte from a client that uses TLS. It sends no more before it gets a response."""
 
 
 class Http1Layer(layer.Layer):
-    """One client connection: its events, and the requests that come on it."""
+    """One client connection: the handling of its events and of its requests."""
 
     policy: ClassVar[ReadPolicy]
 
     def __init__(self, here: context.Context, table: HookTable | None = None) -> None:
-        """Run hooks by a table, or let mitmproxy run them."""
+        """Run hooks with ``table``; if it is None, mitmproxy runs them."""
         super().__init__(here)
         self.client = ClientSide(here.client, self.policy.heads)
         self.input = self.client.input
@@ -79,7 +79,7 @@ class Http1Layer(layer.Layer):
         return self._take_place()
 
     def _take_place(self) -> Commands:
-        """Have events come here at once: the layers above would only pass them on."""
+        """Have events sent to this layer directly, since the layers above would only pass them on."""
         proxyserver = ctx.master.addons.get("proxyserver")
         handler = proxyserver.connections.get(self.client.connection.id) if proxyserver else None
         if handler is not None:
@@ -118,7 +118,7 @@ class Http1Layer(layer.Layer):
             yield from self._responses.client_gone()
 
     def _go_on(self) -> Commands:
-        """Deal with what has waited for its turn."""
+        """Handle data that has waited for its turn."""
         client, held = self.client, self.input
         if held.waits_for_turn:
             held.waits_for_turn = False
@@ -168,7 +168,7 @@ class Http1Layer(layer.Layer):
             yield from self._refuse(errors.MEMORY_FULL)
 
     def _refuse(self, refusal: Refusal) -> Commands:
-        """Respond to a head that cannot be taken."""
+        """Send a refusal of a head that is not accepted, and end the connection."""
         return self.client.send_last(own_responses.write_last(refusal))
 
     def _begin(self, request: http.Request) -> Commands:
@@ -191,7 +191,7 @@ class Http1Layer(layer.Layer):
         yield from self._await_body(call)
 
     def _refuse_flow(self, flow: http.HTTPFlow, fault: str) -> Commands:
-        """Respond to a request that mitmproxy does not take, and tell addons."""
+        """Respond to a request that mitmproxy would refuse, and run the error hook."""
         flow.error = flows.Error(fault)
         yield from self._hooks.run(_hooks.HttpRequestHeadersHook, flow)
         yield from self._hooks.run(_hooks.HttpErrorHook, flow)
@@ -212,7 +212,7 @@ class Http1Layer(layer.Layer):
     # -- the body of a request --------------------------------------------------------------------
 
     def _read_body(self, call: Call, data: bytes = b"") -> Commands:
-        """Take what has come of a request body: what was kept, and ``data`` behind it."""
+        """Handle received data of a request body: what was kept, and ``data`` behind it."""
         held, body = self.input, call.request_body
         if held.is_postponed or (call.is_streamed and not call.is_sent):
             held.buffer += data
@@ -255,7 +255,7 @@ class Http1Layer(layer.Layer):
             self.input.left_bytes = body.left
 
     def _request_held(self, call: Call) -> Commands:
-        """Send a request that is whole, or the response that an addon has for it."""
+        """Handle a complete request: send it, or the response that an addon has set."""
         flow = call.flow
         self.input.left_bytes = 0
         flow.request.timestamp_end = time.time()
@@ -271,7 +271,7 @@ class Http1Layer(layer.Layer):
             yield from self._connect(call)
 
     def _pass_request(self, call: Call, data: bytes) -> Commands:
-        """Send a part of a request that is streamed, and its end."""
+        """Send a part of a streamed request, and its end if it is complete."""
         body = call.request_body
         if data:
             yield from self._send(call, call.pass_request(data))
@@ -291,14 +291,14 @@ class Http1Layer(layer.Layer):
             yield from self._responses.finish(call)
 
     def _send(self, call: Call, data: bytes) -> Commands:
-        """Write to the upstream of a call, unless that has ended: then its response has come."""
+        """Write to the upstream of a call, unless it was dropped because its response is complete."""
         if data and call.upstream is not None and call.upstream.can_write:
             yield from call.upstream.send(data)
 
     # -- to the upstream --------------------------------------------------------------------------
 
     def _connect(self, call: Call) -> Commands:
-        """Send the request as soon as there is a connection for it."""
+        """Send the request at once if a connection is open, otherwise when one has been opened."""
         data = call.flow.request.data
         via = call.flow.server_conn.via
         destination = Destination(data.host, data.port, data.scheme == b"https", via)
@@ -337,7 +337,7 @@ class Http1Layer(layer.Layer):
             yield from upstream.send(data)
 
     def let_go(self) -> None:
-        """Break the cycles of a connection that has ended."""
+        """Break the reference cycles of a connection that has ended."""
         self.upstreams.let_go()
         self.context.layers.clear()
         vars(self).clear()

@@ -1,4 +1,4 @@
-"""The second half of a call, of which ``layer`` has the first: its response, and its end."""
+"""The second half of a call: its response, and its end. The first half is in ``layer``."""
 
 import time
 
@@ -18,7 +18,7 @@ CLIENT_LEFT = "Client disconnected."
 
 
 class Responses:
-    """Passes responses on, and ends calls."""
+    """Passes responses on to the client, and ends calls."""
 
     def __init__(self, client: ClientSide, upstreams: Upstreams, hooks: Hooks) -> None:
         self._client = client
@@ -28,7 +28,7 @@ class Responses:
     # -- what comes of the upstream ---------------------------------------------------------------
 
     def take(self, upstream: Upstream, data: bytes) -> Commands:
-        """Take what an upstream has sent."""
+        """Handle data from an upstream."""
         call = self._client.call
         if call is None or call.upstream is not upstream or not call.is_sent:
             yield from self._upstreams.drop(upstream)  # nobody has asked
@@ -55,7 +55,7 @@ class Responses:
             yield from self._pass_on(call, upstream, upstream.take_all(), head)
 
     def _pass_on(self, call: Call, upstream: Upstream, data: bytes, head: bytes = b"") -> Commands:
-        """Pass on what has come of a response body, behind its head if that is still to be sent."""
+        """Pass on received data of a response body, after ``head`` if that is still to be sent."""
         body = call.response_body
         data = body.feed(data)
         written = [head, *(call.pass_response(data) if data else ())]
@@ -82,7 +82,8 @@ class Responses:
             yield from self.finish(call)
 
     def upstream_closed(self, upstream: Upstream) -> Commands:
-        """End the call of an upstream that has ended, or its response where that is the end of it."""
+        """Handle the end of an upstream connection: it ends the response if that lasts to the end, or the
+        call."""
         call = self._client.call
         yield from self._upstreams.drop(upstream)
         if call is None or call.upstream is not upstream:
@@ -104,7 +105,7 @@ class Responses:
     # -- what an addon responds -------------------------------------------------------------------
 
     def respond(self, call: Call) -> Commands:
-        """Send a response that an addon has made."""
+        """Send a response that an addon has set."""
         flow = call.flow
         call.response.timestamp_start = time.time()
         yield from self._hooks.run(_hooks.HttpResponseHeadersHook, flow)
@@ -119,7 +120,7 @@ class Responses:
     # -- ends -------------------------------------------------------------------------------------
 
     def finish(self, call: Call) -> Commands:
-        """Make ready for the next request, or close."""
+        """Prepare for the next request on the connection, or close it after the last."""
         client, upstream, is_last = self._client, call.upstream, call.is_last()
         call.forget()
         client.call = None
@@ -134,7 +135,7 @@ class Responses:
             yield commands.RequestWakeup(0)
 
     def has_ended(self, call: Call) -> layer.CommandGenerator[bool]:
-        """Return whether an addon or its client has ended a call while a hook ran, and end it then."""
+        """Return whether an addon or the client ended the call while a hook ran; if so, end it."""
         flow, client = call.flow, self._client
         if not client.has_left and not is_killed(flow):
             return False
@@ -147,7 +148,7 @@ class Responses:
         return True
 
     def client_gone(self) -> Commands:
-        """End the call of a client that has left, or is to."""
+        """End the connection and the call of a client that has left or has to be disconnected."""
         call, client = self._client.call, self._client
         yield from client.close()
         client.input.forget()
@@ -157,7 +158,7 @@ class Responses:
                 yield from self._report(call, CLIENT_LEFT)
 
     def refuse_body(self, call: Call, fault: str) -> Commands:
-        """Tell a client that its body is not one."""
+        """Respond 400 to an invalid request body, unless a response has begun, and end the call."""
         words = "HTTP/1 protocol error"
         if not call.response_is_passed:
             yield from self._client.send([own_responses.make_protocol_error(400, words)])
@@ -166,7 +167,7 @@ class Responses:
             yield from self._report(call, f"{words}: {fault}")
 
     def fail(self, call: Call, message: str) -> Commands:
-        """End a call that its upstream did not finish."""
+        """End a call whose upstream failed, with 502 unless a response has begun."""
         client = self._client
         yield from self._let_go(call)
         yield from self._report(call, message)
@@ -176,17 +177,17 @@ class Responses:
             yield from client.close() if call.request_is_whole else client.linger()
 
     def _refuse_rest(self, call: Call) -> Commands:
-        """End a call of whose request no more is taken."""
+        """End a call and discard the rest of its request."""
         yield from self._let_go(call)
         yield from self._client.linger()
 
     def _report(self, call: Call, message: str) -> Commands:
-        """Tell addons why a call has failed."""
+        """Run the error hook for a call, with the reason."""
         call.flow.error = flows.Error(message)
         yield from self._hooks.run(_hooks.HttpErrorHook, call.flow)
 
     def _let_go(self, call: Call) -> Commands:
-        """Forget a call, after which the connection serves no other."""
+        """Forget a call and its upstream. The connection serves no other call afterwards."""
         client = self._client
         client.call, client.state = None, State.DONE
         client.input.forget()
@@ -196,5 +197,5 @@ class Responses:
 
 
 def is_killed(flow: http.HTTPFlow) -> bool:
-    """Return whether an addon has ended a flow."""
+    """Return whether an addon has killed a flow."""
     return flow.error is not None and flow.error.msg == flows.Error.KILLED_MESSAGE

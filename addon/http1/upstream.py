@@ -1,4 +1,4 @@
-"""Connections to upstreams, by TLS where that is spoken, and through an HTTP proxy if one is set."""
+"""Connections to upstreams, with TLS or without, and directly or through an HTTP proxy."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ type Commands = layer.CommandGenerator[None]
 
 
 class Destination(NamedTuple):
-    """Host and port that a request goes to, by TLS or not, and through which proxy, if any."""
+    """The host and port of a request, whether TLS is used, and the HTTP proxy ``via`` which it is sent."""
 
     host: str
     port: int
@@ -25,17 +25,17 @@ class Destination(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The connection can be written to, or there is none, for this reason."""
+    """The event that an attempt to connect has ended. ``error`` is None if the connection is open."""
 
     error: str | None
 
 
 type News = Opened | events.DataReceived | events.ConnectionClosed
-"""An event of a connection, with tunnels and TLS taken off."""
+"""An event of a connection, after tunnels and TLS have been removed."""
 
 
 class Upstream:
-    """A connection without TLS. What comes on it before anybody reads it is in ``buffer``."""
+    """A connection without TLS. ``buffer`` holds received data until it is read."""
 
     def __init__(self, destination: Destination) -> None:
         self.destination = destination
@@ -47,27 +47,27 @@ class Upstream:
 
     @property
     def is_usable(self) -> bool:
-        """Return whether another request can be sent on it."""
+        """Return whether another request can be sent on the connection."""
         return self.connection.state is ConnectionState.OPEN
 
     @property
     def can_write(self) -> bool:
-        """Return whether the upstream still takes anything."""
+        """Return whether data can still be sent to the upstream."""
         return bool(self.connection.state & ConnectionState.CAN_WRITE)
 
     def open(self) -> layer.CommandGenerator[list[News]]:
-        """Begin to connect, which does not keep the layer from other events."""
+        """Begin to connect, without blocking other events of the layer."""
         command = self._opening = commands.OpenConnection(self.connection)
         command.blocking = False
         yield command
         return []
 
     def awaits(self, command: commands.Command) -> bool:
-        """Return whether the completion of a command is for this connection."""
+        """Return whether the completion of ``command`` is for this connection."""
         return command is self._opening
 
     def receive(self, event: events.Event) -> layer.CommandGenerator[list[News]]:
-        """Return what an event of this connection tells."""
+        """Return the news in an event of this connection."""
         yield from ()
         if isinstance(event, events.OpenConnectionCompleted):
             self._opening = None
@@ -79,15 +79,15 @@ class Upstream:
         yield commands.SendData(self.connection, data)
 
     def take_all(self) -> bytes:
-        """Return what nobody has read, and forget it."""
+        """Return the data that was not read, and forget it."""
         return bytes(self.buffer.maybe_extract_at_most(len(self.buffer)) or b"")
 
     def let_go(self) -> None:
-        """Break the cycles of a connection that has ended."""
+        """Break the reference cycles of a connection that has ended; there are none without tunnels."""
 
 
 class TunnelledUpstream(Upstream):
-    """A connection within layers of mitmproxy: TLS, a tunnel through an HTTP proxy, or TLS within that."""
+    """A connection through layers of mitmproxy: TLS, a tunnel through an HTTP proxy, or TLS in a tunnel."""
 
     def __init__(self, destination: Destination, here: context.Context) -> None:
         super().__init__(destination)
@@ -106,15 +106,15 @@ class TunnelledUpstream(Upstream):
         self._awaited: set[int] = set()
 
     def open(self) -> layer.CommandGenerator[list[News]]:
-        """Begin to connect, which does not keep the layer from other events."""
+        """Begin to connect, without blocking other events of the layer."""
         return (yield from self.receive(events.Start()))
 
     def awaits(self, command: commands.Command) -> bool:
-        """Return whether the completion of a command is for this connection."""
+        """Return whether the completion of ``command`` is for this connection."""
         return id(command) in self._awaited
 
     def receive(self, event: events.Event) -> layer.CommandGenerator[list[News]]:
-        """Return what an event of this connection tells, which may be nothing while a tunnel is made."""
+        """Return the news in an event of this connection, none while a tunnel is being made."""
         if isinstance(event, events.CommandCompleted):
             self._awaited.discard(id(event.command))
         for command in self._outermost.handle_event(event):
@@ -130,20 +130,20 @@ class TunnelledUpstream(Upstream):
         return self._outermost.handle_event(_Send(data))
 
     def let_go(self) -> None:
-        """Break the cycles of a connection that has ended."""
+        """Break the reference cycles of a connection that has ended."""
         for each in (*self._inside.context.layers, self._outermost):
             vars(each).clear()
 
 
 @dataclass
 class _Send(events.Event):
-    """Data for the upstream, for the layers to write in their way."""
+    """The event that data is to be sent to the upstream through the layers."""
 
     data: bytes
 
 
 class _Inside(layer.Layer):
-    """The layer within the tunnels: it opens the connection, and keeps what comes until it is taken."""
+    """The innermost layer: it opens the connection, and keeps news until they are taken."""
 
     def __init__(self, here: context.Context) -> None:
         super().__init__(here)
@@ -159,7 +159,7 @@ class _Inside(layer.Layer):
             self._news.append(event)
 
     def take(self) -> list[News]:
-        """Return what has come since the last time."""
+        """Return the news since the last call of this method."""
         news, self._news = self._news, []
         return news
 
@@ -175,11 +175,11 @@ class Upstreams:
         return iter(list(self._open.values()))
 
     def find_of(self, connection: Connection) -> Upstream | None:
-        """Return the upstream with a connection, or None when it was dropped."""
+        """Return the upstream with this connection, or None if it was dropped."""
         return next((each for each in self._open.values() if each.transport is connection), None)
 
     def find_awaiting(self, command: commands.Command) -> Upstream | None:
-        """Return the upstream that waits for a command, or None."""
+        """Return the upstream that waits for the completion of a command, or None."""
         return next((each for each in self._open.values() if each.awaits(command)), None)
 
     def find(self, destination: Destination) -> Upstream | None:
@@ -187,24 +187,24 @@ class Upstreams:
         return self._open.get(destination)
 
     def make(self, destination: Destination) -> Upstream:
-        """Return a connection that is still to be opened."""
+        """Return a new upstream, whose connection is still to be opened."""
         is_tunnelled = destination.is_tls or destination.via is not None
         made = TunnelledUpstream(destination, self._here) if is_tunnelled else Upstream(destination)
         self._open[destination] = made
         return made
 
     def drop(self, upstream: Upstream) -> Commands:
-        """Close a connection, and forget it."""
+        """Close the connection of an upstream, and forget the upstream."""
         self.remove(upstream)
         yield commands.CloseConnection(upstream.transport)
 
     def remove(self, upstream: Upstream) -> None:
-        """Forget a connection: what still comes on it is nobody's."""
+        """Forget an upstream, so that later events of its connection are ignored."""
         if self._open.get(upstream.destination) is upstream:
             del self._open[upstream.destination]
 
     def let_go(self) -> None:
-        """Break the cycles of all connections."""
+        """Break the reference cycles of all connections."""
         for each in self._open.values():
             each.let_go()
         self._open.clear()
