@@ -118,26 +118,11 @@ class Session:
         after_s: float = 10.0,
         counts: Mapping[str, Any] | None = None,
         report: CacheReport = NO_REPORT,
-        *,
-        keeps_bodies: bool = True,
-        is_first_party: bool = True,
-        answered_after_s: float | None = 1.0,
-        response: bytes = b"",
         **fields: Any,
     ) -> Any:
         """Return the break of a call that is sent so long after the one before, or None."""
         self.at_s += after_s
-        call = self.record(
-            body,
-            self.at_s,
-            counts,
-            report,
-            keeps_bodies=keeps_bodies,
-            is_first_party=is_first_party,
-            answered_after_s=answered_after_s,
-            response=response,
-            **fields,
-        )
+        call = self.record(body, self.at_s, counts, report, **fields)
         call.found = self.judge(call, report)
         self.calls.append(call)
         return call.found
