@@ -22,6 +22,7 @@ from addon.process_config import ProcessConfig
 from addon.request_heads import RequestHeads
 from addon.responder import Responder
 from addon.spooler import Spooler
+from runtime import worker_board
 from runtime.settings import Settings
 from runtime.shared_windows import SharedWindows
 from runtime.worker_board import WorkerBoard
@@ -135,6 +136,13 @@ def make_flow():
 @pytest.fixture
 def board():
     return WorkerBoard.alone()
+
+
+@pytest.fixture
+def boards():
+    """The boards of two workers of one service."""
+    fd = worker_board.create(1)
+    return [WorkerBoard(fd, row) for row in range(2)]
 
 
 @pytest.fixture

@@ -8,16 +8,9 @@ import pytest
 from addon import connection_limit
 from addon.connection_limit import ConnectionLimit
 from addon.core.accepting import Acceptor
-from runtime import worker_board
-from runtime.worker_board import Shared, WorkerBoard
+from runtime.worker_board import Shared
 
 PROXIES = (ip_network("10.0.0.0/8"),)
-
-
-@pytest.fixture
-def boards():
-    fd = worker_board.create(1)
-    return [WorkerBoard(fd, row) for row in range(2)]
 
 
 @pytest.fixture

@@ -190,10 +190,6 @@ def test_a_pass_without_a_split_has_that_of_the_call(split, top, ttl, one_hour):
     assert read(body, JSON, cache_ttl=ttl).passes[0].cache_write_1h_tokens == one_hour
 
 
-def passes_of(usage: Usage) -> list[tuple[str | None, int | None]]:
-    return [(each.type, each.tokens.output_tokens) for each in usage.passes]
-
-
 PASSES = [
     {"type": "compaction", "input_tokens": 9, "output_tokens": 5},
     {"type": "message", "input_tokens": 10, "output_tokens": 1},

@@ -9,20 +9,13 @@ import pytest
 from addon.connection_limit import ConnectionLimit
 from addon.core import accepting
 from addon.core.accepting import Acceptor
-from runtime import worker_board
-from runtime.worker_board import Shared, WorkerBoard
+from runtime.worker_board import Shared
 
 
 @pytest.fixture
 def listener():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
-
-
-@pytest.fixture
-def boards():
-    fd = worker_board.create(1)
-    return [WorkerBoard(fd, row) for row in range(2)]
 
 
 @pytest.fixture

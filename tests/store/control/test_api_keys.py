@@ -11,15 +11,11 @@ def organization_id(db):
     return people.create_organization(db, "Ours").id
 
 
-def make_member(db, organization_id, email):
-    user_id = people.create_user(db, email)
-    people.join(db, organization_id, user_id, "member")
-    return user_id
-
-
 @pytest.fixture
 def ann(db, organization_id):
-    return make_member(db, organization_id, "ann@example.org")
+    user_id = people.create_user(db, "ann@example.org")
+    people.join(db, organization_id, user_id, "member")
+    return user_id
 
 
 def test_a_key_is_sk_and_256_bits(db, organization_id, ann):

@@ -5,29 +5,14 @@ from datetime import timedelta
 import pytest
 
 from metering.attribution import NOTHING, Attribution
-from runtime import clock
 from runtime.errors import ConflictError, InvalidInputError, NotFoundError
 from runtime.setting_values import parse_upstream
 from store.control import run_attributes
 from store.control.management import Management
 
 
-class Clock:
-    def __init__(self):
-        self.now = clock.now()
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
-def now():
-    return Clock()
-
-
-@pytest.fixture
-def manage(control, tmp_path, people, now):
-    management = Management(control, tmp_path, now)
+def manage(management, people):
     management.create_endpoint(people.ann, "shop", "shop")
     management.create_endpoint(people.ann, "private", "private", metadata_only=True)
     return management
@@ -92,12 +77,12 @@ def test_what_is_not_a_run_id_is_not_found(manage, people):
 def test_the_newest_runs_are_kept_for_some_time(manage, people, now, monkeypatch, control):
     monkeypatch.setattr(run_attributes, "MAX_RUNS", 2)
     for number in range(3):
-        now.now += timedelta(minutes=1)
+        now.at += timedelta(minutes=1)
         begin(manage, people.ann, f"r{number}")
     assert [manage.runs.find(people.ann, f"r{number}").user for number in range(3)] == [
         None, "ann", "ann",
     ]  # fmt: skip
-    now.now += run_attributes.KEPT + timedelta(seconds=1)
+    now.at += run_attributes.KEPT + timedelta(seconds=1)
     begin(manage, people.ann, "r3")
     with control.reading() as db:
         assert [row[0] for row in db.execute("select run_id from run_attributes")] == ["r3"]

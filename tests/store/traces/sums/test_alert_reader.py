@@ -55,12 +55,9 @@ def test_of_very_many_calls_the_newest_are_looked_at(traces, monkeypatch):
     assert read_burst(traces.connection, NOW) is None
 
 
-def store_sessions(traces, count, cents, minutes_ago=3_000):
+def store_sessions(traces, count, cents):
     traces.insert(
-        [
-            call(minutes_ago + n, session_id=f"usual-{n}", cost_cents=Decimal(cents))
-            for n in range(count)
-        ]
+        [call(3_000 + n, session_id=f"usual-{n}", cost_cents=Decimal(cents)) for n in range(count)]
     )
 
 

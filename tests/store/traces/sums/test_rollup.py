@@ -36,7 +36,7 @@ def read_rows(traces):
     return read
 
 
-def make_pass(model, *, index=0, cents=None, rate="2", **changes):
+def make_pass(model, *, index=0, rate="2", **changes):
     """Two lines, 100 tokens of input and 10 of output, each at a rate of its own."""
     lines = (("input", 100, Decimal(rate)), ("output", 10, Decimal(rate) * 5))
     return tuple(
