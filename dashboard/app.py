@@ -1,6 +1,6 @@
 """The dashboard application: sign-in, home, settings and the traces of each organisation.
 
-A machine of a cluster that has no users and no settings serves only the pages of recorded calls.
+A machine of the service that has no users and no settings serves only the pages of recorded calls.
 """
 
 import logging

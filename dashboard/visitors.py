@@ -167,7 +167,7 @@ def _find_key(request: Request) -> str | None:
 
 
 class StatedCallers(NamedTuple):
-    """The callers of a machine of a cluster that has no users: another machine has authenticated them.
+    """The callers of a machine that has no users: another machine of the service has authenticated them.
     ``middleware`` refuses requests without a valid statement of that machine."""
 
     visitors: Visitors
