@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.live.service import Endpoint, Service
 from tests.rawclient import Cut, Response
-from tests.upstream import Headers, head, message_events
+from tests.upstream import Headers, message_events
 
 JSON: Headers = [("content-type", "application/json")]
 HTML: Headers = [("content-type", "text/html")]
@@ -13,7 +13,6 @@ MEBI = 1 << 20
 BEARER = "sk-ant-oat01-dummy-abcdefghijklmnopqrstuvwxyz9876543210"
 EVENTS = message_events(["Hel", "lo", " wörld"])
 STREAM = b"".join(EVENTS)
-EARLY_HINTS = head(103, [("link", "</style.css>; rel=preload")])
 
 
 def error_of(response: Response) -> dict[str, Any]:

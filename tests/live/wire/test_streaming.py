@@ -1,10 +1,8 @@
 """The moment at which each part of a response reaches the client."""
 
-import random
-
 from tests.live.service import Endpoint, body_bytes
-from tests.live.wire.checks import EVENTS, JSON, MEBI, STREAM, barrier, wait_spooled
-from tests.upstream import Gate, Script, head, sse
+from tests.live.wire.checks import EVENTS, STREAM, barrier, wait_spooled
+from tests.upstream import Gate, sse
 
 
 def test_live_each_event_arrives_before_the_upstream_sends_the_next(live: Endpoint) -> None:
@@ -35,20 +33,3 @@ def test_buffered_nothing_arrives_before_the_upstream_has_ended(buffered: Endpoi
         assert client.read_response().body == STREAM
     row = buffered.row()
     assert (body_bytes(row["response_body"]), row["outcome"]) == (STREAM, "complete")
-
-
-def test_buffered_a_response_above_32_mb_goes_on_before_the_upstream_has_ended(
-    buffered: Endpoint,
-) -> None:
-    body, rest, gate = random.Random(9).randbytes(33 * MEBI), b"the rest", Gate()  # noqa: S311
-    start = head(200, [*JSON, ("content-length", str(len(body) + len(rest)))])
-    buffered.upstream.enqueue(Script((start, body, gate, rest)))
-    with buffered.connect() as client:
-        client.send(buffered.message())
-        arriving, received = client.iter_body(client.read_response_head()), bytearray()
-        while len(received) < len(body):
-            received += next(arriving)
-        assert received == body
-        gate.open()
-        assert b"".join(arriving) == rest
-    assert buffered.row()["outcome"] == "complete"

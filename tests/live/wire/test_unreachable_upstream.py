@@ -3,12 +3,10 @@
 import socket
 from collections.abc import Iterator
 
-import psutil
 import pytest
 
-from tests.live.service import REQUEST_HEADERS, Endpoint, body_bytes
-from tests.live.wire.checks import MEBI, assert_own_error
-from tests.rawclient import request
+from tests.live.service import Endpoint, body_bytes
+from tests.live.wire.checks import assert_own_error
 
 
 @pytest.fixture
@@ -44,17 +42,3 @@ def test_a_tls_handshake_that_never_ends_is_a_504_and_an_entry(
         assert_own_error(customised.send(), 504, "api_error")
         row = customised.row()
     assert (row["outcome"], row["status_code"]) == ("upstream_timeout", None)
-
-
-def test_little_is_read_of_an_upload_whose_upstream_is_not_connected_yet(
-    customised: Endpoint, closed_port: int
-) -> None:
-    proxy = psutil.Process(customised.service.pids()["proxy"])
-    headers = [*REQUEST_HEADERS, ("content-length", str(64 * MEBI))]
-    with socket.create_server(("127.0.0.1", closed_port)):
-        before = proxy.memory_info().rss
-        with customised.service.connect(timeout_s=1) as client:
-            client.send(request("POST", customised.target("/v1/files"), headers))
-            with pytest.raises(TimeoutError):
-                client.send(bytes(64 * MEBI))
-            assert proxy.memory_info().rss - before < 30 * MEBI
