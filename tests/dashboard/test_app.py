@@ -9,8 +9,7 @@ from runtime.errors import ForbiddenError
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.control.sign_in import SignIn
-from tests.dashboard.people import BASE_URL, COOKIE, HERE
-from tests.proxy_endpoints import create_endpoint
+from tests.dashboard.people import BASE_URL, HERE
 
 
 @pytest.fixture
@@ -31,28 +30,12 @@ def signed_in(client, token):
     return client
 
 
-def test_a_link_signs_in_once(client, token):
-    page = client.get(f"/sign-in/link?token={token}")
-    assert page.status_code == 200
-    assert client.get(f"/sign-in/link?token={token}").status_code == 200, "opening uses nothing up"
-    answer = client.post("/sign-in/link", data={"token": token}, headers=HERE)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    assert "HttpOnly" in answer.headers["set-cookie"]
-    assert "Connect a client" in client.get("/").text
-    assert client.get(f"/sign-in/link?token={token}").status_code == 410
-    assert client.post("/sign-in/link", data={"token": token}, headers=HERE).status_code == 410
-
-
 @pytest.mark.parametrize("token", ["", "forged", "x" * 5000, "\x00", "'--"])
 def test_a_forged_link_signs_nobody_in(client, token):
     assert client.get("/sign-in/link", params={"token": token}).status_code == 410
     answer = client.post("/sign-in/link", data={"token": token}, headers=HERE)
     assert answer.status_code in (400, 410)
     assert client.get("/").status_code == 303
-
-
-def test_the_home_page_shows_how_to_connect(signed_in):
-    assert f"ANTHROPIC_BASE_URL={BASE_URL}/proxy/default" in signed_in.get("/").text
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't start new thread")])
@@ -68,20 +51,6 @@ def test_a_page_that_takes_too_much_memory_is_503(signed_in, monkeypatch, caplog
     assert "The service is short of memory." in answer.text
     assert "TAXIMETER_WEB_MEMORY" in caplog.text
     assert signed_in.get("/").status_code == 200
-
-
-def test_names_are_shown_harmless(signed_in, control):
-    organization = control.get_local_organization()
-    create_endpoint(control, organization.id, "<script>alert(1)</script>")
-    page = signed_in.get("/").text
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
-
-
-def test_signing_out_ends_the_session_for_good(signed_in):
-    cookies = dict(signed_in.cookies)
-    assert signed_in.post("/sign-out", headers=HERE).status_code == 303
-    assert signed_in.get("/", headers={"cookie": f"{COOKIE}={cookies[COOKIE]}"}).status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -163,19 +132,6 @@ def start_at(address, folder):
         assert user_id is not None
         token = SignIn(control).make_link(user_id)
     return TestClient(make_app(settings), base_url=address, follow_redirects=False), token
-
-
-def test_under_https_the_cookie_is_bound_to_host_and_tls(tmp_path):
-    client, token = start_at("https://meter.example", tmp_path)
-    with client:
-        answer = client.post(
-            "/sign-in/link",
-            data={"token": token},
-            headers={"origin": "https://meter.example"},
-        )
-    cookie = answer.headers["set-cookie"]
-    assert cookie.startswith("__Host-taximeter=")
-    assert "Secure" in cookie
 
 
 def test_who_is_signed_in_finds_the_way_back_from_a_page_that_is_not_there(signed_in):

@@ -8,7 +8,7 @@ import trustme
 from dashboard.budgets.webhook_client import WebhookClient, WebhookError
 from dashboard.budgets.webhook_messages import WebhookMessage
 from runtime.webhook_rule import PUBLIC_ONLY, WebhookRule
-from tests.upstream import CLOSE, STALL, Script, Upstream, answer, head
+from tests.upstream import CLOSE, Script, Upstream, answer
 
 LOCAL = WebhookRule(allows_loopback=True)
 MESSAGE = WebhookMessage({"webhook-id": "msg_1"}, b'{"a":1}')
@@ -47,28 +47,8 @@ def test_a_message_is_posted_as_it_is(receiver):
     [
         (answer(500, b"no"), "responded with 500", False),
         (answer(410, b""), "responded with 410", True),
-        (answer(302, b"", [("location", "http://127.0.0.1:1/")]), "responded with 302", False),
         (Script((CLOSE,)), "not valid HTTP", False),
-        (
-            Script(
-                (
-                    b"220 mail.example ESMTP\r\n\r\n",
-                    CLOSE,
-                )
-            ),
-            "not valid HTTP",
-            False,
-        ),
-        (
-            Script(
-                (
-                    b"x" * 200_000,
-                    CLOSE,
-                )
-            ),
-            "not valid HTTP",
-            False,
-        ),
+        (Script((b"220 mail.example ESMTP\r\n\r\n", CLOSE)), "not valid HTTP", False),
     ],
 )
 def test_what_does_not_accept_a_message_is_an_error(receiver, script, reason, is_final):
@@ -77,30 +57,6 @@ def test_what_does_not_accept_a_message_is_an_error(receiver, script, reason, is
         post(f"{receiver.url}/")
     assert raised.value.is_final is is_final
     assert len(receiver.requests) == 1
-
-
-def test_what_does_not_respond_is_given_up_in_time(receiver):
-    receiver.enqueue(Script((head(200)[:5], STALL)))
-    with pytest.raises(WebhookError, match="did not respond in time"):
-        post(f"{receiver.url}/", timeout_s=0.2)
-
-
-def test_only_the_head_of_a_response_is_read(receiver):
-    receiver.enqueue(Script((head(200, [("content-length", "999999999")]), STALL)))
-    post(f"{receiver.url}/")
-
-
-def test_a_name_that_resolves_to_a_private_address_is_not_connected_to(receiver):
-    """Also where the name was public when the webhook was set."""
-    port = receiver.url.rpartition(":")[2]
-    for addresses in (["127.0.0.1"], ["10.0.0.1", "::1", "::ffff:127.0.0.1"]):
-        with pytest.raises(WebhookError, match="not a public address"):
-            post(
-                f"https://hooks.example.org:{port}/",
-                PUBLIC_ONLY,
-                resolver=resolving_to(*addresses),
-            )
-    assert receiver.requests == []
 
 
 def test_an_address_that_the_rule_does_not_allow_any_more_is_refused(receiver):

@@ -3,7 +3,6 @@
 import json
 import selectors
 import signal
-from contextlib import suppress
 from urllib.parse import quote, quote_plus
 
 import psutil
@@ -120,23 +119,6 @@ def test_no_client_can_say_who_it_is(service, people):
     assert answer.status == 200
     assert OURS.encode() in answer.body
     assert THEIRS.encode() not in answer.body
-
-
-def test_query_processes_know_no_settings_and_no_control_database(service, people):
-    victim, _ = people
-    assert_everything_is_answered(service, victim)
-    # Until then some still send what nobody reads.
-    service.wait_until(lambda: len(service.query_pids()) == 3, "the end of the others")
-    looked_at = 0
-    for pid in service.query_pids():
-        with suppress(psutil.NoSuchProcess, ProcessLookupError):  # one that has grown is replaced
-            process = psutil.Process(pid)
-            told = {name for name in process.environ() if name.startswith("TAXIMETER_")}
-            assert told == {"TAXIMETER_PARENT_FD", "TAXIMETER_READY_FD"}
-            assert "control" not in " ".join(process.cmdline())
-            assert not [file for file in process.open_files() if "control.db" in file.path]
-            looked_at += 1
-    assert looked_at
 
 
 def test_while_the_pool_is_away_tables_and_calls_are_missing_and_they_come_back(service, people):
