@@ -16,7 +16,7 @@ from tests.dashboard.query_server import QueryServer
 
 
 @pytest.fixture(autouse=True)
-def _databases_are_copies(quick_databases):
+def databases_are_copies(quick_databases):
     """Save the migrations: most of these tests make a database or two."""
 
 

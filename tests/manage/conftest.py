@@ -28,12 +28,12 @@ cache_write_1h = 4
 
 
 @pytest.fixture(autouse=True)
-def _databases_are_copies(quick_databases: None) -> None:
+def databases_are_copies(quick_databases: None) -> None:
     """Save the migrations: most of these tests make a database or two."""
 
 
 @pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("TAXIMETER_"):
             monkeypatch.delenv(name)

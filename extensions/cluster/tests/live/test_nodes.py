@@ -1,16 +1,13 @@
 """A proxy node, a node with the pages and a second copy are one service, over a real Redis server."""
 
-import json
 import re
 import secrets
 
 import httpx
-import psutil
 import pytest
 
 from addon.headers import fingerprint
 from dashboard.visitors import cookie_name
-from extensions.cluster.page_nodes import read_node
 from extensions.cluster.tests.crashes.node_cases import end_proxies
 from extensions.cluster.tests.crashes.scene import Case, Scene
 from runtime import clock
@@ -102,36 +99,6 @@ def test_an_erasure_reaches_a_copy_that_was_killed_between_order_and_execution(n
             }
 
         wait_until(lambda: find_erased() == {"main", "copy"}, "what was erased in the log")
-
-
-def test_a_call_that_comes_after_an_erasure_and_began_before_is_erased_in_both_copies(nodes):
-    endpoint = nodes.endpoint()
-    nodes.wait_for_copy()
-    shipper = psutil.Process(nodes.proxy.pids()["cluster"])
-    arguments = ("erase", "--endpoint", endpoint.slug)
-    environ = command.environment(nodes.web)
-    shipper.suspend()
-    try:
-        assert endpoint.send(endpoint.message(MESSAGE)).status == 200
-        done = command.call_here((*arguments, "--yes"), environ)
-        assert "Erased 1 call in the copy copy" in done.stdout, done
-        assert nodes.web.rows(endpoint.slug) == nodes.copy.rows(endpoint.slug) == []
-        assert find_word(nodes.proxy.data_dir, WORD) != []
-        name = read_node(nodes.proxy.data_dir)
-        asked = command.call_here(("erase", "--status"), environ)
-        assert f"Proxy nodes that may still have such calls: {name}" in asked.stdout
-    finally:
-        shipper.resume()
-
-    def count_erased() -> set[int]:
-        found = json.loads(command.call_here(("erase", "--status", "--json"), environ).stdout)
-        return {copy["entries"] for copy in found["items"][-1]["copies"]}
-
-    wait_until(lambda: count_erased() == {2}, "the late call in both copies")
-    for node in (nodes.web, nodes.copy, nodes.proxy):
-        node.wait_until(
-            lambda node=node: find_word(node.data_dir, WORD) == [], "the end of the text"
-        )
 
 
 def _restart_redis(scene: Scene, redis: RedisServer) -> None:
