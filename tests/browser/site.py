@@ -1,6 +1,5 @@
 """A running service with all that its visitors use: sign-in links, clients, mail, providers."""
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,7 +12,7 @@ from store.control.sign_in import SignIn
 from tests.browser.visitor import Visitor
 from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, GitHub
 from tests.live.service import REQUEST_HEADERS, Service
-from tests.mailbox import Mailbox, link_in
+from tests.mailbox import Mailbox
 from tests.openid import OpenIdProvider, run_openid_provider
 from tests.rawclient import Response, request
 from tests.upstream import Upstream
@@ -21,8 +20,6 @@ from tests.upstream import Upstream
 SIGN_IN = "Sign in to Taximeter"
 ACCOUNT = "Account: {}"  # the menu that has the button for signing out
 """The one button of the page that a link opens."""
-
-_PRINTED_LINK = r"\({address}\):\s+(http://\S+/sign-in/link\?token=\S{{43}})"
 
 
 @dataclass(frozen=True)
@@ -57,17 +54,6 @@ class Site:
         assert session
         visitor.set_cookie(self.cookie, session.token, httpOnly=True)
 
-    def ask_for_mail(self, visitor: Visitor, email: str) -> str:
-        """Type the address into the page that is open, and return the link of the mail that comes.
-
-        The service sends 20 mails in a quarter of an hour to who asks from one address."""
-        mailbox = email.lower()
-        number = len(self.mailbox.to(mailbox)) + 1
-        visitor.fill("E-mail address", email)
-        visitor.follow("Send me a link", "button")
-        visitor.see(f"A link is on its way to {mailbox}.")
-        return link_in(self.mailbox.wait_for(mailbox, number))
-
     # --- what the database says ---
 
     @contextmanager
@@ -98,12 +84,12 @@ class Site:
         sql = "select count(*) from usage where slug like ?"
         return sum(_read(path, sql, slug) or 0 for path in self._trace_paths())
 
-    def find_newest_call(self, slug: str = "default") -> int:
-        """Return the id of the newest entry of an endpoint that has some, once all calls so far have
-        become entries."""
+    def find_newest_call(self) -> int:
+        """Return the id of the newest entry of the default endpoint, once all calls so far have become
+        entries."""
         self.service.wait_spool_empty()
-        sql = "select max(id) from usage where slug = ?"
-        found = [_read(path, sql, slug) for path in self._trace_paths()]
+        sql = "select max(id) from usage where slug = 'default'"
+        found = [_read(path, sql) for path in self._trace_paths()]
         return max(each for each in found if each is not None)
 
     def _trace_paths(self) -> list[Path]:
@@ -140,15 +126,6 @@ def run_site(folder: Path) -> Iterator[Site]:
             yield site
         assert upstream.faults == []
         assert github.faults == []
-
-
-def find_printed_link(service: Service, email: str) -> str:
-    """Return the link that a service without a mail server prints for this address."""
-    pattern = re.compile(_PRINTED_LINK.format(address=re.escape(email)))
-    service.wait_until(lambda: pattern.search(service.output), f"a link for {email}")
-    found = pattern.search(service.output)
-    assert found
-    return found[1]
 
 
 def _make_token(control: ControlDatabase, email: str | None) -> str:

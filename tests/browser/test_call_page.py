@@ -95,30 +95,6 @@ def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader, address)
     reader.see("toolu_edit")
 
 
-SUMMED_UP = Answer(
-    content=[text("On it goes.")],
-    passes=[
-        {"type": "compaction", "input_tokens": 9_000, "output_tokens": 400},
-        {"type": "message", "input_tokens": 900, "output_tokens": 40},
-    ],
-)
-
-
-def test_a_request_that_upstream_has_changed_says_so(reader, site, address):
-    site.upstream.choose = lambda _request: SUMMED_UP.script(streamed=True)
-    session = uuid4().hex
-    body = {"model": "claude-opus-5-5", "stream": True, "messages": FIRST}
-    headers = ("X-Claude-Code-Session-Id", session)
-    assert site.call(json.dumps(body).encode(), "default", headers).status == 200
-    reader.open(f"/traces/usage/{site.find_newest_call()}")
-    reader.see("Changed by upstream: it summed up the history.")
-    reader.see("The request is shown as the client sent it.")
-    reader.open(f"/sessions/{session}.json")
-    assert '"changed_by_upstream":"summed_up"' in reader.text.replace(" ", "")
-    reader.open(address)
-    assert "Changed by upstream" not in reader.text
-
-
 def test_keys_are_told_where_scripts_run(reader, address):
     reader.open(address)
     reader.see("turn before, after")
@@ -138,18 +114,6 @@ def test_a_part_that_could_not_be_loaded_is_loaded_when_it_is_unfolded_again(rea
     unfold(reader)
     reader.see("Be kind.")
     assert "could not be loaded" not in reader.text
-
-
-def test_a_result_is_beside_its_call_and_a_change_has_its_lines(reader, address):
-    reader.open(address)
-    beside = "return document.querySelector('[data-place=\"1.1\"] .result').textContent"
-    assert "It is mended." in reader.run(beside)
-    lines = "return [...document.querySelectorAll('.diff span')].map((e) => [e.className, e.textContent.trim()])"
-    assert reader.run(lines) == [
-        ["removed", "- rate = 1"],
-        ["added", "+ rate = 2"],
-        ["same", "stop()"],
-    ]
 
 
 def test_an_image_of_the_body_is_shown_and_nothing_comes_from_elsewhere(reader, address):

@@ -5,9 +5,7 @@ What the service answers is for ``tests/dashboard/sign_in``; here, what a browse
 
 from urllib.parse import quote
 
-from tests.browser.site import ACCOUNT, SIGN_IN, find_printed_link
-from tests.browser.visitor import new_visitor
-from tests.mailbox import text_of
+from tests.browser.site import ACCOUNT, SIGN_IN
 
 ANN, FAY = "ann@example.org", "fay@example.org"
 ELSEWHERE = (
@@ -53,34 +51,6 @@ def test_a_link_signs_in_once(browser, new_browser, site):
     assert late.cookies() == {}
 
 
-def test_by_mail_who_is_new_gets_an_organisation_and_lands_where_they_wanted_to_go(browser, site):
-    browser.open("/traces/usage?model=claude-opus-5-5")
-    assert browser.path == "/sign-in"
-    browser.open(site.ask_for_mail(browser, ANN))
-    mail = site.mailbox.wait_for(ANN)
-    assert mail["subject"] == "Sign in to Taximeter"
-    assert "It works once, for 15 minutes." in text_of(mail)
-    browser.see(f"You will be signed in as {ANN}.")
-    browser.follow(SIGN_IN, "button")
-    assert browser.address == f"{site.url}/traces/usage?model=claude-opus-5-5"
-    browser.see("Nothing has been recorded yet.")
-    assert len(site.homes(ANN)) == 1
-
-
-def test_without_a_mail_server_the_link_is_printed_in_the_terminal(driver, running_place):
-    service = running_place.service
-    with new_visitor(driver, f"http://{service.host}") as visitor:
-        visitor.open("/settings/people")
-        visitor.see("is printed in the terminal")
-        visitor.fill("E-mail address", ANN)
-        visitor.follow("Print me a link", "button")
-        visitor.see("Check the terminal")
-        visitor.open(find_printed_link(service, ANN))
-        visitor.follow(SIGN_IN, "button")
-        assert visitor.path == "/settings/people"
-        visitor.see(ANN)
-
-
 def test_signing_in_leads_to_no_other_place(new_browser, site):
     """Neither who is signed in already, nor who signs in from there."""
     known, stranger = new_browser(), new_browser()
@@ -108,23 +78,6 @@ def test_after_signing_out_nothing_is_shown_in_this_browser_any_more(browser, si
     browser.set_cookie(site.cookie, session)
     browser.open("/")
     assert browser.path == "/sign-in", "the session has ended"
-
-
-def test_signing_out_everywhere_ends_other_browsers_too_and_signing_out_does_not(new_browser, site):
-    here, there = new_browser(), new_browser()
-    for visitor in (here, there):
-        site.sign_in(visitor, "gus@example.org")
-    here.open("/settings/security")
-    here.see("You are signed in in 2 browsers")
-    here.click(ACCOUNT.format("gus"), "menu")
-    here.follow("Sign out", "button")
-    site.sign_in(here, "gus@example.org")
-    there.open("/settings/security")
-    there.see("You are signed in in 2 browsers")
-    there.follow("Sign out everywhere", "button")
-    assert there.path == "/sign-in"
-    here.open("/traces")
-    assert here.path == "/sign-in"
 
 
 def test_a_page_of_somebody_else_cannot_sign_one_out(signed_in, site):

@@ -37,10 +37,6 @@ def sql(query, suffix=".json"):
     return f"/traces{suffix}?sql={quote(query)}"
 
 
-def count_descriptors():
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 def find_open(path):
     found = []
     for fd in Path("/proc/self/fd").iterdir():

@@ -21,7 +21,6 @@ from tests.live.conftest import EndpointFactory
 from tests.live.service import Endpoint, Output, Service
 from tests.upstream import (
     Gate,
-    Upstream,
     answer,
     message_events,
     message_json,
@@ -102,25 +101,6 @@ def test_a_process_of_its_own_prints_the_same(here: Run, shared_service: Service
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
 
 
-def test_what_is_made_elsewhere_works_at_once(
-    elsewhere: Run, here: Run, shared_service: Service, shared_upstream: Upstream
-) -> None:
-    shared_upstream.reset()
-    made = document(elsewhere("endpoints", "create", "Café #1", "--metadata-only", "--json"))
-    assert made["url"] == f"{base_url(shared_service)}/proxy/{made['slug']}"
-    assert made in document(here("endpoints", "list", "--json"))["items"]
-    endpoint = Endpoint(shared_service, shared_upstream, made["slug"])
-    assert endpoint.send().status == 200
-    changed = document(
-        elsewhere("endpoints", "update", made["slug"], "--streaming", "buffered", "--json")
-    )
-    assert changed == made | {"streaming": "buffered"}
-    assert document(elsewhere("endpoints", "delete", made["slug"], "--json")) == {"ok": True}
-    assert endpoint.send().status == 404
-    made_here = document(here("endpoints", "create", "Here", "--json"))
-    assert made_here.keys() == made.keys()
-
-
 def test_tail_follows_what_is_recorded_in_the_order_it_ends(
     make_endpoint: EndpointFactory, shared_service: Service
 ) -> None:
@@ -154,17 +134,6 @@ def test_tail_follows_what_is_recorded_in_the_order_it_ends(
         ("tail", "-n", "1", "--no-follow", "--slug", endpoint.slug), environment(shared_service)
     ).stdout.splitlines()
     assert plain in shared_service.output  # the line that the recorder printed
-
-
-def test_a_running_service_is_found_healthy(shared_service: Service, here: Run) -> None:
-    shared_service.wait_spool_empty()
-    done = here("doctor", "--json")
-    checks = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
-    assert checks["service"]["verdict"] == "ok", checks
-    assert base_url(shared_service) in checks["service"]["message"]
-    assert str(shared_service.pid) in checks["service"]["message"]
-    assert shared_service.environment["TAXIMETER_UPSTREAM_URL"] in checks["upstream"]["message"]
-    assert done.returncode == 0, done.stdout
 
 
 def test_a_running_service_is_backed_up_with_a_rule_for_each_of_its_files(

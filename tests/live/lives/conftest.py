@@ -55,13 +55,6 @@ def hasty(mortal_service: Service, request: pytest.FixtureRequest) -> Iterator[E
         yield request.getfixturevalue("ending")
 
 
-@pytest.fixture
-def without_room(mortal_service: Service, request: pytest.FixtureRequest) -> Iterator[Endpoint]:
-    """An endpoint like that, on the service as it is when no disk has the room that it wants."""
-    with _setting(mortal_service, "TAXIMETER_DISK_RESERVE", "1000000TB"):
-        yield request.getfixturevalue("ending")
-
-
 @contextmanager
 def _setting(service: Service, variable: str, value: str) -> Iterator[None]:
     """Let the service have a setting from its next start on, and let it go again after that."""

@@ -15,7 +15,7 @@ from tests.live.lives.streams import (
     numbered,
     rows_by_number,
 )
-from tests.live.service import Endpoint, Service, body_bytes, is_over
+from tests.live.service import Endpoint, Service, is_over
 from tests.rawclient import request
 from tests.upstream import Gate, answer, message_json, sse, wait_until
 
@@ -124,16 +124,3 @@ def test_a_stream_that_outlasts_the_drain_is_cut_and_has_an_entry(
     for stream in streams:
         assert_interrupted_by_restart(rows[stream.number], stream)
     assert_spool_empty(service)
-
-
-def test_on_a_full_disk_calls_go_through_and_are_entries_without_their_request(
-    without_room: Endpoint,
-) -> None:
-    endpoint, service = without_room, without_room.service
-    service.wait_until(lambda: "below the reserve" in service.errors, "a complaint")
-    endpoint.upstream.enqueue(sse(events_of(2)))
-    assert endpoint.send(numbered(endpoint, 2)).body == b"".join(events_of(2))
-    row = endpoint.row()
-    assert (row["outcome"], row["request_body"]) == ("complete", None)
-    assert body_bytes(row["response_body"]) == b"".join(events_of(2))
-    assert row["input_tokens"] == 11

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from extensions.cluster.page_nodes import PageNodes, read_node
 from tests.live.conftest import make_new_endpoint
 from tests.live.service import Endpoint, Row, Service
 from tests.redis_server import RedisServer
@@ -26,17 +25,6 @@ class Nodes:
         wait_until(lambda: found.send().status == 200, "the slug on the proxy node")
         self.rows(slug, 1)
         return found
-
-    def wait_for_copy(self) -> None:
-        """Wait until the node with the pages knows that the other copy is kept by a node that lives."""
-
-        def is_there() -> bool:
-            found = PageNodes.read(self.web.data_dir)
-            name = read_node(self.copy.data_dir)
-            others = [] if found is None else found.list_others()
-            return any(each.id == name and each.is_alive for each in others)
-
-        self.web.wait_until(is_there, "the node of the other copy")
 
     def rows(self, slug: str, count: int) -> list[Row]:
         """Wait until there are so many entries in both copies, which are the same; return them."""
