@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+from conversations.prompt_bill import COMPONENTS
 from conversations.token_shares import Part, Share
 from conversations.xray import Category
 from dashboard.call.addresses import body_address
+from metering import components
 
 TITLES: Mapping[Category, str] = {
     "tool": "Tools",
@@ -43,12 +45,7 @@ NOTES: Mapping[Category, str] = {
     "unread": "not valid JSON, or too much of it",
     "added": "the prompt for tools, and what is in no block",
 }
-PARTS: Mapping[Part, str] = {
-    "read": "Cache read",
-    "written_1h": "Cache write, 1 hour",
-    "written_5m": "Cache write, 5 minutes",
-    "uncached": "Uncached input",
-}
+PARTS: Mapping[Part, str] = {part: components.TITLES[name] for part, name in COMPONENTS.items()}
 
 # Categories of a colour of their own, by name of the class. All others share one.
 COLOURS: Mapping[Category, str] = {

@@ -40,7 +40,7 @@ class ClusterState:
 
     @classmethod
     def read(cls, data_dir: Path) -> Self | None:
-        """Read the state, or return None when there is none of the last seconds."""
+        """Return the state, or None if none was written in the last seconds."""
         try:
             state = cls(**orjson.loads((data_dir / "cluster.json").read_bytes()))
         except (OSError, ValueError, TypeError):

@@ -191,7 +191,7 @@ def list_targets(db: sqlite3.Connection, rule: AlertRule) -> Sequence[Target]:
 
 
 def make_test(db: sqlite3.Connection, rule: AlertRule, now: datetime) -> Alert:
-    """Make an alert that only tries where those of a rule are sent to."""
+    """Make an alert that tests where the alerts of a rule are sent."""
     alert = Alert(
         id=clock.new_id(),
         organization_id=rule.organization_id,

@@ -51,23 +51,23 @@ def find_moves(client: server.Client) -> list[Move]:
 
 
 def read_offer(client: server.Client, move: Move) -> Offer | None:
-    """Return what the node that gives says. Raises redis.RedisError."""
+    """Return the offer of the node that gives. Raises redis.RedisError."""
     parse = partial(records.parse_offer, move=move)
     return reading.read_field(client, MOVES_SAID, f"{move.id}:from", parse)
 
 
 def say_offer(client: server.Client, move: Move, offer: Offer) -> None:
-    """Say what the node gives. Raises redis.RedisError."""
+    """Publish the offer of the node that gives. Raises redis.RedisError."""
     client.hset(MOVES_SAID, f"{move.id}:from", offer.pack())
 
 
 def read_wish(client: server.Client, move: Move) -> Wish | None:
-    """Return what the node that takes says. Raises redis.RedisError."""
+    """Return the wish of the node that takes. Raises redis.RedisError."""
     return reading.read_field(client, MOVES_SAID, f"{move.id}:to", records.parse_wish)
 
 
 def say_wish(client: server.Client, move: Move, wish: Wish) -> None:
-    """Say what the node that takes wants. Raises redis.RedisError."""
+    """Publish the wish of the node that takes. Raises redis.RedisError."""
     client.hset(MOVES_SAID, f"{move.id}:to", wish.pack())
 
 

@@ -135,7 +135,7 @@ def _iter_windows(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def _read_observed(connection: sqlite3.Connection, account: str, window: str) -> Observed:
-    """Return what was stated of a window up to its next reset, and what last before it."""
+    """Return the readings of a window up to its next reset, and the last one of before that."""
     (resets_at,) = connection.execute(
         "select max(resets_at) from limit_readings where account = ? and window = ?",
         (account, window),
