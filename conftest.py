@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ pytest_plugins = ["tests.migrated_files", "tests.pip_index", "tests.scheduling"]
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder in it that is the user's own
 ROOM_BYTES = 2 * 1024**3
+
+NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 
 # How long an example takes says more about the machine than about the code. Each run draws others, so that
 # half as many as usual find as much in twice the runs.
@@ -60,6 +63,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         long_files = {item.path for item in items if _is_long(item)}
         items.sort(key=lambda item: item.path not in long_files)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    """Let no test lower the priority of its own process, which no later one could raise again: on a busy
+    machine those after it, with all that they start, took ten times as long."""
+    yield
+    if os.getpriority(os.PRIO_PROCESS, 0) != NICENESS:
+        pytest.fail("this test lowered the priority of its own process")
 
 
 def _is_long(item: pytest.Item) -> bool:

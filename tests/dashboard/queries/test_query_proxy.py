@@ -55,6 +55,10 @@ async def test_a_caller_is_checked_again_once_some_time_has_passed():
         assert checked == expected, f"at {now_s}"
 
 
+NO_PROCESS = 2**30
+"""No pid: that of a process would be the one whose priority is lowered, and 0 is the tests' own."""
+
+
 class Silent(Connection):
     """One that never answers."""
 
@@ -82,5 +86,5 @@ async def test_the_deadline_counts_from_the_request_and_not_from_the_slow_lane(
     query = make_query("ours", "/traces", deadline_s=4.0)
     place = Place("ours", is_slow=False, since_s=now_s)
     with pytest.raises(StoppedError):
-        await proxy._fetch_head(query, place, 0, Silent())
+        await proxy._fetch_head(query, place, NO_PROCESS, Silent())
     assert now_s == pytest.approx(104.0)
