@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -29,3 +32,64 @@ def test_files_that_use_the_shared_service_or_the_sdk_are_for_one_worker(folder,
 
 def test_every_group_is_of_files_that_are_there():
     assert [start for start in GROUPS if not [*ROOT.glob(f"{start}*")]] == []
+
+
+OUTCOMES = """
+import pytest
+
+@pytest.fixture
+def broken_before():
+    raise OSError("before")
+
+@pytest.fixture
+def broken_after():
+    yield
+    raise OSError("after")
+
+def test_passes(): pass
+
+def test_has_a_part_that_fails(subtests):
+    with subtests.test("a part"):
+        assert "part" == "whole"
+
+def test_fails(): assert "ours" == "theirs"
+def test_is_skipped(): pytest.skip("nothing to do")
+@pytest.mark.xfail
+def test_is_known_to_fail(): assert False
+def test_is_broken_before(broken_before): pass
+def test_is_broken_after(broken_after): pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--durations=1"]], ids=["short reports", "all reports"])
+def test_workers_report_every_outcome(tmp_path, options):
+    (tmp_path / "test_outcomes.py").write_text(OUTCOMES)
+    command = [
+        "-m",
+        "pytest",
+        "-n1",
+        "--dist=loadfile",
+        "-p",
+        "tests.scheduling",
+        f"--rootdir={tmp_path}",
+    ]
+    run = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, *command, "-pno:cacheprovider", "-ra", *options, tmp_path],
+        env=os.environ | {"PYTHONPATH": os.fspath(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert re.sub(r" in .*", "", run.stdout.splitlines()[-1]).strip("= ").split(", ") == [
+        "3 failed",  # with the part, and the test that has it
+        "2 passed",
+        "1 skipped",
+        "1 xfailed",
+        "2 errors",
+    ]
+    for compared in ("'ours' == 'theirs'", "'part' == 'whole'"):
+        assert compared in run.stdout
+    for when in ("before", "after"):
+        assert f"OSError: {when}" in run.stdout
+    assert bool(re.search(r"s setup|s call", run.stdout)) == bool(options)
