@@ -1,1 +1,1 @@
-"""Support for processes that does not need a database: settings, clock, locks, logging."""
+"""Parts that every process needs and that use no database: settings, clock, locks, logging."""

@@ -1,8 +1,7 @@
-"""The limit on the address space of a process, above which it gets no more memory: Python then raises
-MemoryError, and the process goes on.
+"""The limit on the address space of a process, beyond which allocations fail.
 
-macOS has no such limit that holds: a process has more address space than any from its beginning.
-"""
+Python then raises MemoryError, and the process goes on. On macOS nothing is limited: a process there
+has a larger address space than any limit from its start."""
 
 import resource
 import sys
@@ -12,8 +11,9 @@ _NO_THREAD = "can't start new thread"  # for want of address space for its stack
 
 
 def limit(most_bytes: int, *, for_good: bool = False) -> None:
-    """Limit the address space of this process and of those that it starts. ``for_good``: none of them can
-    take it back."""
+    """Limit the address space of this process, and of processes that it starts, to ``most_bytes``.
+
+    ``for_good``: none of them can raise the limit again."""
     if _CAN_LIMIT:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         allowed = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
@@ -21,12 +21,12 @@ def limit(most_bytes: int, *, for_good: bool = False) -> None:
 
 
 def lift() -> None:
-    """Take a limit back that was inherited."""
+    """Raise an inherited limit as far as allowed."""
     if _CAN_LIMIT:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
 def is_used_up(error: Exception) -> bool:
-    """Return whether an error says that there is no more memory."""
+    """Return whether an error means that no more memory could be allocated."""
     return isinstance(error, MemoryError) or str(error) == _NO_THREAD

@@ -1,8 +1,7 @@
-"""A limit on attempts that failed or cost something: unknown keys, requests for mail.
+"""A limit on attempts, such as requests with unknown keys or for sign-in mails.
 
-A key of 256 random bits cannot be guessed, so this is not what protects it. It slows down a program
-with a revoked key, and keeps a form from filling a mailbox.
-"""
+A key of 256 random bits cannot be guessed, so this is not what protects it. The limit slows down a
+program with a revoked key, and keeps a form from filling a mailbox."""
 
 import math
 from collections import defaultdict, deque
@@ -13,7 +12,7 @@ CLIENT_PREFIX, NETWORK_PREFIX = 64, 48
 
 
 class MovingWindow:
-    """A limit on the admissions of a key in a moving window, kept in memory.
+    """A limit on the admissions of a key in a moving window of time, kept in memory.
 
     Windows start empty after a restart. Times are passed in, as seconds of any monotonic clock."""
 
@@ -23,7 +22,7 @@ class MovingWindow:
         self._admitted: defaultdict[str, deque[float]] = defaultdict(deque)
 
     def admit(self, key: str, now_s: float) -> float:
-        """Count one request. Returns 0 when it may pass, else the seconds until one may."""
+        """Count a request if it is admitted. Return 0 if so, else the seconds until one is admitted."""
         times = self._admitted[key]
         while times and times[0] <= now_s - self._window_s:
             times.popleft()
@@ -33,7 +32,7 @@ class MovingWindow:
         return 0.0
 
     def forget_idle(self, now_s: float) -> None:
-        """Drop the keys that nothing was admitted for within the window."""
+        """Drop the keys without an admission within the window."""
         for key in [
             k for k, t in self._admitted.items() if not t or t[-1] <= now_s - self._window_s
         ]:
@@ -41,8 +40,9 @@ class MovingWindow:
 
 
 class AttemptLimit:
-    """A limit of ``limit`` attempts of a key in any ``window_s`` seconds. For one thread. Times are
-    passed in, as monotonic seconds."""
+    """A limit of ``limit`` attempts of a key in any ``window_s`` seconds.
+
+    Times are passed in, as monotonic seconds. It is not thread-safe."""
 
     def __init__(self, limit: int, window_s: float = 60.0) -> None:
         self._window = MovingWindow(limit, window_s)
@@ -50,7 +50,7 @@ class AttemptLimit:
         self._swept_s = 0.0
 
     def count(self, key: str, now_s: float) -> int:
-        """Count an attempt. Returns 0, or the seconds to wait for a key that had too many."""
+        """Count an attempt. Return 0, or the seconds to wait if the key had too many attempts."""
         if now_s - self._swept_s > self._window_s:
             self._swept_s = now_s
             self._window.forget_idle(now_s)
@@ -58,15 +58,17 @@ class AttemptLimit:
 
 
 def make_bad_key_limit() -> AttemptLimit:
-    """Return a limit on requests with an invalid key.
+    """Return the limit on requests with an invalid key.
 
-    The API and the pages share one, so that a client has no more attempts with both than with one."""
+    The API and the pages share one, so that a client gets no more attempts by using both."""
     return AttemptLimit(BAD_KEYS_PER_MINUTE)
 
 
 def client_network(address: str, prefix: int = CLIENT_PREFIX) -> str:
-    """Return the network that an address is counted as: one customer has a whole /64 of IPv6 to
-    call from, and a site has a /48. An IPv4 address stands for itself."""
+    """Return the network that an address is counted as: an IPv6 network of length ``prefix``.
+
+    One customer has a whole /64 to call from, and a site has a /48. An IPv4 address is returned
+    unchanged."""
     if ":" not in address:
         return address
     try:

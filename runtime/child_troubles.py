@@ -21,8 +21,10 @@ MAX_LINE_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildTrouble:
-    """A process that ended and is not ready again. ``deaths`` counts its deaths since it last lived
-    for a while; ``status`` is its last exit status, negative for a signal."""
+    """A process of the service that ended and is not ready again.
+
+    ``deaths`` counts its deaths since it last lived for a while; ``status`` is its last exit status,
+    negative for a signal."""
 
     name: str
     status: int
@@ -37,7 +39,7 @@ class ChildTrouble:
 
 
 def write_troubles(data_dir: Path, troubles: Iterable[ChildTrouble]) -> None:
-    """Replace what the file says; without troubles there is no file. Raises OSError."""
+    """Replace the file with these processes; without any, remove it. Raises OSError."""
     path = _path(data_dir)
     document = [asdict(trouble) for trouble in troubles]
     if not document:
@@ -47,7 +49,7 @@ def write_troubles(data_dir: Path, troubles: Iterable[ChildTrouble]) -> None:
 
 
 def read_troubles(data_dir: Path) -> list[ChildTrouble]:
-    """Return the processes that are down; none where the file is missing or cannot be read."""
+    """Return the processes that are down; empty if the file is missing or cannot be read."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         return [
             ChildTrouble(**item | {"last_lines": tuple(item["last_lines"])})
@@ -57,7 +59,7 @@ def read_troubles(data_dir: Path) -> list[ChildTrouble]:
 
 
 def trim_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the last few lines, each cut to a length that a status page can show."""
+    """Return the last few of ``lines``, each cut to a length that fits a status page."""
     return tuple(line[:MAX_LINE_CHARACTERS] for line in list(lines)[-MAX_LINES:])
 
 

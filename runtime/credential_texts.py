@@ -1,8 +1,7 @@
 """Texts that look like credentials, which are never stored.
 
-The headers that are stored, run ids, users, projects and tags are names, which somebody may put a credential
-in place of. Of those that hold what looks like one nothing is kept.
-"""
+Stored headers, run ids, users, projects and tags are names, but somebody may put a credential there. A
+value that holds what looks like one is dropped."""
 
 import re
 
@@ -11,7 +10,7 @@ _CREDENTIAL = re.compile(r"sk-ant-|sk_[A-Za-z0-9_-]{43}|bearer\s+\S", re.IGNOREC
 
 
 def drop_credential(value: str | None) -> str | None:
-    """Return a value that is to be stored, or None where it holds what looks like a credential."""
+    """Return a value to be stored, or None if it holds what looks like a credential."""
     if value is None:
         return None
     # A search that ignores case takes long, and nearly no value has what each credential begins with.

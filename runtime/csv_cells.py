@@ -20,8 +20,7 @@ _BEFORE_FORMULA = re.compile(
 
 
 def neutralize[Cell](cell: Cell) -> Cell | str:
-    """Return the cell with an apostrophe before each place where a spreadsheet would execute it. A
-    cell without such a place is returned as it is.
+    """Return the cell with an apostrophe before each place where a spreadsheet would execute a formula.
 
-    Numbers stay numbers, also those that are written as text."""
+    A cell without such a place, and a number, also one written as text, is returned unchanged."""
     return _BEFORE_FORMULA.sub("'", cell) if isinstance(cell, str) else cell

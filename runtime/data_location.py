@@ -14,7 +14,7 @@ _LOCAL = Path("data")
 
 
 def find_default_data_dir() -> Path:
-    """Return ``./data`` for a checkout or where it is ours, else the platform's directory.
+    """Return ``./data`` in a checkout or if it holds our data, else the platform's directory.
 
     Raises OSError."""
     if _is_checkout() or (_LOCAL.is_dir() and is_ours(_LOCAL)):
@@ -23,10 +23,10 @@ def find_default_data_dir() -> Path:
 
 
 def is_ours(folder: Path) -> bool:
-    """Return whether a directory is a data directory of Taximeter, or empty. Raises OSError."""
+    """Return whether a directory is empty or a data directory of Taximeter. Raises OSError."""
     return (folder / "control.db").exists() or not any(folder.iterdir())
 
 
 def _is_checkout() -> bool:
-    """Return whether this code is in a checkout: there ``run.sh`` is beside the packages."""
+    """Return whether this code is in a checkout, that is, beside ``run.sh``."""
     return (_PACKAGES / "run.sh").is_file()

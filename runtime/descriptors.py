@@ -20,10 +20,10 @@ _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 def raise_limit() -> None:
-    """Raise the limit of descriptors of this process, and of those it starts, as far as allowed.
+    """Raise the limit of descriptors of this process, and of processes that it starts, as far as allowed.
 
-    The usual soft limit of 1,024 (256 on macOS) is for programs that call ``select``. Each live
-    stream holds three in the proxy alone, for client, upstream and spool."""
+    The usual soft limit of 1,024 (256 on macOS) is for programs that call ``select``. Each live stream
+    uses three in the proxy alone: for client, upstream and spool."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
         return
@@ -36,12 +36,12 @@ def raise_limit() -> None:
 
 
 def read_limit() -> int:
-    """Return how many descriptors this process may have."""
+    """Return the maximum number of descriptors of this process."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def count_open() -> int:
-    """Return how many descriptors this process has. Raises OSError, without one left for the count."""
+    """Return the number of open descriptors of this process. Raises OSError if none is left to count them."""
     with os.scandir("/dev/fd") as entries:
         return sum(1 for _ in entries) - 1  # which has one of its own
 
@@ -49,8 +49,8 @@ def count_open() -> int:
 class AcceptErrors:
     """A log of failures to accept connections, with one line for each shortage of descriptors.
 
-    asyncio would log a traceback up to 2,048 times a second. ``make_room`` is called at each of them, with
-    the time of the monotonic clock."""
+    asyncio would log a traceback up to 2,048 times a second. ``make_room`` is called at each failure,
+    with the time of the monotonic clock."""
 
     def __init__(
         self, logger: logging.Logger, make_room: Callable[[float], object] = lambda _: None
@@ -62,7 +62,7 @@ class AcceptErrors:
         self._last_s = 0.0
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take these errors over from a loop's exception handler, and leave it all others."""
+        """Handle the loop's errors of accepting; its previous exception handler gets all other errors."""
         others = loop.get_exception_handler()
 
         def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ _EMAIL = re.compile(f"{_CHARS}(?:'{_CHARS})*@{_CHARS}")
 
 
 def parse_email(text: str) -> str:
-    """Return the address in lower case.
+    """Return an e-mail address in normal form: stripped and in lower case.
 
     Raises InvalidInputError for text that is not an e-mail address."""
     typed = text.strip()
@@ -32,10 +32,9 @@ def parse_email(text: str) -> str:
 
 
 def parse_domain(domain: str) -> str:
-    """Return a domain as people read it: ``bücher.example`` for ``xn--bcher-kva.example``.
+    """Return a domain in Unicode: ``bücher.example`` for ``xn--bcher-kva.example``.
 
-    Raises UnicodeError for a domain that IDNA would change into another: ``straße`` into ``strasse``.
-    """
+    Raises UnicodeError for a domain that IDNA would change into another: ``straße`` into ``strasse``."""
     if not all(domain.split(".")):
         raise UnicodeError("a part of it is empty")
     if domain.isascii() and "xn--" not in domain:

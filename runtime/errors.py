@@ -1,4 +1,4 @@
-"""Errors whose messages say what to do. Each caused by the caller has a status of HTTP.
+"""Errors whose messages say what to do. Each error that the caller causes has an HTTP status.
 
 ControlError
 ├── InvalidInputError       400  an input is not valid
@@ -11,9 +11,8 @@ ControlError
     ├── SlugTakenError
     └── LimitReachedError
 
-The API, the pages and the command line all take ``status`` and ``code`` from here, and
-``restore_error`` makes the same error again from a response of the API.
-"""
+The API, the pages and the command line all use ``status`` and ``code`` of these errors, and
+``restore_error`` makes the same error again from a response of the API."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -22,7 +21,7 @@ from typing import ClassVar
 class ControlError(Exception):
     """An error caused by the caller. Its message is a clause that says what to do instead.
 
-    ``field`` names the input that is at fault, where one is."""
+    ``field`` names the invalid input, None if no single one is."""
 
     status: ClassVar[int] = 400
     code: ClassVar[str] = "invalid_input"
@@ -85,7 +84,7 @@ class SlugTakenError(ConflictError):
 
 
 class LimitReachedError(ConflictError):
-    """The limit of the service is reached."""
+    """A limit of the service on the number of things is reached."""
 
 
 # One class for each code; of those with the same status, the base class first.
@@ -108,16 +107,16 @@ OTHER_CODE = "refused"
 def restore_error(
     status: int, code: object, message: str, field: str | None = None
 ) -> ControlError | None:
-    """Return the error that a response of the API stands for, or None where it stands for none.
+    """Return the error that an error response of the API describes, or None if it describes none.
 
-    Of a code that this version does not know, the status decides."""
+    If this version does not know ``code``, the class is chosen by ``status``."""
     kinds = [kind for kind in ERRORS if kind.status == status]
     kind = next((kind for kind in kinds if kind.code == code), next(iter(kinds), None))
     return None if kind is None else kind(message, field)
 
 
 def as_sentence(clause: str) -> str:
-    """Return the message of an error as a sentence. An address that it begins with stays as it is."""
+    """Return an error's message as a sentence. A URL at its beginning stays unchanged."""
     if clause[-1:] in (".", "!", "?"):
         return clause
     first = clause.partition(" ")[0]
@@ -129,4 +128,4 @@ class StartError(Exception):
 
 
 class ChildError(Exception):
-    """The service ends because of a child. The message ends with the child's last lines."""
+    """The service ends because of a child process. The message ends with the child's last lines."""

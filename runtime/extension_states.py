@@ -1,8 +1,7 @@
-"""``extensions.json``: how extensions of others do, for ``/healthz`` and ``taximeter doctor``.
+"""``extensions.json``: the state of third-party extensions, for ``/healthz`` and ``taximeter doctor``.
 
-The process that runs them writes it. It also says which of them is being called: whoever is, when that
-process ends, has ended it.
-"""
+The process that runs them writes it. It also names the extension that is being called, so that if the
+process dies, that extension is known to have ended it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ NAME = "extensions.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionState:
-    """An extension, where it is from, and why it is left out, None where it is not."""
+    """The state of an extension: its origin, and why it is disabled, None if it is not."""
 
     name: str
     origin: str
@@ -28,7 +27,7 @@ class ExtensionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionStates:
-    """All extensions of others. ``calling`` is the name of the one that is being called, and for what."""
+    """The states of all third-party extensions. ``calling`` names the one being called, and the hook."""
 
     extensions: Sequence[ExtensionState] = ()
     calling: tuple[str, str] | None = None
@@ -39,7 +38,7 @@ class ExtensionStates:
 
     @classmethod
     def read(cls, data_dir: Path) -> Self:
-        """Return what the file says, no extensions where there is none that can be read."""
+        """Return the states in the file, without extensions if it is missing or cannot be read."""
         with suppress(OSError, ValueError, TypeError, KeyError):
             found = orjson.loads((data_dir / NAME).read_bytes())
             calling = found["calling"]
@@ -51,5 +50,5 @@ class ExtensionStates:
 
 
 def forget(data_dir: Path) -> None:
-    """Remove what an earlier service left. Raises OSError."""
+    """Remove the file that an earlier service left. Raises OSError."""
     (data_dir / NAME).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The values that hooks of extensions return: processes, files, states and links of theirs."""
+"""The values that hooks of extensions return: processes, files, states and links."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,11 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
-    """The process ``python -m module``, which ``name`` stands for in logs and in ``/healthz``.
+    """The process ``python -m module``, called ``name`` in logs and in ``/healthz``.
 
-    It gets the service's environment without secrets, and ``variables`` besides. Told to stop by SIGTERM, it
-    has ``grace_s`` to end; ``is_before_recorder``: that is before the recorder is told so, otherwise after.
-    It announces that it is ready by ``runtime.readiness``, and ends with its parent (``parent_watch``)."""
+    It gets the service's environment without secrets, and ``variables``. When told to stop by SIGTERM,
+    it has ``grace_s`` to end; ``is_before_recorder``: it is stopped before the recorder, otherwise
+    after. It announces that it is ready by ``runtime.readiness``, and ends with its parent
+    (``parent_watch``)."""
 
     name: str
     module: str
@@ -25,9 +26,9 @@ type Treatment = Literal["copied as a database", "copied", "copied first", "left
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A rule for the files whose path in the data directory matches a pattern, part by part.
+    """A rule for files whose path in the data directory matches ``pattern``, part by part.
 
-    ``migrations`` names the module that has those of a database, which a restore checks."""
+    ``migrations`` names the module with the migrations of a database, which a restore checks."""
 
     pattern: str
     treatment: Treatment
@@ -36,12 +37,12 @@ class DataFile:
 
     @property
     def is_copied(self) -> bool:
-        """Return whether a backup has these files."""
+        """Return whether a backup contains these files."""
         return self.treatment != "left out"
 
 
 class Gauge(NamedTuple):
-    """A figure that goes up and down, with its name and its help in Prometheus' format."""
+    """A metric that can go up and down, with its name and its help text for Prometheus."""
 
     name: str
     help: str
@@ -50,7 +51,7 @@ class Gauge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """The state of what an extension does. Each of the ``reasons`` says why it is not well.
+    """The state of an extension. Each of ``reasons`` is a problem; it is healthy if there are none.
 
     ``document`` is added to that of ``/healthz``, and ``gauges`` to the metrics of this machine."""
 
@@ -64,7 +65,8 @@ type Place = Literal["home", "settings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLink:
-    """A link to a page, at its place among those of another page. Members see none that ``is_for_owners``."""
+    """A link to a page, at its place among links of another page. Members do not see one that
+    ``is_for_owners``."""
 
     place: Place
     address: str
@@ -74,7 +76,7 @@ class PageLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallNotice:
-    """A warning about calls, with a link to the page that says more."""
+    """A warning about calls, with a link to a page with details."""
 
     text: str
     address: str

@@ -17,7 +17,7 @@ from runtime import hooks
 
 @cache
 def load() -> pluggy.PluginManager:
-    """Return the hooks of all extensions that come with the program, in the order of their names."""
+    """Return the plugin manager with all extensions that come with the program, sorted by name."""
     manager = pluggy.PluginManager(hooks.NAME)
     manager.add_hookspecs(hooks)
     for each in sorted(iter_modules(import_module("extensions").__path__)):
@@ -31,5 +31,6 @@ def list_folders() -> list[Path]:
 
 
 def call() -> Any:
-    """Return the relay whose attributes call hooks: ``call().settings()`` is a list of results."""
+    """Return the relay of hooks. Each attribute calls one: ``call().settings()`` returns a list of
+    results."""
     return load().hook

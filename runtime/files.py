@@ -1,11 +1,11 @@
-"""Files that only their owner may read, replaced as a whole and brought to the disk."""
+"""Files that only their owner may read, replaced atomically and flushed to the disk."""
 
 import os
 from pathlib import Path
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Replace the file, in one step for those who read it. Raises OSError."""
+    """Replace a file atomically, readable by its owner alone. Raises OSError."""
     fresh = path.with_suffix(".new")
     # One that a killed process left keeps the mode it has, so it must go.
     fresh.unlink(missing_ok=True)
@@ -16,7 +16,7 @@ def replace_private(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring what a file has, or the names in a folder, to the disk. Raises OSError."""
+    """Flush a file, or the names in a folder, to the disk. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

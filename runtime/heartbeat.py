@@ -19,9 +19,10 @@ FRESH_FOR_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """The state of the recorder. ``waiting`` counts spool files not yet stored,
-    ``stuck_organizations`` those whose database cannot be written at the moment, ``unreadable``
-    spool files that were set aside."""
+    """The state of the recorder.
+
+    ``waiting`` counts spool files not yet stored, ``stuck_organizations`` those whose database cannot
+    be written at the moment, and ``unreadable`` spool files that were set aside."""
 
     pid: int
     beat_s: float
@@ -39,7 +40,7 @@ class Heartbeat:
 
     @classmethod
     def read(cls, data_dir: Path) -> Self | None:
-        """Read the heartbeat, or return None when there is none that can be read."""
+        """Return the heartbeat in the data directory, or None if it is missing or cannot be read."""
         try:
             return cls(**orjson.loads(cls.path(data_dir).read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -47,7 +48,7 @@ class Heartbeat:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether the recorder that wrote this still runs, and wrote it recently."""
+        """Return whether the recorder that wrote this heartbeat still runs, and wrote it recently."""
         return 0 <= time.monotonic() - self.beat_s <= FRESH_FOR_S and _exists(self.pid)
 
 

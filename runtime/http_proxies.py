@@ -1,9 +1,8 @@
-"""HTTP proxies on the way to other hosts, as the environment of a person or a setting names them.
+"""HTTP proxies for connections to other hosts, as environment variables or a setting name them.
 
-Programs agree about the variables, not about each detail: the one in small letters wins, ``ALL_PROXY`` is for
-hosts without one of their own, and an entry of ``NO_PROXY`` is a host with all below it, an address or a
-network, each perhaps with a port, or ``*``.
-"""
+Programs agree about the variables, but not about each detail. Here a lower-case variable has
+precedence, ``ALL_PROXY`` is for schemes without their own variable, and an entry of ``NO_PROXY`` is a
+host with its subdomains, an address or a network, each optionally with a port, or ``*``."""
 
 import base64
 import ipaddress
@@ -24,7 +23,8 @@ _DEFAULT_PORTS: Mapping[Scheme, int] = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpProxy:
-    """A proxy that opens connections to other hosts (``CONNECT``). ``scheme`` is how it is spoken to."""
+    """A proxy that opens connections to other hosts (``CONNECT``). ``scheme``: http, or https for TLS to
+    the proxy."""
 
     scheme: Scheme
     host: str
@@ -37,7 +37,7 @@ class HttpProxy:
 
 
 def parse_http_proxy(text: str) -> HttpProxy | None:
-    """Return the proxy of a text, as in ``http://USER:PASSWORD@HOST:3128``, None for an empty one.
+    """Return the proxy for a URL like ``http://USER:PASSWORD@HOST:3128``, None for empty text.
 
     Raises ValueError, whose message quotes nothing of the text."""
     if not text:
@@ -64,31 +64,32 @@ def parse_http_proxy(text: str) -> HttpProxy | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserProxies:
-    """The proxy of an environment for https addresses, and the hosts that are reached without it."""
+    """The proxy of an environment for https addresses, and the hosts that are exempt from it."""
 
     text: str = ""
     exempt: Sequence[str] = ()
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Self:
-        """Return what these variables say."""
+        """Return the proxy settings in environment variables."""
         return cls(
             text=_read(environ, "https_proxy") or _read(environ, "all_proxy"),
             exempt=tuple(filter(None, map(str.strip, _read(environ, "no_proxy").split(",")))),
         )
 
     def find(self, host: str, port: int) -> HttpProxy | None:
-        """Return the proxy for a host, None where it is reached directly. Raises ValueError for one of
-        another kind, such as SOCKS."""
+        """Return the proxy for a host, None for a direct connection.
+
+        Raises ValueError for a proxy of another kind, such as SOCKS."""
         if any(covers(entry, host, port) for entry in (*self.exempt, *LOOPBACK)):
             return None
         return parse_http_proxy(self.text)
 
 
 def exempt_loopback(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which this machine is reached without a proxy, where one is used at all.
+    """Return the variables that exempt loopback from a proxy, empty if no proxy is set.
 
-    What is exempt already stays so."""
+    Other exemptions are kept."""
     if not any(_read(environ, name) for name in PROXY_VARIABLES):
         return {}
     exempt = ",".join(dict.fromkeys((*UserProxies.of(environ).exempt, *LOOPBACK)))
@@ -100,7 +101,7 @@ def _read(environ: Mapping[str, str], name: str) -> str:
 
 
 def covers(entry: str, host: str, port: int) -> bool:
-    """Return whether an entry of ``NO_PROXY`` is about a host."""
+    """Return whether an entry of ``NO_PROXY`` matches a host and port."""
     entry, host = entry.strip().lower(), host.lower()
     if entry == "*":
         return True

@@ -1,8 +1,8 @@
-"""The commands that install what is missing, for the way in which this program was installed itself.
+"""The commands that install missing libraries, depending on how this program was installed.
 
-An environment of ``uv tool`` has no pip, and what is added to it by other means is gone at its next
-upgrade; so its command installs the program once more, from where it came, with the extras that it has.
-"""
+An environment of ``uv tool`` has no pip, and packages added by other means are lost at its next
+upgrade; so the command for it installs the program again, from its source, with all extras that it
+has."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _OF_AN_EXTRA = re.compile(r"""([\w.-]++)[^;]*+;.*\bextra *+== *+["']([\w.-]++)["
 
 
 def explain_missing(feature: str, extra: str) -> str:
-    """Return the message about a feature whose libraries, those of one of our extras, are missing."""
+    """Return the error message for a feature that needs the libraries of one of our extras."""
     return (
         f"{feature} needs libraries that are not installed. This command installs them:"
         f" {command_for_extra(extra)}"
@@ -43,7 +43,7 @@ def command_for_extra(extra: str) -> str:
 
 
 def command_for(requirement: str) -> str:
-    """Return the command that installs a package in a version that fits."""
+    """Return the command that installs a package, given as a requirement such as ``datasette==1.0``."""
     if _is_uv_tool():
         source = _name_source(_find_source(), _find_extras())
         return f"uv tool install --force --with {shlex.quote(requirement)} {shlex.quote(source)}"
@@ -59,7 +59,7 @@ def _pip() -> str:
 
 
 def _find_source() -> Path | None:
-    """Return the checkout or the wheel that this program was installed from (PEP 610), or None."""
+    """Return the path of the checkout or wheel that this program was installed from (PEP 610), or None."""
     try:
         text = distribution(NAME).read_text("direct_url.json")
     except PackageNotFoundError:
@@ -69,7 +69,7 @@ def _find_source() -> Path | None:
 
 
 def _find_extras() -> Set[str]:
-    """Return our extras whose libraries are all installed."""
+    """Return the names of our extras whose libraries are all installed."""
     try:
         requirements = distribution(NAME).requires or ()
     except PackageNotFoundError:

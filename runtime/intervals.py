@@ -1,4 +1,4 @@
-"""Intervals of time in whole hours, as the sums of calls are kept."""
+"""Intervals of time in whole hours, which are the units of the sums of calls."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A time from a full hour up to another one, which is not included."""
+    """The time from one full hour up to, and without, another."""
 
     start: datetime
     end: datetime
@@ -19,5 +19,5 @@ class Interval:
 
 
 def floor_hour(instant: datetime) -> datetime:
-    """Return the beginning of the hour of an instant."""
+    """Return the beginning of the hour that contains an instant."""
     return instant.replace(minute=0, second=0, microsecond=0)

@@ -1,8 +1,7 @@
-"""A transport that sends what is written in one step of the event loop at once.
+"""A transport that sends all data written in one iteration of the event loop together.
 
-Uvicorn writes the head and the body of a response one after the other. Each write wakes the process at the
-other end of the connection, which then has half of a response, and takes the processor from this one.
-"""
+Uvicorn writes the head and the body of a response separately. Each write wakes the process at the
+other end, which then has only half of a response, and takes the processor from this one."""
 
 import asyncio
 from typing import Any, cast
@@ -12,7 +11,7 @@ LINGER_S = 15.0  # for the other end to take what is left, once the connection i
 
 
 class JoinedWrites:
-    """A transport around another. What a protocol does not ask of this one, it asks of the other."""
+    """A transport that wraps another one. Attributes that it does not have are those of the other one."""
 
     def __init__(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -23,7 +22,7 @@ class JoinedWrites:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Write data, at the latest when the code that does so waits for something."""
+        """Write data in the next iteration of the event loop, or at once if much is held."""
         if not self._held:
             asyncio.get_running_loop().call_soon(self.flush)
         self._held.append(data)
@@ -32,14 +31,14 @@ class JoinedWrites:
             self.flush()
 
     def flush(self) -> None:
-        """Write now what is held."""
+        """Write held data now."""
         if self._held:
             data = b"".join(self._held)
             self._held, self._held_bytes = [], 0
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close the connection. What the other end does not take soon is thrown away."""
+        """Close the connection. Data that the peer does not read in time is discarded."""
         self.flush()
         self._transport.close()
         if self._transport.get_write_buffer_size():

@@ -1,8 +1,7 @@
-"""Lines of logs as JSON objects, one for each line.
+"""Log lines as JSON objects, one per line.
 
 Each has ``time``, ``level``, ``process`` and ``message``; a logged exception is in ``exception``. They
-are plain ASCII, so nothing in them can control a terminal or begin another line.
-"""
+are plain ASCII, so they cannot contain control characters for a terminal, or line breaks."""
 
 import json
 import logging
@@ -20,27 +19,29 @@ _CUT = "…"
 
 
 def format_json_line(process: str, level: str, message: str, **fields: object) -> str:
-    """Return a line of a process as JSON. ``fields`` that are None are left out."""
+    """Return a log line of a process as JSON. ``fields`` that are None are left out."""
     return _dump(clock.now(), process, level, message[:_MAX_CHARACTERS], fields)
 
 
 def make_line_format(process: str, log_format: LogFormat) -> Callable[[str], str]:
-    """Return what formats lines that a process prints for its reader, which are no warnings."""
+    """Return a function that formats output lines of a process which are not warnings."""
     if log_format == "text":
         return str
     return lambda text: format_json_line(process, "info", text.strip("\n"))
 
 
 def wrap_line(process: str, text: str) -> str:
-    """Return a line that a process wrote to its standard error as JSON: unchanged where it is, and
-    otherwise as an error, since a process writes there by itself only when it fails."""
+    """Return a line of a process's standard error as JSON.
+
+    A line that is JSON is unchanged. Any other becomes an error, since a process writes there directly
+    only when it fails."""
     if text.startswith("{") and _is_object(text):
         return text
     return format_json_line(process, "error", text)
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats records as JSON objects."""
+    """Formats log records as JSON objects."""
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -60,7 +61,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _cut_start(text: str) -> str:
-    """Return the end of a long text: the last lines of a traceback say what happened."""
+    """Return the end of a long text, since the last lines of a traceback say what happened."""
     return text if len(text) <= _MAX_CHARACTERS else _CUT + text[-_MAX_CHARACTERS:]
 
 

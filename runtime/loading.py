@@ -1,9 +1,8 @@
-"""No collection of garbage while a program loads its modules: import this first.
+"""Garbage collection switched off while a program loads its modules. Import this first.
 
-Hardly anything of what is loaded is garbage, and to look through it again and again takes a tenth of the
-processor time of a start. What is there at the end stays as long as the process, so it is never looked
-through later either.
-"""
+Loading makes hardly any garbage, and collecting again and again takes a tenth of the processor time of
+a start. The loaded objects live as long as the process, so they are excluded from later collections
+too."""
 
 import gc
 import importlib
@@ -19,13 +18,13 @@ gc.disable()
 
 
 def load_gently(*names: str) -> None:
-    """Import modules with the lowest priority, where the environment asks for it.
+    """Import modules with the lowest priority, if the environment asks for that.
 
-    To load a program takes a third of a second of a processor. Where the processors are busy, the kernel
-    shares them out among groups of processes, such as services, and one that loads gets most of what its
-    group has: others of the group, which respond to clients meanwhile, were seen to wait for 0.4 s for a
-    tenth of a millisecond. A process cannot raise its priority again, but on Linux each thread has one of
-    its own. So a thread imports the modules and ends, and the main thread, which waited, has them."""
+    Loading a program takes a third of a second of processor time. If processors are busy, the kernel
+    shares them among groups of processes, such as services, and a loading process gets most of the
+    share of its group: others of the group, which respond to clients meanwhile, were seen to wait 0.4
+    s for a tenth of a millisecond. A process cannot raise its priority again, but on Linux each thread
+    has its own. So a thread imports the modules and ends, and the main thread waits for it."""
     if os.environ.pop(GENTLY_VARIABLE, None) is None or sys.platform != "linux":
         return
     thread = threading.Thread(target=_load, args=names, name="loading")
@@ -40,7 +39,7 @@ def _load(*names: str) -> None:
 
 
 def finish() -> None:
-    """Collect garbage from now on, unless whoever imports this program had switched that off."""
+    """Switch garbage collection on again, unless it was off before this module was imported."""
     if _was_enabled:
         gc.freeze()
         gc.enable()

@@ -1,10 +1,9 @@
-"""The Host header, and the rules by which a request comes from this machine itself.
+"""The Host header, and the rules for treating a request as one from this machine itself.
 
-Such a request may read ``/metrics`` without a key, and sign in to the demo. A reverse proxy on this machine
-would make every request look like that. So a request that was forwarded never counts as local, by its
-headers; and where people reach the service by another address than a loopback one, which needs a proxy or
-another listening address, nobody is trusted for being local.
-"""
+Such a request may read ``/metrics`` without a key, and sign in to the demo. A reverse proxy on this
+machine would make every request look local. So a request whose headers show that it was forwarded
+never counts as local. And if people reach the service by another address than a loopback one, which
+needs a proxy or another listen address, no request counts as local."""
 
 import re
 from collections.abc import Mapping
@@ -18,9 +17,9 @@ _FORWARDED_PREFIXES = ("x-forwarded", "x-original-", "x-cluster-", "x-envoy-", "
 
 
 def is_local_request(settings: Settings, client: str, headers: Mapping[str, str]) -> bool:
-    """Return whether a request comes from a program on this machine, and not through another one.
+    """Return whether a request comes directly from a program on this machine.
 
-    ``client`` is the address that the front door saw. Names of headers are lower-case."""
+    ``client`` is the peer address that the front door saw. Names of ``headers`` are lower-case."""
     host = parse_host(headers.get("host", ""))
     base_host = urlsplit(settings.base_url).hostname or ""
     return (
@@ -49,8 +48,9 @@ _AUTHORITY = re.compile(
 
 
 def parse_host(text: str) -> str | None:
-    """Return the host in lower case, an IPv6 address without brackets. None for anything else than
-    a plain ``host`` or ``host:port``."""
+    """Return the host of a Host header in lower case, an IPv6 address without brackets.
+
+    Return None for anything other than a plain ``host`` or ``host:port``."""
     match = _AUTHORITY.fullmatch(text)
     if match is None or int(match["port"] or 0) > 65535:
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class LockHeldError(Exception):
-    """Another process holds the lock; ``pid`` is its id where it is known."""
+    """Another process holds the lock; ``pid`` is its id, None if unknown."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         super().__init__(f"{path} is held by process {pid or 'unknown'}")
@@ -15,7 +15,7 @@ class LockHeldError(Exception):
 
 
 class ProcessLock:
-    """An exclusive lock on a file that names its holder. Held until ``release`` or death."""
+    """An exclusive lock on a file that names its holder. Held until ``release`` or the end of the process."""
 
     def __init__(self, path: Path) -> None:
         """Take the lock. Raises LockHeldError, OSError."""
@@ -36,7 +36,7 @@ class ProcessLock:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that holds a lock. ``pid`` is None where it is not known."""
+    """The process that holds a lock. ``pid`` is None if it is not known."""
 
     pid: int | None
 
@@ -44,7 +44,7 @@ class Holder:
 def find_holder(path: Path) -> Holder | None:
     """Return the process that holds this lock, or None. Raises OSError.
 
-    Asking takes the lock for an instant, together with others who ask."""
+    The check takes a shared lock for an instant."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

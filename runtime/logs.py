@@ -1,9 +1,7 @@
-"""Logging of all processes: one line per record on standard error. Each has the name of its process
-and the time (UTC).
+"""Logging of all processes: one line per record on standard error, with process name and time (UTC).
 
-``TAXIMETER_LOG_FORMAT`` makes them JSON objects. It is read here from the environment: logging is
-configured before the settings are checked, so that an error in them can be logged.
-"""
+``TAXIMETER_LOG_FORMAT`` makes the lines JSON objects. It is read here from the environment: logging is
+configured before the settings are checked, so that an error in them can be logged."""
 
 import atexit
 import logging
@@ -27,8 +25,10 @@ class _LineHandler(logging.Handler):
 
 
 def configure(process: str) -> None:
-    """Log warnings and errors of all libraries. mitmproxy's own INFO lines can quote raw requests,
-    with their credentials, so they must never be written."""
+    """Log warnings and errors of all libraries.
+
+    mitmproxy's own INFO lines can quote raw requests, with their credentials, so they must never be
+    written."""
     writer = LineWriter(sys.stderr)
     atexit.register(writer.close)
     handler = _LineHandler(writer)
@@ -37,7 +37,7 @@ def configure(process: str) -> None:
 
 
 def configure_without_thread(process: str) -> None:
-    """Configure logging in a process that forks: a fork would not have the thread that writes."""
+    """Configure logging in a process that forks: a forked process would lack the thread that writes."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(make_formatter(process))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -10,11 +10,11 @@ PARTS: frozenset[Part] = frozenset({"proxy", "recorder", "web"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A machine of the service. ``web`` among its ``parts`` says that it has the people and the pages.
+    """The part of the service on one machine. If ``parts`` contains ``web``, it has the pages and sign-in.
 
-    ``copy`` is the name of the copy of all calls that the recorder here keeps a part of, None where it keeps
-    all calls. ``outgoing`` is the folder of the spool that the proxy here writes, and ``budgets`` the file
-    of used up budgets that the recorder here writes, both in the data directory."""
+    ``copy`` is the name of the copy of all calls of which the recorder here keeps a part, None if it
+    keeps all calls. ``outgoing`` is the folder of the proxy's spool, and ``budgets`` the file of
+    used-up budgets that the recorder writes, both in the data directory."""
 
     parts: frozenset[Part] = PARTS
     copy: str | None = None
@@ -23,5 +23,5 @@ class Node:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether the whole service is this machine."""
+        """Return whether this machine runs the whole service."""
         return self.copy is None and self.parts == PARTS

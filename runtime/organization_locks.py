@@ -1,7 +1,6 @@
 """A lock for each organisation, with a bounded queue.
 
-Requests of an organisation wait for each other, and for no other organisation's.
-"""
+Requests of an organisation wait only for each other."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,9 +22,9 @@ class _Lock:
 
 @dataclass(slots=True)
 class OrganizationLocks:
-    """One lock for each organisation, for the thread of the event loop.
+    """One lock for each organisation, to be used in the thread of the event loop.
 
-    At most ``max_users`` requests hold it or wait for it."""
+    At most ``max_users`` requests of an organisation hold its lock or wait for it."""
 
     max_users: int = MAX_WAITING
     _locks: dict[str, _Lock] = field(default_factory=dict)
@@ -34,9 +33,9 @@ class OrganizationLocks:
     async def acquire(
         self, organization_id: str, within_s: float | None = None
     ) -> AsyncIterator[Callable[[], None]]:
-        """Hold the lock until the end of the block, or until the function that it yields is called.
+        """Hold the lock of an organisation until the block ends or the yielded function is called.
 
-        Raises BusyError, also when it has not come within that time."""
+        Raises BusyError if too many wait, or if the lock is not free ``within_s``."""
         lock = self._locks.setdefault(organization_id, _Lock())
         if lock.users >= self.max_users:
             raise BusyError

@@ -1,4 +1,4 @@
-"""The watch over the supervisor: children end when a pipe from it does."""
+"""The watch over the supervisor: its child processes end when a pipe from it is closed."""
 
 import os
 import threading
@@ -13,7 +13,8 @@ def inherited_fd() -> int | None:
 
 
 def watch(on_end: Callable[[], object]) -> None:
-    """Call ``on_end`` in a background thread when the supervisor has ended. Do nothing without one."""
+    """Call ``on_end`` in a background thread once the supervisor has ended. Do nothing without a
+    supervisor."""
     fd = inherited_fd()
     if fd is None:
         return

@@ -1,9 +1,8 @@
 """A file that reserves disk space until it is needed.
 
-The file is made while there is plenty of space. When a write finds the disk full, the file is shortened
-step by step and the write tried again: data that must not be lost still fits, also when another program
-fills the disk at the same time and takes a part of each step.
-"""
+The file is made while there is plenty of space. When a write finds the disk full, the file is
+shortened step by step and the write is retried: so data that must not be lost still fits, even if
+another program fills the disk at the same time and uses a part of each step."""
 
 import errno
 import logging
@@ -23,7 +22,8 @@ _CANNOT_ALLOCATE = frozenset(
 
 
 class ReserveFile:
-    """A file that reserves room. ``is_tapped``: some of it was given away and is not back yet."""
+    """A file that reserves disk space. ``is_tapped``: some of its space was given away and is not back
+    yet."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:
         self.is_tapped = False
@@ -33,11 +33,11 @@ class ReserveFile:
         self._reported: str | None = None
 
     def fill(self) -> None:
-        """Fill the file up to its size, if the disk then still has as much room free. What a
-        process that was killed left in it counts.
+        """Fill the file up to its size, if that leaves as much space free on the disk.
 
-        Everything works without it until the disk is full, so that it cannot be taken is merely logged,
-        once. Raises FileNotFoundError when the folder is gone."""
+        Space that a killed process left in the file counts. Until the disk is full all works without
+        the file, so a failure to fill it is only logged, once. Raises FileNotFoundError if the folder
+        is gone."""
         try:
             self._fill()
         except FileNotFoundError:
@@ -75,14 +75,14 @@ class ReserveFile:
         self.is_tapped = False
 
     def _take_over(self, size: int) -> None:
-        """Take over the reserve file of a process that has ended."""
+        """Count the space in the reserve file of a process that has ended as this one's."""
         with suppress(FileNotFoundError):
             if left := self._path.stat().st_size:
                 self._held_bytes = min(left, size)
                 self.is_tapped = left < size
 
     def release(self, needed_bytes: int) -> bool:
-        """Give back enough for a write, or what is left. Returns False when there is nothing left."""
+        """Free ``needed_bytes`` or what is left of the file. Return False if nothing is left."""
         self.is_tapped = True
         if not self._held_bytes:
             return False
@@ -96,8 +96,9 @@ class ReserveFile:
         return True
 
     def retry[T](self, needed_bytes: int, write: Callable[[], T]) -> T:
-        """Run a write that needs ``needed_bytes``, with room from this file if need be. Raises what it
-        raises."""
+        """Run ``write``, which needs ``needed_bytes``, with space from this file if the disk is full.
+
+        Raises what ``write`` raises."""
         while True:
             try:
                 return write()

@@ -19,14 +19,14 @@ def new_run_id() -> str:
 
 
 def is_run_id(text: str) -> bool:
-    """Return whether a text can stand as a run id in a path."""
+    """Return whether a text is a valid run id in a path."""
     return _RUN_ID.fullmatch(text) is not None
 
 
 def split_path(path: str) -> tuple[str | None, str]:
-    """Split what follows the slug of a proxy path into the run id and the rest.
+    """Split the part of a proxy path after the slug into the run id and the rest.
 
-    The run id is None, and the path whole, where it names no run or what is not a run id."""
+    Without a valid run id, return None and the whole path."""
     if not path.startswith(_PREFIX):
         return None, path
     run_id, slash, rest = path[len(_PREFIX) :].partition("/")
@@ -34,5 +34,5 @@ def split_path(path: str) -> tuple[str | None, str]:
 
 
 def append_run(endpoint_url: str, run_id: str) -> str:
-    """Return the base URL of a run at a proxy endpoint."""
+    """Return the base URL for a run at a proxy endpoint."""
     return f"{endpoint_url}{_PREFIX}{run_id}"

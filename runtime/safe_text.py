@@ -1,8 +1,7 @@
-"""Untrusted text made safe to show: on a page, on a terminal, in the header of a mail.
+"""Untrusted text made safe to show: on a page, on a terminal, in a header of a mail.
 
-Names, models and errors come from clients, upstreams and other services. Some characters in them would
-control a terminal, begin another line, change the direction of text, or not be seen at all.
-"""
+Names, models and errors come from clients, upstreams and other services. They may contain characters
+that control a terminal, begin another line, change the direction of text, or are invisible."""
 
 import re
 
@@ -26,9 +25,9 @@ _JOINERS = str.maketrans("", "", "\u200c\u200d")
 
 
 def reveal(text: str) -> str:
-    """Return text for a page, with hidden and control characters replaced by their names.
+    """Return text for a page, with invisible and control characters replaced by their names.
 
-    Line ends stay. Markup is not escaped, which templates do."""
+    Line ends are kept. Markup is not escaped; templates do that."""
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     return _HIDDEN_TAGS.sub(_name_of, _HIDDEN.sub(_name_of, text))
@@ -46,15 +45,15 @@ def terminal_line(text: str) -> str:
 
 
 def terminal_lines(text: str) -> str:
-    """Return text of several lines with each line as ``terminal_line`` returns it."""
+    """Return text of several lines, each made safe as by ``terminal_line``."""
     return "\n".join(map(terminal_line, text.split("\n")))
 
 
 def header_line(text: str) -> str:
     """Return text as one line for a mail's header, with a space for each unprintable character.
 
-    No part of it is an encoded word (RFC 2047): what that stands for would come out of it when the header is
-    written, or read, and Python before 3.12.5 writes line ends in it as they are."""
+    Encoded words (RFC 2047) are broken up: they would be decoded when the header is written or read,
+    and Python before 3.12.5 writes line ends in them unchanged."""
     return _replace_unprintable(text, " ").replace("=?", "= ?")
 
 
@@ -67,8 +66,10 @@ _AFTER_PLACE = re.compile("[?#]")
 
 
 def hide_credentials(text: str) -> str:
-    """Return an address without its user, password, query and fragment. A text that is not an address
-    comes back without what stands before its last ``@``, and behind ``?`` or ``#``."""
+    """Return an address without user, password, query and fragment.
+
+    Other text is returned without the part before its last ``@``, and without the part after ``?`` or
+    ``#``."""
     scheme, mark, rest = text.partition("://")
     if not mark:
         scheme, rest = "", text

@@ -16,10 +16,10 @@ class SettingsError(Exception):
 class Setting[Value]:
     """A row of the table of settings.
 
-    ``default`` is the text that would be written into the variable; ``parse`` makes the value of a text, or
-    raises ValueError with what to write. A secret is never quoted; ``redact`` makes of it what may be
-    written down, and passed to processes that do not need the secret: without it, nothing. Settings of the
-    web process are not passed to the other processes."""
+    ``default`` is the default as text; ``parse`` turns text into the value, or raises ValueError with
+    what to write instead. A secret is never quoted; ``redact`` returns the part of its text that may
+    be written down, and passed to processes that do not need the secret; without ``redact`` that is
+    nothing. A setting that is for the web process is not passed to other processes."""
 
     name: str
     default: str

@@ -1,8 +1,7 @@
 """The values of settings, each with the parser for its text.
 
-A parser raises ValueError, whose message says what to write instead. It quotes nothing of the text, which
-may hold a password by mistake.
-"""
+A parser raises ValueError, whose message says what to write instead. It quotes nothing of the text,
+which may hold a password by mistake."""
 
 import ipaddress
 import os
@@ -36,9 +35,9 @@ LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches the address.
+    """Return whether a host is localhost or a loopback address.
 
-    A name other than localhost counts as elsewhere."""
+    Other names count as other machines."""
     if host in LOOPBACK_HOSTS:
         return True
     try:
@@ -63,14 +62,13 @@ class Address:
 
     @property
     def connectable(self) -> "Address":
-        """Return the same address, or loopback where this one means every interface."""
+        """Return the address to connect to: loopback if this address means every interface."""
         return Address("127.0.0.1", self.port) if self.host in ("0.0.0.0", "::") else self  # noqa: S104
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The upstream of all requests. ``prefix`` is the path before theirs, without a slash at its
-    end."""
+    """The upstream of requests. ``prefix`` is put before their paths, and has no slash at its end."""
 
     scheme: str
     host: str
@@ -89,7 +87,7 @@ class Upstream:
 
     @property
     def is_first_party(self) -> bool:
-        """Return whether it is the vendor's own API, which clients use when nothing else is set."""
+        """Return whether this is the vendor's own API, the default of clients."""
         return str(self) == FIRST_PARTY_URL
 
     def __str__(self) -> str:
@@ -98,8 +96,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """The server that mail is sent through. ``is_tls``: TLS from the first byte, otherwise by
-    STARTTLS."""
+    """The server for sending mail. ``is_tls``: TLS from the first byte, otherwise STARTTLS."""
 
     is_tls: bool
     host: str
@@ -117,8 +114,9 @@ class MailServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Timeouts in seconds: of the TCP and TLS connection, of the first byte of the response, and
-    between two bytes."""
+    """Timeouts in seconds.
+
+    They are for the TCP and TLS connection, for the first byte of the response, and between two bytes."""
 
     connect: float = 10
     first_byte: float = 600
@@ -130,8 +128,9 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailLimits:
-    """The number of sign-in mails that may be sent within a quarter of an hour: in total, for one
-    IPv6 network (/48), for one client, and to one mailbox."""
+    """The maximum numbers of sign-in mails in a quarter of an hour.
+
+    They are for all mails, for one IPv6 network (/48), for one client, and for one mailbox."""
 
     total: int = 300
     network: int = 60
@@ -151,7 +150,7 @@ def parse_listen(text: str) -> Address:
 
 
 def parse_base_url(text: str) -> str:
-    """Return scheme, host and port, without a slash at its end."""
+    """Return scheme, host and port of a URL, without a slash at the end. Raises ValueError."""
     parts = _split_address(text, "write http://HOST:PORT or https://HOST")
     if parts.path.rstrip("/"):
         raise ValueError("write only scheme, host and port: no path")
@@ -167,7 +166,9 @@ def parse_upstream(text: str) -> Upstream:
 
 
 def parse_upstreams(text: str) -> Mapping[str, Upstream]:
-    """Return upstreams by their names, as in ``eu=https://eu.example.org,foundry=https://…``."""
+    """Return upstreams by name, from a text like ``eu=https://eu.example.org,foundry=https://…``.
+
+    Raises ValueError."""
     found: dict[str, Upstream] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, url = part.partition("=")
@@ -184,7 +185,7 @@ def parse_upstreams(text: str) -> Mapping[str, Upstream]:
 
 
 def _split_address(text: str, advice: str) -> SplitResult:
-    """Return the parts of an http or https address with nothing but a host, a port and a path."""
+    """Return the parts of an http or https URL that has only host, port and path. Raises ValueError."""
     parts = _split(text, advice)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(advice)
@@ -194,7 +195,8 @@ def _split_address(text: str, advice: str) -> SplitResult:
 
 
 def _split(text: str, advice: str) -> SplitResult:
-    """Return the parts of an address whose port is a number. The library's errors quote passwords."""
+    """Return the parts of a URL. Raises ValueError with ``advice``, since the library's errors quote
+    passwords."""
     try:
         parts = urlsplit(text)
         _ = parts.port
@@ -218,7 +220,7 @@ def parse_log_format(text: str) -> LogFormat:
 
 
 def _choose[Word: str](text: str, *words: Word) -> Word:
-    """Return the word that a text is. Raises ValueError."""
+    """Return ``text`` if it is one of ``words``. Raises ValueError."""
     for word in words:
         if text == word:
             return word
@@ -253,7 +255,7 @@ def parse_count(text: str) -> int:
 
 
 def _parse_pairs(text: str, kind: type[Timeouts | MailLimits]) -> dict[str, str]:
-    """Return the texts behind the names of a class's fields, as in ``connect=10,idle=600``."""
+    """Return texts by the field names of ``kind``, from a text like ``connect=10,idle=600``."""
     known = [field.name for field in fields(kind)]
     pairs: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -273,12 +275,12 @@ def parse_header_prefixes(text: str) -> tuple[str, ...]:
 
 
 def parse_origins(text: str) -> tuple[str, ...]:
-    """Return origins as browsers write them. Raises ValueError."""
+    """Return origins in the form that browsers send. Raises ValueError."""
     return tuple(_parse_origin(part.strip()) for part in text.split(",") if part.strip())
 
 
 def _parse_origin(text: str) -> str:
-    """Return an origin in its normal form.
+    """Return an origin in its normal form. Raises ValueError.
 
     Extensions and desktop applications have schemes of their own."""
     match = re.fullmatch(
@@ -319,7 +321,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_positive_seconds(text: str) -> float:
-    """Return seconds above 0. Raises ValueError."""
+    """Return a number of seconds above 0. Raises ValueError."""
     seconds = _parse_number(text)
     if not 0 < seconds <= 3600:
         raise ValueError("write seconds, above 0 and up to 3600")
@@ -327,7 +329,7 @@ def parse_positive_seconds(text: str) -> float:
 
 
 def count_default_workers() -> int:
-    """Return how many processes forward calls unless that is set."""
+    """Return the default number of processes that forward calls."""
     has_affinity = hasattr(os, "sched_getaffinity")
     processors = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     return min(processors, MOST_DEFAULT_WORKERS)
@@ -341,7 +343,7 @@ def parse_process_count(text: str) -> int:
 
 
 def parse_size(text: str) -> int:
-    """Return the number of bytes of ``500MB`` or ``1GB`` (powers of 1000)."""
+    """Return a number of bytes, from a text like ``500MB`` or ``1GB`` (powers of 1000). Raises ValueError."""
     match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?)\s*([KMGT]?)B?", text.strip().upper())
     if not match:
         raise ValueError("write a size such as 500MB or 1GB")
@@ -349,8 +351,9 @@ def parse_size(text: str) -> int:
 
 
 def parse_head_size(text: str) -> int:
-    """Return how large a request head may be. Each read looks through the whole head again, so it is
-    bounded."""
+    """Return the maximum size of a request head in bytes. Raises ValueError.
+
+    It is bounded, since each read scans the whole head again."""
     size = parse_size(text)
     if not 4_000 <= size <= 256_000:
         raise ValueError("write a size from 4KB to 256KB")
@@ -358,7 +361,9 @@ def parse_head_size(text: str) -> int:
 
 
 def parse_web_memory(text: str) -> int:
-    """Return how much address space the web process may have. Loaded, with its threads, it takes 500 MB."""
+    """Return the maximum address space of the web process in bytes. Raises ValueError.
+
+    After loading, with its threads, the process uses 500 MB."""
     size = parse_size(text)
     if size < 800_000_000:
         raise ValueError("write a size of at least 800MB")
@@ -366,7 +371,9 @@ def parse_web_memory(text: str) -> int:
 
 
 def parse_smtp_url(text: str) -> MailServer | None:
-    """Return the mail server of a URL. Errors do not quote it, because it holds a password."""
+    """Return the mail server of a URL, None for empty text. Raises ValueError.
+
+    The error does not quote the URL, which may hold a password."""
     if not text:
         return None
     parts = _split(text, f"the port is not a number; {ENCODED}")
@@ -405,7 +412,7 @@ def parse_sender(text: str) -> "headerregistry.Address | None":
 
 
 def parse_service_url(text: str) -> str:
-    """Return the URL without a slash at its end."""
+    """Return the URL of a service without a slash at its end. Raises ValueError."""
     _split_address(text, "write https://HOST, with a path if necessary")
     return text.rstrip("/")
 

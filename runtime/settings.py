@@ -77,9 +77,10 @@ def _declare[Value](
     is_for_web: bool = False,
     redact: Callable[[str], str] | None = None,
 ) -> Value:
-    """Return a field of ``Settings`` that is read from the ``Setting`` of its name.
+    """Return a field of ``Settings`` whose value is read by the ``Setting`` of the field's name.
 
-    ``group`` is the title of the group that begins with it; without one it is in that of the field before."""
+    ``group`` is the title of a group that begins with this setting; without it the setting belongs to
+    the group of the field before."""
     setting = Setting("", default, parse, help, is_secret, is_for_web, redact)
     declared: Value = field(repr=not is_secret, metadata={"group": group, "setting": setting})
     return declared
@@ -336,7 +337,7 @@ class Settings:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Read every setting. Raises SettingsError for the first that cannot be used."""
+        """Read every setting. Raises SettingsError for the first invalid one."""
         environ = os.environ if environ is None else environ
         values: dict[str, Any] = {}
         for setting in list_settings():
@@ -359,37 +360,38 @@ class Settings:
         return cls(**values, node=node, of_extensions=others)
 
     def of[Value](self, setting: Setting[Value]) -> Value:
-        """Return the value of a setting of an extension."""
+        """Return the value of an extension's setting."""
         value: Value = self.of_extensions[setting.name]
         return value
 
     def find_upstream(self, name: str | None) -> Upstream | None:
-        """Return the upstream of this name, and that of the service for None. Returns None where the
-        operator no longer allows the name."""
+        """Return the upstream of this name, or the default one for None.
+
+        Return None if the settings no longer have the name."""
         return self.upstream_url if name is None else self.upstreams.get(name)
 
     @property
     def is_local(self) -> bool:
-        """Return whether the service is for people at this machine only, who see its terminal."""
+        """Return whether the service is only for people at this machine, who see its terminal."""
         host = urlsplit(self.base_url).hostname or ""
         return self.listen.is_loopback and is_loopback(host)
 
     @property
     def prints_links(self) -> bool:
-        """Return whether sign-in links are printed on the terminal, for want of a mail server."""
+        """Return whether sign-in links are printed on the terminal because there is no mail server."""
         return self.smtp_url is None and self.is_local
 
     @property
     def webhook_rule(self) -> WebhookRule:
-        """Return the rule for addresses of webhooks."""
+        """Return the rule for the addresses of webhooks."""
         return WebhookRule(self.webhook_networks, allows_loopback=self.is_local)
 
     def endpoint_url(self, slug: str) -> str:
-        """Return the base URL that a client of this endpoint is configured with."""
+        """Return the base URL for clients of this endpoint."""
         return f"{self.base_url}/proxy/{slug}"
 
     def link_url(self, token: str) -> str:
-        """Return the address that a person opens to sign in."""
+        """Return the URL that a person opens to sign in with ``token``."""
         return f"{self.base_url}/sign-in/link?token={token}"
 
     @property
@@ -398,17 +400,19 @@ class Settings:
 
     @property
     def spool_path(self) -> Path:
-        """Return the spool that the recorder of this node reads."""
+        """Return the spool folder that the recorder of this node reads."""
         return self.data_dir / "spool"
 
     @property
     def has_pages(self) -> bool:
-        """Return whether this node has a web process: for people, or for the node that has these."""
+        """Return whether this node has a web process.
+
+        It serves people, or the node that people use."""
         return not self.node.parts.isdisjoint({"web", "recorder"})
 
     @property
     def proxy_spool_path(self) -> Path:
-        """Return the spool that the proxy of this node writes."""
+        """Return the spool folder that the proxy of this node writes."""
         return self.data_dir / self.node.outgoing
 
 
@@ -437,7 +441,9 @@ def group_own_settings() -> Mapping[str, Sequence[Setting[Any]]]:
 
 @cache
 def group_settings() -> Mapping[str, Sequence[Setting[Any]]]:
-    """Return all settings by the title of their group, those of extensions in the groups that these name."""
+    """Return all settings by the title of their group.
+
+    A setting of an extension is in the group that the extension names."""
     groups = {title: list(settings) for title, settings in group_own_settings().items()}
     for given in extensions.call().settings():
         for title, settings in given.items():
@@ -452,15 +458,15 @@ def list_settings() -> tuple[Setting[Any], ...]:
 
 
 def without_web_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the settings that only the web process gets."""
+    """Return the environment without the settings for the web process alone."""
     for_web = {setting.variable for setting in list_settings() if setting.is_for_web}
     return {name: text for name, text in environ.items() if name not in for_web}
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without secrets and without what only the web process gets.
+    """Return the environment without secrets and without the settings for the web process alone.
 
-    What is left may be written down."""
+    The rest may be written down."""
     found = without_web_settings(environ)
     for setting in list_settings():
         if setting.is_secret and setting.variable in found:
@@ -471,7 +477,7 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_together(values: Mapping[str, Any]) -> None:
-    """Check settings that depend on each other. Raises SettingsError."""
+    """Raise SettingsError if settings contradict each other."""
     variables = {setting.name: setting.variable for setting in list_settings()}
     for name, other in _BELONG_TOGETHER:
         if values[name] is not None and values[other] is None:

@@ -1,15 +1,14 @@
-"""Memory that processes share: a file without a name, whose descriptor children inherit.
+"""Shared memory of processes: a file without a name, whose descriptor children inherit.
 
-On Linux it is memory only, so a full disk cannot take it away. Elsewhere it is a temporary file. What
-was never written takes no room in either.
-"""
+On Linux it is in memory only, so a full disk does not affect it. Elsewhere it is a temporary file.
+Parts never written use no space in either case."""
 
 import os
 import tempfile
 
 
 def create(size_bytes: int) -> int:
-    """Return the descriptor of new shared memory, all zero. Raises OSError."""
+    """Return the descriptor of new shared memory, filled with zeros. Raises OSError."""
     fd = _open()
     try:
         os.ftruncate(fd, size_bytes)

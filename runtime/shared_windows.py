@@ -1,14 +1,13 @@
-"""Moving windows that processes share: at most so many admissions of a name in any minute, exactly.
+"""Moving windows that processes share: an exact limit on the admissions of a name in any minute.
 
 A window is a ring of places, one for each admission that the limit allows, and each place holds the
-instant from which it may be taken again. Admissions take the places in turn. So no place is taken twice
-within a minute, whatever becomes of the counter of turns, and a process that is killed at any moment
-leaves a window that is still right: a turn without its place was never admitted.
+time from which it is free again. Admissions use the places in turn. So no place is used twice within a
+minute, even if the counter of turns is wrong, and a process that is killed at any moment leaves a
+correct window: a turn without its place was never admitted.
 
-Each window has a lock of its own, a lock on one byte of the file (``fcntl``), which the kernel releases
-when its process ends. It is held for some microseconds. Times are of the monotonic clock, which all
-processes share until the next boot.
-"""
+Each window has its own lock, on one byte of the file (``fcntl``), which the kernel releases when its
+process ends. It is held for some microseconds. Times are of the monotonic clock, which all processes
+share until the next boot."""
 
 import fcntl
 import logging
@@ -32,16 +31,16 @@ _KEY_BYTES, _CELL_BYTES = 16, 8
 
 
 def create(capacity: int = CAPACITY) -> int:
-    """Return the descriptor of memory for windows. Raises OSError."""
+    """Return the descriptor of shared memory for ``capacity`` windows. Raises OSError."""
     cells = capacity * (2 + MOST_PLACES) + 1
     return shared_memory.create(capacity * _KEY_BYTES + cells * _CELL_BYTES)
 
 
 class SharedWindows:
-    """The windows in shared memory, as one process uses them. Not for several threads."""
+    """The windows in shared memory, as used by one process. It is not thread-safe."""
 
     def __init__(self, fd: int, clock_s: Callable[[], float] = time.monotonic) -> None:
-        """Map the memory of ``create``. The descriptor stays open, and is for this object alone."""
+        """Map the memory of ``create``. The descriptor stays open, and only this object may use it."""
         self._fd = fd
         self._clock_s = clock_s
         self._map = mmap.mmap(fd, 0)
@@ -60,17 +59,17 @@ class SharedWindows:
 
     @classmethod
     def alone(cls) -> Self:
-        """Return windows that no other process shares. Raises OSError."""
+        """Return windows that are not shared with other processes. Raises OSError."""
         return cls(create())
 
     def close(self) -> None:
-        """Close the descriptor. No window may be used any more."""
+        """Close the descriptor. The windows cannot be used afterwards."""
         os.close(self._fd)
 
     def admit(self, name: str, limit: int) -> float:
-        """Count one request. Returns 0 when it may pass, else the seconds until one may.
+        """Count a request if it is admitted. Return 0 if so, else the seconds until one is admitted.
 
-        The limit of a name never changes, and is ``MOST_PLACES`` at most."""
+        The limit of a name must never change, and is at most ``MOST_PLACES``."""
         while True:
             window, key = self._found.get(name) or self._find(name)
             if window < 0:
@@ -98,8 +97,9 @@ class SharedWindows:
         return 0.0
 
     def _find(self, name: str) -> tuple[int, bytes]:
-        """Return the window of a name and its key, taking one that is idle if the name has none.
-        The window is negative when all are in use."""
+        """Return the window of a name and the name's key; if it has none, an idle window is taken.
+
+        The window is -1 if all are in use."""
         key = blake2b(name.encode(), digest_size=_KEY_BYTES).digest()
         with self._locked(self._capacity):
             window = self._find_key(key)
@@ -120,7 +120,7 @@ class SharedWindows:
         return None if place < 0 else place // _KEY_BYTES
 
     def _take_window(self, key: bytes) -> int | None:
-        """Give a window that is idle to a key; all of its places are free by then."""
+        """Assign an idle window, all of whose places are free, to a key. Return None if there is none."""
         now_s = self._clock_s()
         used = self._used[0]
         for window in range(min(used + 1, self._capacity)):
@@ -139,7 +139,7 @@ class SharedWindows:
 
     @contextmanager
     def _locked(self, byte: int) -> Iterator[None]:
-        """Hold the lock of a window, or of the list of windows: the byte behind those of all."""
+        """Hold the lock of a window, or that of the list of windows, which is the byte after all windows."""
         fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
         try:
             yield

@@ -1,4 +1,4 @@
-"""The rule for the addresses that may create an account by signing in."""
+"""The rule for the e-mail addresses that may create an account by signing in."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from runtime.email_addresses import parse_domain
 
 @dataclass(frozen=True, slots=True)
 class SignUpRule:
-    """The e-mail domains whose addresses may sign up; None means every address."""
+    """The e-mail domains whose addresses may sign up; None allows every address."""
 
     domains: Collection[str] | None = None
 
@@ -26,7 +26,7 @@ INVITED = SignUpRule(())
 
 
 def parse_sign_up(text: str) -> SignUpRule:
-    """Return the rule for the text of a setting. Raises ValueError."""
+    """Return the rule in the text of a setting. Raises ValueError."""
     if text in ("open", "invited"):
         return OPEN if text == "open" else INVITED
     parts = [part.strip().lower().removeprefix("@") for part in text.split(",")]

@@ -1,7 +1,6 @@
-"""The stacks of all threads of a process on its standard error, at a signal.
+"""The stacks of all threads of a process, written on its standard error at a signal.
 
-They are written at once, also while something holds the interpreter.
-"""
+They are written at once, even while the interpreter lock is held."""
 
 import faulthandler
 import signal
@@ -10,5 +9,5 @@ STACKS_SIGNAL = signal.SIGUSR2
 
 
 def write_at_signal() -> None:
-    """Write the stacks whenever the signal comes."""
+    """Install a handler that writes the stacks at each such signal."""
     faulthandler.register(STACKS_SIGNAL, all_threads=True)

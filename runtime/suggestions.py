@@ -1,4 +1,4 @@
-"""Suggestions of the name that a mistyped one may stand for."""
+"""Suggestions of known names that are similar to a mistyped one."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ MAX_CHARS = 100  # of a name that is compared: comparing takes time by the squar
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return a note that names the known ones near ``name``, or an empty text.
+    """Return a note that suggests the known names similar to ``name``, or an empty text.
 
     It is in parentheses, with a space before it."""
     near = [repr(each) for each in find_near(name, known)]
@@ -15,5 +15,5 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def find_near(name: str, known: Iterable[str]) -> list[str]:
-    """Return up to three of the known names that are near ``name``, the nearest first."""
+    """Return up to three known names similar to ``name``, the most similar first."""
     return [] if len(name) > MAX_CHARS else get_close_matches(name, known)

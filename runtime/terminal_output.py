@@ -1,8 +1,7 @@
 """Writing to a terminal without waiting for it.
 
-A stream that stands still (a paused terminal, a pipe into a stopped program) blocks its writer. So
-a thread writes, from a queue of bounded length, and what finds no room is dropped.
-"""
+A stream whose reader has stopped (a paused terminal, a pipe into a stopped program) blocks its writer.
+So a thread writes, from a queue of bounded length, and lines that do not fit are dropped."""
 
 import queue
 import threading
@@ -23,12 +22,12 @@ class LineWriter:
         self._thread.start()
 
     def write_line(self, line: str) -> None:
-        """Write a line soon, or several in one text, which takes no longer. Never waits, never raises."""
+        """Queue a line, or several lines in one text, which costs no more. Never waits, never raises."""
         with suppress(queue.Full):
             self._lines.put_nowait(line)
 
     def close(self) -> None:
-        """Wait for the last lines, but not for long."""
+        """Wait a short time for the last lines to be written."""
         with suppress(queue.Full):
             self._lines.put_nowait(None)
         self._thread.join(LAST_LINES_S)

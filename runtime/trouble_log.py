@@ -1,4 +1,4 @@
-"""Logging of a lasting trouble once, and not each time it occurs."""
+"""Logging of a lasting failure once, and not each time it occurs."""
 
 import logging
 
@@ -29,5 +29,5 @@ class TroubleLog:
         self.report(trouble)
 
     def clear(self) -> None:
-        """Note that the trouble is over: the next one is logged, even if it is the same."""
+        """Note that the trouble is over, so that the next one is logged even if it is the same."""
         self._logged = None

@@ -1,9 +1,9 @@
-"""The rule for webhooks: which addresses this service sends to on behalf of an organisation.
+"""The rule for webhooks: the addresses to which this service sends on behalf of an organisation.
 
-Whoever sets a webhook chooses where the service connects to, from inside its network. So it connects to
-public addresses only, and to networks that the operator names. What a name resolves to is checked when a
-message is sent, since that may change at any moment (``dashboard.budgets.webhook_client``).
-"""
+The person who sets a webhook chooses where the service connects to, from inside its network. So it
+connects only to public addresses, and to networks that the operator names. The address that a name
+resolves to is checked when a message is sent, since it may change
+(``dashboard.budgets.webhook_client``)."""
 
 import ipaddress
 import re
@@ -33,13 +33,15 @@ _HOW = "write the address of a webhook as https://host/path"
 
 @dataclass(frozen=True, slots=True)
 class WebhookRule:
-    """Allows public addresses, and those of ``networks``. ``allows_loopback``: those of this machine too."""
+    """Allows public addresses and those in ``networks``; with ``allows_loopback`` also this machine's."""
 
     networks: Sequence[Network] = ()
     allows_loopback: bool = False
 
     def check(self, url: str) -> None:
-        """Check the address of a webhook as it is written. Raises ValueError, which says what to do."""
+        """Raise ValueError, which says what to do, if the URL of a webhook is not allowed.
+
+        Names are not resolved here."""
         if len(url) > MAX_URL_LENGTH or not url.isascii() or not url.isprintable() or " " in url:
             raise ValueError(
                 f"the address of a webhook has up to {MAX_URL_LENGTH} printable ASCII characters"
@@ -76,7 +78,7 @@ PUBLIC_ONLY = WebhookRule()
 
 
 def explain_refusal(host: str) -> str:
-    """Return why no message is sent to a host."""
+    """Return the reason why no message is sent to a host."""
     return (
         f"{host} is not a public address; the operator can allow its network"
         " (TAXIMETER_WEBHOOK_NETWORKS)"
@@ -94,9 +96,9 @@ def _is_public(address: IpAddress) -> bool:
 
 
 def _read_host(host: str) -> IpAddress | None:
-    """Return the address that a host is written as, None for a name.
+    """Return the IP address that ``host`` denotes, None for a name.
 
-    Raises ValueError for what is neither: resolvers differ in what they make of it."""
+    Raises ValueError for text that is neither, which resolvers treat in different ways."""
     name = host.removesuffix(".")
     if name == "localhost" or name.endswith(".localhost"):
         return ipaddress.IPv4Address("127.0.0.1")

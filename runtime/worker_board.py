@@ -1,10 +1,9 @@
-"""The board of the proxy's workers: a row of numbers for each, in shared memory, which all can read.
+"""The board of the proxy's workers: a row of numbers for each, in shared memory that all can read.
 
-A row is written by its own worker only, without a lock, and read by all: to add up what is limited over
-all of them, and for ``/healthz``. The supervisor hands out the rows, and clears one when its process has
-ended, so that nothing is counted for the dead. During a restart a worker and its successor have a row
-each.
-"""
+A row is written by its own worker only, without a lock, and read by all: to add up what is limited
+over all workers, and for ``/healthz``. The supervisor assigns the rows, and clears a row when its
+process has ended, so that dead processes count nothing. During a restart a worker and its successor
+have a row each."""
 
 import mmap
 import os
@@ -26,7 +25,7 @@ _CELL_BYTES = 8
 
 
 class Shared(IntEnum):
-    """Names what is added up over all workers, and the place of its sum in a row."""
+    """The sums over all workers; the value is the place of a sum in a row."""
 
     CONNECTIONS = 0
     BODY_BYTES = auto()
@@ -48,24 +47,24 @@ _ROW_BYTES = _ROW_CELLS * _CELL_BYTES
 
 
 def create(workers: int) -> int:
-    """Return the descriptor of memory with two rows for each worker. Raises OSError."""
+    """Return the descriptor of shared memory with two rows for each worker. Raises OSError."""
     return shared_memory.create(2 * workers * _ROW_BYTES)
 
 
 def clear(fd: int, row: int) -> None:
-    """Forget what a process that has ended wrote. Raises OSError."""
+    """Clear the row of a process that has ended. Raises OSError."""
     os.pwrite(fd, bytes(_ROW_BYTES), row * _ROW_BYTES)
 
 
 def read_total(fd: int, shared: Shared) -> int:
-    """Return the sum over all workers, for a process that is no worker. Raises OSError."""
+    """Return a sum over all workers, in a process that is not a worker. Raises OSError."""
     starts = range(0, os.fstat(fd).st_size, _ROW_BYTES)
     cells = (os.pread(fd, _CELL_BYTES, start + shared * _CELL_BYTES) for start in starts)
     return sum(int.from_bytes(cell, sys.byteorder, signed=True) for cell in cells)
 
 
 def is_any_serving(fd: int) -> bool:
-    """Return whether a worker accepts connections, for a process that is no worker. Raises OSError."""
+    """Return whether a worker accepts connections, in a process that is not a worker. Raises OSError."""
     starts = range(0, os.fstat(fd).st_size, _ROW_BYTES)
     return any(
         any(os.pread(fd, _CELL_BYTES, start + _IS_SERVING * _CELL_BYTES)) for start in starts
@@ -73,10 +72,10 @@ def is_any_serving(fd: int) -> bool:
 
 
 class WorkerBoard:
-    """The rows of all workers, as one of them uses them."""
+    """The rows of all workers, as used by one worker."""
 
     def __init__(self, fd: int, row: int, number: int = 1) -> None:
-        """Map the memory of ``create``. ``number`` tells people which worker this is."""
+        """Map the memory of ``create``. ``number`` names this worker in messages."""
         self._bytes = memoryview(mmap.mmap(fd, 0))
         self._cells = self._bytes.cast("q")
         self._own = row * _ROW_CELLS
@@ -86,7 +85,7 @@ class WorkerBoard:
 
     @classmethod
     def alone(cls) -> Self:
-        """Return the board of a worker without others. Raises OSError."""
+        """Return the board of a single worker, not shared with others. Raises OSError."""
         fd = shared_memory.create(_ROW_BYTES)
         try:
             return cls(fd, 0)
@@ -96,29 +95,31 @@ class WorkerBoard:
     # -- sums ---------------------------------------------------------------------------------------
 
     def put(self, shared: Shared, amount: int) -> None:
-        """Set the amount of this worker."""
+        """Set this worker's amount of a sum."""
         self._cells[self._own + shared] = amount
 
     def add(self, shared: Shared, amount: int) -> None:
-        """Change the amount of this worker."""
+        """Add to this worker's amount of a sum."""
         self._cells[self._own + shared] += amount
 
     def add_for(self, shared: Shared, address: str, amount: int) -> None:
-        """Change the amount of this worker that is on behalf of a client address."""
+        """Add to this worker's amount of a sum for a client address."""
         self._cells[self._own + _place(shared, address)] += amount
 
     def of_others(self, shared: Shared) -> int:
-        """Return the sum over all other workers."""
+        """Return a sum over all other workers."""
         cells = self._cells
         return sum([cells[start + shared] for start in self._others])
 
     def of_others_for(self, shared: Shared, address: str) -> int:
-        """Return the sum over all other workers of what is on behalf of a client address."""
+        """Return a sum for a client address over all other workers.
+
+        Several addresses may share one place, and count together then."""
         cells, place = self._cells, _place(shared, address)
         return sum([cells[start + place] for start in self._others])
 
     def total(self, shared: Shared) -> int:
-        """Return the sum over all workers."""
+        """Return a sum over all workers."""
         return self._cells[self._own + shared] + self.of_others(shared)
 
     # -- state --------------------------------------------------------------------------------------
@@ -133,17 +134,17 @@ class WorkerBoard:
         self._cells[self._own + _IS_SERVING] = 0
 
     def beat(self, now_s: float) -> None:
-        """Note that the event loop of this worker moves."""
+        """Note that the event loop of this worker is running."""
         self._cells[self._own + _BEAT_NS] = int(now_s * 1e9)
 
     def count_missing(self) -> int:
-        """Return how many workers do not accept connections."""
+        """Return the number of workers that do not accept connections."""
         cells = self._cells
         serving = {cells[start + _NUMBER] for start in self._rows if cells[start + _IS_SERVING]}
         return max(0, len(self._rows) // 2 - len(serving))
 
     def has_most_connections(self) -> bool:
-        """Return whether another worker that serves has fewer connections, by more than an eighth."""
+        """Return whether this worker has over an eighth more connections than another serving worker."""
         cells = self._cells
         fewest = min(
             (
@@ -157,14 +158,14 @@ class WorkerBoard:
         return fewest is not None and own > fewest + fewest // 8
 
     def put_trouble(self, trouble: str | None) -> None:
-        """Publish what is wrong at this worker, or that nothing is."""
+        """Publish the current failure of this worker, or None."""
         data = (trouble or "").encode()[:_TEXT_BYTES]
         start = (self._own + _ROW_CELLS) * _CELL_BYTES - _TEXT_BYTES
         self._bytes[start : start + len(data)] = data
         self._cells[self._own + _TEXT_LENGTH] = len(data)
 
     def troubles_of_others(self) -> Iterator[str]:
-        """Yield what is wrong at the other workers that serve, each with its number."""
+        """Yield the current failures of other serving workers, each with its number."""
         now_ns = time.monotonic_ns()
         for start in self._others:
             if not self._cells[start + _IS_SERVING]:
