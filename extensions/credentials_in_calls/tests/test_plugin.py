@@ -12,7 +12,8 @@ from store.control.database import ControlDatabase
 from store.price_file import load_prices
 from store.spool.writer import SpoolRun
 from store.traces.paths import trace_path
-from tests.recorder.test_ingest import Clock, spool_call
+from tests.recorder.conftest import Clock
+from tests.recorder.test_ingest import spool_call
 
 BODY = b'{"messages": [{"role": "user", "content": "AKIAQ2W3E4R5T6Y7U8I9"}]}'
 

@@ -1,9 +1,4 @@
 """Fixtures of tests of the recorder."""
 
-from tests.recorder.test_removals import (  # noqa: F401
-    clock,
-    control,
-    organization,
-    spool,
-    start,
-)
+from tests.recorder.conftest import clock, control, organization, run  # noqa: F401
+from tests.recorder.test_removals import start  # noqa: F401

@@ -50,11 +50,11 @@ def node(tmp_path):
 
 
 def test_calls_that_come_after_an_erasure_and_began_before_are_erased(
-    tmp_path, start, spool, control, organization, clock, node
+    tmp_path, start, run, control, organization, clock, node
 ):
     ingester = start(work_in_copy(tmp_path))
     early = [wall_clock.new_id() for _ in range(3)]
-    spool_call(spool, early[0], organization, body=BODY, session_id="s")
+    spool_call(run, early[0], organization, body=BODY, session_id="s")
     record(ingester)
     erasure = order(control, organization, session="s")
     work(ingester, clock)
@@ -63,15 +63,15 @@ def test_calls_that_come_after_an_erasure_and_began_before_are_erased(
     assert (state.entries, state.settled_at) == (1, None)
     with control.reading() as db:  # a backup that was begun before says so
         assert erasures.list_ended_since(db, state.erased_at) == [organization]
-    spool_call(spool, early[1], organization, body=BODY, session_id="s")
-    spool_call(spool, wall_clock.new_id(), organization, body=b"{}", session_id="t")
+    spool_call(run, early[1], organization, body=BODY, session_id="s")
+    spool_call(run, wall_clock.new_id(), organization, body=b"{}", session_id="t")
     record(ingester)
     work(ingester, clock)
     assert read_state(control, erasure).entries == 2
     assert count_calls(tmp_path, organization) == 1
     assert find_word(tmp_path, WORD) == []
     ingester = start(work_in_copy(tmp_path))  # also after it was killed
-    spool_call(spool, early[2], organization, body=BODY, session_id="s")
+    spool_call(run, early[2], organization, body=BODY, session_id="s")
     note_arrival(control, erasure)
     work(ingester, clock)
     assert read_state(control, erasure).settled_at is None, "a call waits to be recorded"
@@ -128,10 +128,10 @@ def test_texts_of_calls_that_come_late_go_from_a_copy_also_where_that_fails_at_f
 
 
 def test_calls_that_were_erased_before_their_bucket_was_moved_here_are_counted(
-    tmp_path, start, spool, control, organization, clock, node
+    tmp_path, start, run, control, organization, clock, node
 ):
     ingester = start(work_in_copy(tmp_path))
-    spool_call(spool, wall_clock.new_id(), organization, body=BODY, session_id="s")
+    spool_call(run, wall_clock.new_id(), organization, body=BODY, session_id="s")
     record(ingester)
     erasure = order(control, organization, session="s")
     work(ingester, clock)
