@@ -39,7 +39,9 @@ def _load(*names: str) -> None:
 
 
 def finish() -> None:
-    """Switch garbage collection on again, unless it was off before this module was imported."""
-    if _was_enabled:
+    """Switch garbage collection on again, unless it was off before this module was imported.
+
+    Do nothing when it is on already."""
+    if _was_enabled and not gc.isenabled():
         gc.freeze()
         gc.enable()

@@ -2,7 +2,8 @@
 responses are written and read by them, and the OpenAPI document describes them. The management API and
 the pages that are JSON are made of them.
 
-They define only names and types in JSON. The rules for names and slugs are quoted from ``store``.
+They define only names and types in JSON. The rules for names and slugs are quoted from ``store``. A model is
+built when it is first used (``defer_build``): a command uses a few of those that it loads.
 """
 
 import re
@@ -81,7 +82,7 @@ Limit = Annotated[
 class RequestModel(BaseModel):
     """A request. Unknown fields are refused, and no value is converted to another type."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class NoFields(RequestModel):
@@ -100,6 +101,7 @@ class ResponseModel(BaseModel):
         frozen=True,
         validate_by_name=True,
         validate_by_alias=True,
+        defer_build=True,
         json_schema_extra={"additionalProperties": False},
     )
 

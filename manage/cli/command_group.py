@@ -2,6 +2,7 @@
 
 An error while writing the command's own output is one line on standard error, and exit status 1."""
 
+import ast
 import errno
 import os
 import sys
@@ -9,7 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from keyword import iskeyword
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,8 +25,9 @@ class CommandGroup(click.Group):
 
     ``modules`` maps the name of a command to the module that has a function of that name. It is
     imported when the command is called, since importing all modules takes longer than the start of the
-    service. ``find_others`` returns more commands by name; it is called to list all commands, or for a
-    name that is in no other place."""
+    service. The list of commands in the help is therefore made of the docstrings in the source files.
+    ``find_others`` returns more commands by name; it is called to list all commands, or for a name that
+    is in no other place."""
 
     def __init__(
         self,
@@ -42,9 +46,18 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name) or self._find_others().get(cmd_name)
-        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name.replace("-", "_")
-        command: click.Command = getattr(import_module(self._modules[cmd_name]), name)
+        module = import_module(self._modules[cmd_name])
+        command: click.Command = getattr(module, _name_function(cmd_name))
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands for the help."""
+        described = {
+            name: click.Command(name, help=_read_docstring(module, _name_function(name)))
+            for name, module in self._modules.items()
+        }
+        known = {**self._find_others(), **self.commands, **described}
+        click.Group(commands=known).format_commands(ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -76,6 +89,20 @@ class CommandGroup(click.Group):
                 with suppress(OSError):
                     click.echo(f"Error: {what}: {error.strerror}", err=True)
             sys.exit(1)
+
+
+def _name_function(command: str) -> str:
+    return f"{command}_" if iskeyword(command) else command.replace("-", "_")
+
+
+def _read_docstring(module: str, function: str) -> str | None:
+    """Return the docstring of a function of a module, read from its source. Raises OSError."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return None
+    tree = ast.parse(Path(spec.origin).read_bytes())
+    found = (each for each in tree.body if isinstance(each, ast.FunctionDef))
+    return next((ast.get_docstring(each) for each in found if each.name == function), None)
 
 
 def _discard_output() -> None:

@@ -15,8 +15,6 @@ from manage.cli.command_group import CommandGroup
 from manage.third_party.commands import find_commands
 from runtime import extensions
 
-loading.finish()
-
 COMMANDS = {
     "agents": "manage.cli.agent_commands",
     "alerts": "manage.cli.alert_commands",
@@ -81,6 +79,7 @@ def cli() -> None:
 
     Exit status: 0 for success; 1 when refused, not found, or something is wrong; 2 for invalid usage.
     """
+    loading.finish()  # by now the module of the command is loaded, too
 
 
 if __name__ == "__main__":

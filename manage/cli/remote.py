@@ -6,10 +6,12 @@ whose message says what to do. Responses are validated, and text in them is made
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
+import click
 import httpx
 from pydantic import ValidationError
 
@@ -75,6 +77,21 @@ def is_loopback(base_url: str) -> bool:
 def is_exposed(base_url: str) -> bool:
     """Return whether a key would be sent to another machine without TLS."""
     return base_url.startswith("http:") and not is_loopback(base_url)
+
+
+@contextmanager
+def open_remote(address: str, tell: Callable[[str], object]) -> Iterator["RemoteBackend"]:
+    """Open the service at ``address`` with the API key from the environment. Raises UsageError."""
+    try:
+        api_key = read_api_key()
+    except ApiKeyError as error:
+        raise click.UsageError(str(error)) from error
+    if is_exposed(address):
+        click.echo(
+            "Warning: without https the key can be read on its way to the service.", err=True
+        )
+    with RemoteBackend(address, KeyAuth(api_key), tell) as backend:
+        yield backend
 
 
 class KeyAuth(httpx.Auth):

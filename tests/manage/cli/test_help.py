@@ -55,6 +55,16 @@ def test_summaries_are_whole_sentences(path):
     assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
 
 
+@pytest.mark.parametrize("path", GROUPS, ids=" ".join)
+def test_every_command_is_listed_with_its_own_summary(path):
+    context, group = make_context(GROUPS[path]), GROUPS[path]
+    listed = context.get_help().partition("Commands:\n")[2].splitlines()
+    for name, line in zip(group.list_commands(context), listed, strict=True):
+        command = group.get_command(context, name)
+        assert command is not None
+        assert line.split(maxsplit=1) == [name, command.get_short_help_str(WIDTH)]
+
+
 def test_the_first_page_of_help_fits():
     text = make_context(cli).get_help()
     assert [line for line in text.splitlines() if len(line) > WIDTH] == []

@@ -6,15 +6,65 @@ from pathlib import Path
 
 import pytest
 
+from manage.cli.main import COMMANDS
+
 HERE = Path(__file__).parents[3]
+HTTP = {"httpx", "http.client", "urllib.request"}
 SLOW = {"httpx", "pydantic", "jinja2", "starlette", "metering.price_format"}
+
+
+def load(code: str, *arguments: str) -> set[str]:
+    """Return the names of all modules that a program has loaded at its end."""
+    program = f"import atexit, sys\natexit.register(lambda: print('\\n', *sys.modules))\n{code}"
+    command = [sys.executable, "-c", program, *arguments]
+    ended = subprocess.run(command, cwd=HERE, capture_output=True, check=True)  # noqa: S603
+    return set(ended.stdout.decode().splitlines()[-1].split())
 
 
 @pytest.mark.parametrize("module", ["manage.cli.statusline_commands", "manage.cli.up_command"])
 def test_nothing_that_is_slow_to_load_and_not_needed_is_loaded(module: str):
-    code = f"import sys, manage.cli.main, {module}; print(*sys.modules)"
-    command = [sys.executable, "-c", code]
-    loaded = subprocess.run(command, cwd=HERE, capture_output=True, check=True)  # noqa: S603
-    names = set(loaded.stdout.decode().split())
+    names = load(f"import manage.cli.main, {module}")
     assert module in names
     assert names & SLOW == set()
+
+
+@pytest.mark.parametrize("noun", ["endpoints", "keys", "budgets", "usage", "sessions", "limits"])
+def test_what_sends_requests_is_loaded_for_a_remote_service_alone(noun: str):
+    names = load("from manage.cli.main import cli\ncli()", noun, "--help")
+    assert "manage.cli.backend_choice" in names
+    assert names & HTTP == set()
+
+
+def test_help_lists_commands_without_loading_them():
+    names = load("from manage.cli.main import cli\ncli()", "--help")
+    assert "manage.cli.main" in names
+    assert names & (SLOW | set(COMMANDS.values())) == set()
+
+
+EXTENSION = """
+import gc
+import click
+from runtime.hooks import hookimpl
+
+loaded = gc.isenabled()
+
+@click.command()
+def look():
+    print(loaded, gc.isenabled())
+
+@hookimpl
+def commands():
+    return {"look": look}
+"""
+
+
+def test_garbage_is_collected_once_the_module_of_a_command_is_loaded(tmp_path):
+    (tmp_path / "looking.py").write_text(EXTENSION)
+    ran = subprocess.run(
+        [sys.executable, "-m", "manage.cli.main", "look"],
+        cwd=HERE,
+        env={"TAXIMETER_EXTENSIONS": str(tmp_path)},
+        capture_output=True,
+        check=True,
+    )
+    assert ran.stdout.split() == [b"False", b"True"]
