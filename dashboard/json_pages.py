@@ -27,9 +27,7 @@ from store.traces.sessions.session_model import OpenedSession, SessionList
 class _SessionsQuery(PageQuery):
     order: Annotated[
         Literal["time", "cost"] | None,
-        Field(
-            description="cost: one page of the most expensive of those that ended in the last 7 days."
-        ),
+        Field(description="cost: one page with the most expensive sessions of the last 7 days."),
     ] = None
 
 
@@ -46,7 +44,7 @@ def _only(what: str, argument: str | None = None) -> str | None:
         default=None,
         alias=argument,
         max_length=MAX_FILTER_CHARS,
-        description=f"{what}; (none) for calls that name none.",
+        description=f"{what}; (none) selects calls without one.",
     )
     return found
 
@@ -54,17 +52,17 @@ def _only(what: str, argument: str | None = None) -> str | None:
 class _OverviewQuery(_SpanQuery):
     by: Annotated[
         Name | None,
-        Field(description="What the groups are; model if left out."),
+        Field(description="The field to group by; model by default."),
     ] = None
     endpoint: str | None = _only("A slug")
     model: str | None = _only("A model")
     client: str | None = _only("A client, without its version")
     credential: str | None = _only("The fingerprint of a credential")
-    billing: str | None = _only("How calls are billed")
+    billing: str | None = _only("A kind of billing")
     session: str | None = _only("The id of a session")
     agent: str | None = _only("The id of an agent")
-    user: str | None = _only("A user that clients name", "tag.user")
-    project: str | None = _only("A project that clients name", "tag.project")
+    user: str | None = _only("A user, as named by clients", "tag.user")
+    project: str | None = _only("A project, as named by clients", "tag.project")
     tag: str | None = _only("A tag without a key; one with a key is `tag.KEY=VALUE`")
 
 
@@ -77,10 +75,12 @@ class _PeriodQuery(RequestModel):
 class _ModelsQuery(_PeriodQuery):
     model: str | None = _only("A model")
     client: str | None = _only("A client, without its version")
-    billing: str | None = _only("How calls are billed")
+    billing: str | None = _only("A kind of billing")
     session: Annotated[
         str | None,
-        Field(description="The id of a session, with all its calls; no other filter goes with it."),
+        Field(
+            description="The id of a session, whose calls are all compared; excludes other filters."
+        ),
     ] = None
 
 
@@ -88,19 +88,19 @@ class _SearchQuery(RequestModel):
     q: Annotated[
         str,
         Field(
-            description="Words that must all occur in one text; those in double quotes follow each"
-            " other. An id of a call, request or session leads to `location`.",
+            description="Words that must all occur in one text, adjacent if in double quotes. The id of"
+            " a call, request or session is answered with its page as `location`.",
             max_length=MAX_CHARS,
         ),
     ] = ""
-    since: Annotated[str | None, Field(description="A day or an instant.")] = None
-    until: Annotated[str | None, Field(description="A day, which is included, or an instant.")] = (
-        None
-    )
+    since: Annotated[
+        str | None, Field(description="A day or a time; earlier calls are left out.")
+    ] = None
+    until: Annotated[str | None, Field(description="A day, which is included, or a time.")] = None
     endpoint: Annotated[str | None, Field(description="The slug of a proxy endpoint.")] = None
     model: Annotated[str | None, Field(description="A model; * and ? are wildcards.")] = None
     session: Annotated[str | None, Field(description="The id of a session.")] = None
-    role: Annotated[Role | None, Field(description="Who said it.")] = None
+    role: Annotated[Role | None, Field(description="The author of the text.")] = None
     cursor: Annotated[str | None, Field(description="nextCursor of the page before.")] = None
     limit: Limit = 20
 
@@ -111,7 +111,7 @@ PAGES = (
     JsonPage(
         path="/overview.json",
         name="getOverview",
-        summary="What a period cost, in steps and groups, with percentiles and a forecast.",
+        summary="The cost of a period by step and group, with percentiles and a forecast.",
         query=_OverviewQuery,
         response=Overview,
     ),
@@ -133,7 +133,7 @@ PAGES = (
     JsonPage(
         path="/sessions/{session_id}/savings.json",
         name="getSessionSavings",
-        summary="What could have been saved in a session.",
+        summary="The possible savings in a session.",
         query=NoFields,
         response=SessionSavings,
         errors=_NO_SESSION,
@@ -141,35 +141,35 @@ PAGES = (
     JsonPage(
         path="/savings.json",
         name="getSavings",
-        summary="What could have been saved in a period.",
+        summary="The possible savings in a period.",
         query=_SpanQuery,
         response=Savings,
     ),
     JsonPage(
         path="/savings/models.json",
         name="getSavingsModels",
-        summary="What a period or a session would have cost with another model.",
+        summary="The costs of a period or a session with other models.",
         query=_ModelsQuery,
         response=SavingsModels,
     ),
     JsonPage(
         path="/tools.json",
         name="listTools",
-        summary="What tools were used for in a period, and what they cost.",
+        summary="The uses and costs of tools in a period.",
         query=_PeriodQuery,
         response=Tools,
     ),
     JsonPage(
         path="/limits.json",
         name="listLimits",
-        summary="How much of each window of a subscription is left.",
+        summary="The unused part of each window of a subscription.",
         query=NoFields,
         response=Limits,
     ),
     JsonPage(
         path="/search.json",
         name="searchTexts",
-        summary="Texts that were said in calls, a page at a time, with where their words are.",
+        summary="Texts of calls that have the words, a page at a time, with the places of these.",
         query=_SearchQuery,
         response=SearchResults,
     ),

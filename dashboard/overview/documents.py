@@ -28,7 +28,7 @@ _Measured = Annotated[float, AfterValidator(lambda value: round(value, 3))]
 class Percentile(ResponseModel):
     p50: _Measured | None
     p95: _Measured | None
-    calls: Annotated[int, Field(description="How many calls have the measure.")]
+    calls: Annotated[int, Field(description="The number of calls that have this measure.")]
 
 
 class OverviewForecast(ResponseModel):
@@ -51,12 +51,14 @@ class OverviewMonth(ResponseModel):
 
 
 class _Name(ResponseModel):
-    name: Annotated[str | None, Field(description="null where the calls name none.")]
+    name: Annotated[str | None, Field(description="null for calls without one.")]
     request_model: Annotated[
         str | None,
-        Field(description="By model: what calls asked for whose response named none."),
+        Field(description="By model: the requested model of calls whose response named none."),
     ]
-    is_rest: Annotated[bool, Field(description="Whether it is all groups that are not listed.")]
+    is_rest: Annotated[
+        bool, Field(description="Whether it is the sum of all groups that are not listed.")
+    ]
 
 
 class _Interval(ResponseModel):
@@ -98,7 +100,7 @@ class _Sums(create_model("_MoneyAndTokens", __base__=_Money, **_TOKEN_FIELDS)): 
 
 class OverviewTotals(_Sums):
     rejected: Annotated[
-        int | None, Field(description="Requests that our own limits refused; null where unknown.")
+        int | None, Field(description="Requests that our own limits refused; null if unknown.")
     ]
 
 
@@ -123,20 +125,20 @@ class Overview(ResponseModel):
     by: str
     filters: Mapping[str, str | None]
     complete_from: Annotated[
-        Instant, Field(description="Calls before it were not read, where no sums are kept.")
+        Instant, Field(description="The figures may lack calls of the period before this time.")
     ]
     totals: OverviewTotals
     before: OverviewBefore | None
     percentiles: Mapping[str, Percentile]
-    percentile_resolution: Annotated[float, Field(description="The relative error.")]
+    percentile_resolution: Annotated[float, Field(description="The relative error of percentiles.")]
     headroom: Annotated[
         Mapping[str, float] | None,
-        Field(description="The lowest share of each limit of upstream that remained."),
+        Field(description="The lowest remaining share of each rate limit of upstream."),
     ]
     month: OverviewMonth | None
     products: Annotated[
         Sequence[UsageProduct],
-        Field(description="What other interfaces than messages have used, where no filter is set."),
+        Field(description="The usage of interfaces other than messages, if no filter is set."),
     ] = ()
     groups: Sequence[OverviewGroup]
     steps: Sequence[OverviewStep]

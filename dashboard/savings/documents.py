@@ -83,12 +83,14 @@ class Savings(_Findings):
     span: str
     first_day: Annotated[str, Field(json_schema_extra={"format": "date"})]
     last_day: Annotated[str, Field(json_schema_extra={"format": "date"})]
-    sessions_due: Annotated[int, Field(description="Sessions that are still to be looked at.")]
+    sessions_due: Annotated[int, Field(description="The number of sessions not analysed yet.")]
     sessions: Sequence[SavingsSession]
 
 
 class SessionSavings(_Findings):
     session_id: str
-    method: Annotated[int | None, Field(description="The version of the rules.")]
+    method: Annotated[
+        int | None, Field(description="The version of the rules; null if not analysed yet.")
+    ]
     computed_at: Instant | None
     calls: int

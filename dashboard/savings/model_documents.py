@@ -13,13 +13,13 @@ from store.json_models import Instant, ResponseModel, SumOfCents
 
 class WithModel(ResponseModel):
     model: str
-    cost_cents: Annotated[SumOfCents | None, Field(description="null where a price is not known.")]
+    cost_cents: Annotated[SumOfCents | None, Field(description="null if a price is unknown.")]
 
 
 class ComparedModel(ResponseModel):
     model: Annotated[str | None, Field(description="null for calls whose response named none.")]
     calls: int
-    cost_cents: Annotated[SumOfCents, Field(description="What it did cost.")]
+    cost_cents: Annotated[SumOfCents, Field(description="The actual cost.")]
     others: Sequence[WithModel]
 
     @classmethod
@@ -42,7 +42,7 @@ class SavingsModels(ResponseModel):
     start: Instant
     end: Instant
     session: str | None
-    priced_at: Annotated[Instant, Field(description="When the list prices held.")]
+    priced_at: Annotated[Instant, Field(description="The time whose list prices were used.")]
     cost_cents: SumOfCents
     with_models: Sequence[WithModel]
     models: Sequence[ComparedModel]

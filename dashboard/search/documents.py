@@ -11,11 +11,13 @@ from store.traces.search.notes import FoundNote
 
 
 class SearchNote(ResponseModel):
-    session_id: Annotated[str | None, Field(description="null: it is about a call.")]
+    session_id: Annotated[str | None, Field(description="null if the note is about a call.")]
     session_title: str | None
-    id: Annotated[int | None, Field(description="Of the call; null: it is about a session.")]
+    id: Annotated[
+        int | None, Field(description="The id of the call; null if it is about a session.")
+    ]
     text: str
-    by: Annotated[str | None, Field(description="null: the operator.")]
+    by: Annotated[str | None, Field(description="The author; null for the operator.")]
     at: Instant
 
     @classmethod
@@ -31,7 +33,7 @@ class SearchNote(ResponseModel):
 class SearchResults(ListResponse):
     items: Sequence[SearchHit]
     location: Annotated[
-        str | None, Field(description="The page of the call or session that the text names.")
+        str | None, Field(description="The page of the call or session, if the text is an id.")
     ]
     indexed: Annotated[bool, Field(description="Whether search is turned on.")]
     searched_back_to: Instant | None

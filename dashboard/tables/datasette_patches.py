@@ -125,7 +125,7 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
     Patch(
         owner=DataView,
         name="get",
-        reason="All rows of a list cannot be had as JSON Lines.",
+        reason="A list cannot be downloaded as JSON Lines with all its rows.",
         contract_test="test_it_still_knows_no_json_lines",
         digest="a9907a5f1c7b438e",
         replace=None,  # downloads.Exporting
@@ -142,7 +142,7 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
         owner=Request,
         name="args",
         reason="The arguments are parsed each time that one of them is looked at, dozens of times for a"
-        " page. Of a long query that takes most of the time there is.",
+        " page. For a long query that takes most of the time limit.",
         contract_test="test_it_still_parses_the_arguments_each_time",
         digest="def47b21e3e86928",
         replace=None,  # downloads.ParsedRequest
@@ -185,7 +185,7 @@ OVERRIDDEN: tuple[Patch[Any], ...] = (
     Patch(
         owner=datasette.blob_renderer,
         name="render_blob",
-        reason="That a value is a number is noticed only after the response has begun.",
+        reason="It fails for a number, but only after the response has begun.",
         contract_test="test_it_still_responds_with_a_number_as_if_it_were_bytes",
         digest="22af63a1fb0b3ca9",
         replace=None,  # trace_browser.Hooks

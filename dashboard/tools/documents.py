@@ -13,24 +13,24 @@ from store.traces.savings.tools_reader import SummedTarget, SummedTool
 class _Results(ResponseModel):
     uses: int
     failed: int
-    result_tokens: Annotated[int, Field(description="Of the results, estimated by their size.")]
+    result_tokens: Annotated[int, Field(description="Tokens of the results, estimated by size.")]
     written_cents: Annotated[
-        SumOfCents, Field(description="What calls paid for results that had them first.")
+        SumOfCents, Field(description="The cost of results in the calls that had them first.")
     ]
     carried_cents: Annotated[
-        SumOfCents, Field(description="What later calls of their conversations paid for them.")
+        SumOfCents, Field(description="The cost of results in later calls of their conversations.")
     ]
 
 
 class Tool(_Results):
-    server: Annotated[str | None, Field(description="null for the tools of no MCP server.")]
-    tool: Annotated[str | None, Field(description="null where the name is not known.")]
+    server: Annotated[str | None, Field(description="The MCP server; null for other tools.")]
+    tool: Annotated[str | None, Field(description="null if the name is unknown.")]
     median_result_tokens: Annotated[
         int | None,
-        Field(description="Of its results, within 4.5 %. null where no sizes are known."),
+        Field(description="The median, within 4.5 %; null if no sizes are known."),
     ]
     definition_cents: Annotated[
-        SumOfCents, Field(description="What calls paid for its definition.")
+        SumOfCents, Field(description="The cost of its definition in calls.")
     ]
 
 
@@ -38,7 +38,7 @@ class ToolTarget(_Results):
     server: str | None
     tool: str | None
     target: Annotated[str, Field(description="File, command, pattern, address, …")]
-    sessions: Annotated[int, Field(description="A session counts on each of its days.")]
+    sessions: Annotated[int, Field(description="A session counts once on each of its days.")]
 
 
 class Tools(ResponseModel):
