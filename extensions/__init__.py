@@ -1,1 +1,1 @@
-"""The optional parts of the program: each folder is one of them, with its tests. No room imports one."""
+"""The optional parts of the program: each folder is one part, with its tests. No room imports them."""

@@ -1,9 +1,8 @@
 """``python -m extensions.cluster``: the work of a node for its cluster, each part in a thread.
 
-A thread that fails, because the server is away or the disk is full, says so once, and tries again after
-growing pauses. Meanwhile calls wait in the spool, and slugs are what they were. A thread that fails for a
-reason which nobody foresaw ends the process, which is then started again.
-"""
+A thread that fails, because the server is away or the disk is full, logs it once, and tries again
+after growing pauses. Meanwhile calls wait in the spool, and the known slugs stay in use. A thread that
+fails unexpectedly ends the process, which is then restarted."""
 
 import logging
 import os
@@ -54,8 +53,9 @@ LAST_SHIPPING_S = 2.0  # the supervisor gives this process three
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A thing to do again and again: ``run`` returns after how many seconds it is to be done next.
-    ``finish`` is done at the end of the process."""
+    """Work to be repeated: ``run`` returns the seconds until it is to be called again.
+
+    ``finish`` is called once at the end of the process."""
 
     name: str
     run: Callable[[], float]
@@ -63,7 +63,7 @@ class Work:
 
 
 def _repeat_every(pause_s: float, *rounds: Callable[[], object]) -> Callable[[], float]:
-    """Return what does these rounds one after the other, to be done again after a pause."""
+    """Return a function that runs ``rounds`` one after the other and returns ``pause_s``."""
 
     def run() -> float:
         for run_round in rounds:
@@ -74,7 +74,7 @@ def _repeat_every(pause_s: float, *rounds: Callable[[], object]) -> Callable[[],
 
 
 class Node:
-    """The work of one node, by its roles."""
+    """The work of one node, depending on its roles."""
 
     def __init__(self, settings: Settings) -> None:
         url = settings.of(CLUSTER)
@@ -97,7 +97,7 @@ class Node:
         self._stop.set()
 
     def run(self) -> bool:
-        """Work until it is stopped; return whether all was well to the end."""
+        """Work until stopped; return False if a thread failed unexpectedly."""
         threads = [
             threading.Thread(target=self._keep_repeating, args=(work,), name=work.name)
             for work in self._find_work()
@@ -111,17 +111,17 @@ class Node:
         return not self._has_failed
 
     def close(self) -> None:
-        """Close its connections to the server and its databases."""
+        """Close the node's connections to the server and its databases."""
         self._opened.close()
 
     def _connect(self) -> server.Client:
-        """Return a client that is closed with the node."""
+        """Return a client of the server that is closed with the node."""
         client = server.connect(self._url)
         self._opened.callback(server.close, client)
         return client
 
     def _open_control(self, *, checks_references: bool = True) -> ControlDatabase:
-        """Return `control.db` for a thread of the work, closed with the node."""
+        """Open ``control.db`` for a thread, to be closed with the node."""
         return self._opened.enter_context(
             ControlDatabase(
                 self._settings.control_path, any_thread=True, checks_references=checks_references
@@ -199,7 +199,9 @@ class Node:
         return Work("shipper", run, finish)
 
     def _beat(self) -> float:
-        """Say how this node does, and that this process lives where there is no recorder to say so."""
+        """Write the state of this node, and on a node without a recorder a sign that this process lives.
+
+        Returns the seconds until the next time."""
         settings, now_s = self._settings, time.monotonic()
         waiting, in_flight = None, None
         if "proxy" in settings.node.parts:
@@ -223,7 +225,7 @@ class Node:
         return BEAT_S
 
     def _count_waiting(self) -> int:
-        """Count the calls in the spool, unless the shipper did so a moment ago."""
+        """Count the calls in the spool, unless the shipper has just counted them."""
         if self._unshipped is not None and "shipper" not in self._failing:
             return self._unshipped
         return sum(1 for _ in reader.find_waiting(self._settings.proxy_spool_path))
@@ -301,14 +303,14 @@ class Node:
         return _repeat_every(DIRECTORY_S, Follower(control, self._connect()).run_round)
 
     def _begin_exchanging_keys(self) -> Callable[[], float]:
-        """Return the work of publishing the key by which statements are checked, or of following it."""
+        """Return the work on the public key that checks statements: publishing it, or following it."""
         control = self._open_control()
         kind = KeyPublisher if "web" in self._settings.node.parts else KeyFollower
         return _repeat_every(KEYS_S, kind(control, self._connect()).run_round)
 
     def _begin_budgets(self) -> Callable[[], float]:
-        """Return the work on budgets: reporting which are used up here, publishing and following the list
-        of all."""
+        """Return the work on budgets: reporting those used up by this node's calls, publishing and following
+        the list."""
         settings, roles = self._settings, self._settings.node.parts
         client = self._connect()
         control = self._open_control()
@@ -321,8 +323,8 @@ class Node:
         return _repeat_every(BUDGETS_S, *(part.run_round for role, part in parts if role in roles))
 
     def _begin_erasures(self) -> Callable[[], float]:
-        """Return the work on orders to erase: publishing and following them, reporting how far this node
-        is."""
+        """Return the work on erasures: publishing and following the orders, and reporting this node's
+        progress."""
         settings, roles = self._settings, self._settings.node.parts
         client = self._connect()
         control = self._open_control(checks_references="web" in roles)
@@ -348,7 +350,7 @@ class Node:
         return _repeat_every(ERASURES_S, *rounds)
 
     def _leave(self) -> None:
-        """Say that this node has nothing left to ship. Who does not hear it waits for it to be back."""
+        """Report that this node ends with nothing left to ship, so that no other waits for it."""
         if self._reporter is not None and not self._has_failed:
             with suppress(redis.RedisError, sqlite3.Error, OSError):
                 self._reporter.leave()

@@ -1,4 +1,4 @@
-"""The operator's part of a cluster: its nodes are listed, one is given up, and buckets are moved."""
+"""The operator's commands for a cluster: listing nodes, giving up a node, and moving buckets."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -20,8 +20,10 @@ from store.control.database import ControlDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedNode:
-    """A node of the cluster: the copy of the calls that it keeps ``buckets`` of, and its address. A proxy
-    node that does not record has no copy."""
+    """A node of the cluster with its address.
+
+    ``buckets`` is the number of buckets that it keeps of ``copy``; a proxy node that does not record
+    has no copy."""
 
     id: str
     copy: str | None
@@ -32,7 +34,7 @@ class ListedNode:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn errors of the Redis server into errors of the caller."""
+    """Turn errors of the Redis server into ControlError."""
     try:
         yield
     except redis.RedisError as error:
@@ -50,7 +52,7 @@ def _connected(url: str) -> Iterator[server.Client]:
 
 
 def list_nodes(url: str) -> list[ListedNode]:
-    """Return the nodes that keep calls, and the proxy nodes that ship some. Raises ControlError."""
+    """Return the nodes that keep calls, and the proxy nodes that ship calls. Raises ControlError."""
     with _connected(url) as client:
         members = copies.find_members(client)
         found = []
@@ -76,8 +78,10 @@ def list_nodes(url: str) -> list[ListedNode]:
 
 
 def forget(url: str, control: ControlDatabase, node: str) -> None:
-    """Give up a node that is gone for good: others of its copy take its buckets, without its calls, its
-    moves end, and orders to erase calls do not wait for it. Raises ControlError, sqlite3.Error."""
+    """Give up a node that is gone for good.
+
+    Other nodes of its copy take its buckets, without its calls; its moves end, and erasures do not
+    wait for it. Raises ControlError, sqlite3.Error."""
     with _connected(url) as client:
         member = copies.find_members(client).get(node)
         if member is None and node not in _find_proxies(client):
@@ -94,7 +98,7 @@ def forget(url: str, control: ControlDatabase, node: str) -> None:
 
 
 def find_living(client: server.Client, group: str) -> set[str]:
-    """Return the nodes of a copy that are up, none where the server does not know the copy any more."""
+    """Return the nodes of a copy that are up, empty if the server does not know the copy."""
     (known,) = reading.find_groups(client, [COPIES])
     return copies.find_living(client, group) if group in known else set()
 
@@ -114,8 +118,9 @@ return 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveState:
-    """The state of a move. ``done_bytes`` of ``bytes`` have arrived; ``problem`` says why it waits or is
-    refused."""
+    """The state of a move. ``done_bytes`` of ``bytes`` have arrived.
+
+    ``problem`` says why it waits or is refused."""
 
     bucket: int
     copy: str
@@ -129,10 +134,9 @@ class MoveState:
 
 
 def parse_bucket(control: ControlDatabase, text: str) -> int:
-    """Return the bucket of a number or of the id of an organisation.
+    """Return a bucket, given as its number or as the id of an organisation in it.
 
-    Raises InvalidInputError, sqlite3.Error, and NotFoundError where no organisation has the id: any text
-    would have a bucket."""
+    Raises InvalidInputError, sqlite3.Error, and NotFoundError if no organisation has the id."""
     if not text.isdecimal():
         with control.reading() as db:
             if text not in people.list_organization_ids(db):
@@ -144,9 +148,9 @@ def parse_bucket(control: ControlDatabase, text: str) -> int:
 
 
 def order_move(url: str, bucket: int, node: str) -> Move | None:
-    """Order that a node keeps a bucket of its copy, or return the order that is open.
+    """Order the move of a bucket to another node of its copy; return the new or the already open order.
 
-    Returns None where the node keeps it already. Raises ControlError."""
+    Return None if the node keeps the bucket already. Raises ControlError."""
     with _connected(url) as client:
         member = copies.find_members(client).get(node)
         if member is None:
@@ -173,7 +177,7 @@ def order_move(url: str, bucket: int, node: str) -> Move | None:
 
 
 def read_move(url: str, move: Move) -> MoveState:
-    """Return how far a move is. Raises ControlError."""
+    """Return the state of a move. Raises ControlError."""
     with _connected(url) as client:
         wish, offer = moves.read_wish(client, move), moves.read_offer(client, move)
         state = MoveState(
@@ -201,7 +205,7 @@ def read_move(url: str, move: Move) -> MoveState:
 
 
 def cancel_move(url: str, bucket: int, node: str) -> bool:
-    """End the move of a bucket to a node, unless it was handed over; return whether that was possible.
+    """Cancel the move of a bucket to a node. Return False if it was handed over already.
 
     Raises ControlError."""
     with _connected(url) as client:

@@ -1,13 +1,12 @@
-"""The budgets that are used up, told to the proxies of all nodes.
+"""The used-up budgets, sent to the proxies of all nodes.
 
-``keys.BUDGETS_OF_NODES`` has what each recorder node says of the budgets whose calls it has, and
+``keys.BUDGETS_OF_NODES`` has the report of each recorder node on the budgets of its calls, and
 ``keys.BUDGETS`` the budget file of all organisations.
 
-Each recorder adds up what the calls in its copy cost. The node with people takes from each what it says of
-organisations whose calls it keeps in the first copy, has owners told, and publishes one file, which each
-proxy node writes for its proxies. Budgets have their periods in it, so that a proxy stops refusing at their
-end by itself, whoever is away.
-"""
+Each recorder adds up the costs of the calls in its copy. From each report, the node with the pages
+takes the organisations whose first copy that node keeps. It notifies owners, and publishes one file,
+which each proxy node writes for its proxies. The file has the periods of the budgets, so that a proxy
+stops refusing at their end by itself, even if other nodes are away."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -24,7 +23,7 @@ from store.control.deliveries import AnyAlert
 
 
 class BudgetReporter:
-    """Tells the other nodes which budgets the calls of this recorder node have used up, and its alerts."""
+    """Reports the budgets that the calls of this recorder node have used up, and the alerts that it made."""
 
     def __init__(
         self,
@@ -39,7 +38,7 @@ class BudgetReporter:
         self._now = now
 
     def run_round(self) -> bool:
-        """Report the budgets of this node where the server has another report; return whether it had.
+        """Write this node's report to the server if it has changed; return whether it had.
 
         Raises redis.RedisError, sqlite3.Error."""
         with self._control.reading() as db:
@@ -57,7 +56,7 @@ class BudgetReporter:
 
 
 class BudgetPublisher:
-    """Publishes one file of what the recorder nodes say."""
+    """Publishes one budget file, made of the reports of all recorder nodes."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class BudgetPublisher:
         self._alerted: set[str] = set()
 
     def run_round(self) -> bool:
-        """Publish the file if the server has another one; return whether it had.
+        """Publish the file if it has changed; return whether it had.
 
         Raises redis.RedisError, sqlite3.Error."""
         nodes = self._nodes.read()
@@ -95,7 +94,7 @@ class BudgetPublisher:
         return True
 
     def _repeat(self, told: list[AnyAlert]) -> None:
-        """Make the alerts of other nodes here, where the people are. Raises sqlite3.Error."""
+        """Make the alerts of other nodes again on this node, which notifies people. Raises sqlite3.Error."""
         new = [each for each in told if each.id not in self._alerted]
         if not new:
             return
@@ -113,13 +112,13 @@ def _list_told(report: BudgetReport) -> list[AnyAlert]:
 
 
 class BudgetFollower:
-    """Writes the file of a proxy node."""
+    """Writes the published budget file on a proxy node."""
 
     def __init__(self, file: BudgetFile, client: server.Client) -> None:
         self._file, self._client = file, client
 
     def run_round(self) -> bool:
-        """Write the file that the server has if it is another one; return whether it was.
+        """Write the published file if it differs from the local one; return whether it did.
 
         Raises redis.RedisError, OSError."""
         reached = reading.read_value(self._client, BUDGETS, records.parse_reached)

@@ -1,8 +1,8 @@
-"""Checks of the fields of a record on the server: each returns the value, or raises RecordError.
+"""Checks of the fields of records on the server: each check returns the value, or raises RecordError.
 
-Whoever may write on the server may write anything. A value that has passed its check is what a node of this
-program could have written: nothing else is used, in particular not as a part of a path.
-"""
+Anybody with write access to the server may write anything there. A value that has passed its check is
+one that a node of this program could have written; no other value is used, in particular not as a part
+of a path."""
 
 import math
 import re
@@ -30,11 +30,11 @@ type Check = Callable[[Any], Any]
 
 
 class RecordError(ValueError):
-    """A record on the server that no node has written. The message says why."""
+    """A record on the server cannot have been written by a node. The message says why."""
 
 
 def parse_json(content: bytes) -> Any:
-    """Return the value of a JSON text of some megabytes at most. Raises RecordError."""
+    """Return the value of a JSON text, whose size is bounded. Raises RecordError."""
     if len(content) > MOST_BYTES:
         raise RecordError(f"it has {len(content)} bytes")
     try:
@@ -44,9 +44,9 @@ def parse_json(content: bytes) -> Any:
 
 
 def build[T](make: Callable[..., T], found: object, checks: Mapping[str, Check]) -> T:
-    """Make a value of the fields of an object, each of which has passed its check.
+    """Return ``make`` called with the checked fields of ``found``, a JSON object.
 
-    Fields of a newer program are left out. Raises RecordError."""
+    Fields without a check, of a newer program, are left out. Raises RecordError."""
     if not isinstance(found, dict):
         raise RecordError("it is not an object")
     values = {}
@@ -75,7 +75,7 @@ address = _match(_ADDRESS, "HOST:PORT")
 
 
 def identifier(value: object) -> str:
-    """Check a UUID, and return it in its usual form."""
+    """Return a UUID in its usual form. Raises RecordError."""
     try:
         if isinstance(value, str) and str(uuid.UUID(value)) == value:
             return value
@@ -85,7 +85,7 @@ def identifier(value: object) -> str:
 
 
 def instant(value: object) -> str:
-    """Return an instant as ISO 8601."""
+    """Return an instant in ISO 8601. Raises RecordError."""
     try:
         if isinstance(value, str) and _INSTANT.fullmatch(value):
             clock.parse_instant(value if len(value) > 4 else f"{value}-01-01")
@@ -96,7 +96,7 @@ def instant(value: object) -> str:
 
 
 def text(most: int) -> Callable[[Any], str]:
-    """Return a check of a line of ``most`` characters at most, without control characters."""
+    """Return a check for one line of at most ``most`` characters, without control characters."""
 
     def check(value: object) -> str:
         if not isinstance(value, str) or len(value) > most or _CONTROL.search(value):
@@ -107,7 +107,7 @@ def text(most: int) -> Callable[[Any], str]:
 
 
 def any_text(most: int) -> Callable[[Any], str]:
-    """Return a check of a text of ``most`` characters at most, whatever they are."""
+    """Return a check for text of at most ``most`` characters of any kind."""
 
     def check(value: object) -> str:
         if not isinstance(value, str) or len(value) > most:
@@ -127,7 +127,7 @@ def integer(least: int, most: int = MOST_NUMBER) -> Callable[[Any], int]:
 
 
 def number(value: object) -> float:
-    """Return a number that is not negative, and has an end."""
+    """Return a finite number that is not negative. Raises RecordError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RecordError("not a number")
     if not math.isfinite(value) or not 0 <= value <= MOST_NUMBER:
@@ -151,12 +151,12 @@ def choice(*allowed: object) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """Return a check that lets None pass."""
+    """Return a check that also accepts None."""
     return lambda value: None if value is None else check(value)
 
 
 def either(*allowed: Check) -> Check:
-    """Return a check that lets pass what one of these does."""
+    """Return a check that accepts what one of these checks accepts."""
 
     def check(value: object) -> object:
         for each in allowed:
@@ -168,7 +168,7 @@ def either(*allowed: Check) -> Check:
 
 
 def items(check: Check, most: int = 100_000) -> Callable[[Any], list[Any]]:
-    """Return a check of a list of ``most`` values at most, each of which passes a check."""
+    """Return a check for a list of at most ``most`` values, each of which passes ``check``."""
 
     def check_all(value: object) -> list[Any]:
         if not isinstance(value, list) or len(value) > most:
@@ -190,7 +190,7 @@ _OF_TYPES: Mapping[object, Check] = {
 
 
 def find_check(of: Any, others: Mapping[object, Check] = {}) -> Check:
-    """Return the check of the values of a type. ``others`` go before the usual checks."""
+    """Return the check for values of a type. ``others`` are checks by type, used before the usual ones."""
     found = others.get(of) or _OF_TYPES.get(of)
     if found is not None:
         return found
@@ -204,5 +204,5 @@ def find_check(of: Any, others: Mapping[object, Check] = {}) -> Check:
 
 
 def find_checks(record: Any, **given: Check) -> dict[str, Check]:
-    """Return the checks of the fields of a dataclass: those that are given, and the others by their types."""
+    """Return the checks for the fields of a dataclass: those in ``given``, the others by type."""
     return {each.name: given.get(each.name) or find_check(each.type) for each in fields(record)}

@@ -1,9 +1,8 @@
-"""The node of a cluster that has people, as the backend of a command: other nodes keep the calls.
+"""The backend of a command on the node with the pages of a cluster, if other nodes keep the calls.
 
-What is about calls is sent to the node that keeps them, as the pages send it there, with a statement of who
-asks that is signed by the key of this node. While that node is away, the one with the other copy responds.
-All else is done here.
-"""
+Operations on calls are sent to the node that keeps them, as the pages send requests there, with a
+statement of the caller that is signed by the key of this node. If that node is away, the node with the
+other copy responds. All other operations run here."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ TIMEOUT_BEFORE_OTHERS = httpx.Timeout(FIRST_BYTE_S, connect=1.0)
 
 
 class StatementAuth(httpx.Auth):
-    """The authentication of requests to a node by statements of who makes them."""
+    """Authenticates requests to another node by signed statements of the caller."""
 
     def __init__(
         self, key: Ed25519PrivateKey, caller: Caller, node: PageNode, *, is_copy: bool
@@ -41,7 +40,7 @@ class StatementAuth(httpx.Auth):
         self._is_copy = is_copy
 
     def auth_flow(self, request: httpx.Request) -> Iterator[httpx.Request]:  # type: ignore[override]
-        """Add a statement to a request."""
+        """Yield the request with a statement added."""
         statement = Statement(
             caller=self._caller,
             node=self._node.id,
@@ -55,10 +54,10 @@ class StatementAuth(httpx.Auth):
 
 
 class _NodeBackend(RemoteBackend):
-    """A node that may refuse a statement, as one does that was made anew: then another copy is asked."""
+    """A node as backend. If it refuses a statement, that is an AwayError, so another copy is tried."""
 
     def explain(self, response: httpx.Response) -> ControlError | RemoteError:
-        """Return the error of a response that is no success."""
+        """Return the error for a response without a success status."""
         error = super().explain(response)
         if response.headers.get(response_headers.ERROR) == REFUSED:
             return AwayError(f"{self.base_url} failed with {response.status_code}: {error}")
@@ -66,7 +65,7 @@ class _NodeBackend(RemoteBackend):
 
 
 class ClusterBackend:
-    """The nodes of a cluster, used as a caller whose calls other nodes keep. See ``backend.Backend``."""
+    """The nodes of a cluster, used for a caller whose calls are on other nodes. See ``backend.Backend``."""
 
     def __init__(
         self,
@@ -76,8 +75,9 @@ class ClusterBackend:
         caller: Caller,
         tell: Callable[[str], object],
     ) -> None:
-        """Do on this node what is not about calls. ``tell`` is told when a copy responds. Raises
-        sqlite3.Error."""
+        """Use ``local`` for operations that are not about calls.
+
+        ``tell`` is called with a note if a further copy responds. Raises sqlite3.Error."""
         self._local = local
         key = load_signing_key(control)
         found = nodes.find(caller.organization_id)
@@ -124,7 +124,9 @@ def open_backend(
     caller: Caller,
     tell: Callable[[str], object],
 ) -> ClusterBackend | None:
-    """Return the nodes that keep the calls of a caller, None where this one does. Raises sqlite3.Error."""
+    """Return the backend for a caller whose calls are on other nodes, None if this node has them.
+
+    Raises sqlite3.Error."""
     nodes = PageNodes.read(data_dir)
     if nodes is None or not nodes.is_elsewhere(caller.organization_id):
         return None

@@ -96,7 +96,7 @@ def move_bucket(place: DataDirectory, bucket: str, node: str, cancel: bool) -> N
 
 
 def _wait(administration: Any, url: str | None, move: Any) -> None:
-    """Wait for the end of a move, with a line on standard error for each change. Raises ControlError."""
+    """Wait for the end of a move; print each change on standard error. Raises ControlError."""
     said = ""
     while True:
         state = administration.read_move(url, move)
@@ -182,7 +182,7 @@ def trust_key(place: DataDirectory, key: str) -> None:
 
 
 def _open(place: DataDirectory) -> tuple[str, Any]:
-    """Return the address of the server, and what asks it. Raises ControlError."""
+    """Return the URL of the server, and the module that queries it. Raises ControlError."""
     url = place.settings.of(CLUSTER)
     if url is None:
         raise ControlError(

@@ -1,17 +1,16 @@
-"""The copies of a cluster's log, and the nodes that keep each.
+"""The copies of a cluster's log, and the nodes that keep each copy.
 
-The groups of the stream ``keys.COPIES`` are the copies, and the consumers of a group the nodes that keep or
-kept a part of it. ``keys.NODES`` has such nodes, each with its group and address, and ``keys.BUCKETS`` for
-each group the node that keeps each bucket.
+The consumer groups of the stream ``keys.COPIES`` are the copies, and the consumers of a group are the
+nodes that keep or kept a part of it. ``keys.NODES`` has these nodes, each with its group and address,
+and ``keys.BUCKETS`` for each group the node that keeps each bucket.
 
-A node says that it lives by reading from the stream, which tells it nothing. The server knows how long ago
-that was. All of this works also on a server that is full, where nothing may be added: the nodes that empty
-it must be able to begin.
+A node shows that it lives by reading from the stream, which returns nothing; the server knows how long
+ago that was. All of this also works on a server that is full, where nothing can be added: the nodes
+that empty it must be able to start.
 
-A bucket stays with the node that has its calls, also while that is away. The first node of a group takes all
-buckets. One that comes later is given its share of those that no call was ever in, by the nodes that have
-them. So no two nodes have calls of one organisation.
-"""
+A bucket stays with the node that has its calls, also while that is away. The first node of a group
+takes all buckets. A node that comes later gets its share of buckets without calls from the nodes that
+have them. So no two nodes of a copy have calls of one organisation."""
 
 import logging
 import math
@@ -57,15 +56,15 @@ type Holders = Sequence[str | None]
 
 
 class NothingToKeepError(redis.RedisError):
-    """There is no bucket for this node: all of its copy are kept by nodes that are gone."""
+    """There is no bucket for this node: nodes that are gone keep all buckets of its copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A copy as one of its nodes sees it.
+    """A copy as seen by the node ``node``.
 
-    That is its own id, who keeps each bucket, the nodes that belong to the copy, those of them that live, and
-    whether it ever saw another one."""
+    ``holders`` has the node that keeps each bucket, ``members`` the nodes that belong to the copy, and
+    ``living`` those that live. ``is_alone``: ``node`` has never seen another member."""
 
     node: str
     holders: Holders
@@ -79,23 +78,25 @@ class View:
 
     @property
     def free(self) -> frozenset[int]:
-        """Return the buckets of nobody, or of a node that was taken out of the cluster."""
+        """Return the buckets without a node, or with a node that was taken out of the cluster."""
         return frozenset(
             bucket for bucket, holder in enumerate(self.holders) if holder not in self.members
         )
 
     @property
     def lost(self) -> Set[str]:
-        """Return the nodes that have buckets and do not live."""
+        """Return the nodes that keep buckets but do not live."""
         return {each for each in self.members - self.living if self.find_buckets(each)}
 
     def find_buckets(self, node: str) -> frozenset[int]:
         return frozenset(bucket for bucket, holder in enumerate(self.holders) if holder == node)
 
     def choose_claims(self, with_files: Set[int], free_before: Set[int]) -> frozenset[int]:
-        """Return the buckets to take: those that are free and have files here; all of a node that is gone
-        whose files were restored here; and others that are free, once those with files had time to take
-        them."""
+        """Return the buckets that this node should take.
+
+        These are free buckets with files here; all buckets of a lost node if some of its files are
+        here (restored from a backup) and this node has no buckets yet; and other free buckets once
+        they were free before (``free_before``), so that nodes with files come first."""
         claims = set(self.free & with_files)
         if not self.own:
             for each in self.lost - {self.node}:
@@ -104,7 +105,7 @@ class View:
         return frozenset(claims | (self.free if self.is_alone else self.free & free_before))
 
     def choose_gift(self, unused: Set[int]) -> tuple[str, list[int]] | None:
-        """Return which other node is given which buckets, so that all that live have the same number."""
+        """Return another node and buckets to give to it, or None, so that living nodes have equal numbers."""
         others = sorted(self.living & self.members - {self.node})
         if not others:
             return None
@@ -117,8 +118,10 @@ class View:
 
 
 class Copy:
-    """A copy as one node keeps a part of it. ``node`` is the name of the node, the same after a restart;
-    ``buckets`` are those that it keeps, as far as it knows."""
+    """The part of a copy that this node keeps.
+
+    ``node`` is the id of the node, the same after a restart; ``buckets`` are those that it keeps, as
+    far as it knows."""
 
     def __init__(
         self,
@@ -130,9 +133,9 @@ class Copy:
         find_address: Callable[[], str] = str,
         data_dir: Path | None = None,
     ) -> None:
-        """Keep what is in ``data_dir``, whatever the server has lost.
+        """Keep the buckets with files in ``data_dir``, even if the server has lost its data.
 
-        ``find_address`` returns where this node serves its pages."""
+        ``find_address`` returns the address of this node's pages."""
         self._client = client
         self.group, self.node = group, node
         self._find_address = find_address
@@ -148,7 +151,7 @@ class Copy:
         self._kept_all: tuple[View, Set[int]] | None = None
 
     def hold(self) -> frozenset[int]:
-        """Say that this node lives, about once in a second; return the buckets that it keeps.
+        """Show about once a second that this node lives; return the buckets that it keeps.
 
         Raises NothingToKeepError, redis.RedisError, OSError."""
         if self._clock_s() - self._held_at_s < RENEW_S:
@@ -167,16 +170,17 @@ class Copy:
 
     @property
     def received(self) -> frozenset[int]:
-        """Return the buckets that this node is to receive."""
+        """Return the buckets whose entries this node is to receive."""
         return self.buckets - self.paused
 
     def let_go(self) -> None:
-        """Look again which buckets this node keeps, before it goes on."""
+        """Have the next ``hold`` read again which buckets this node keeps."""
         self._held_at_s = -math.inf
 
     def claim(self, streams: Iterable[str]) -> None:
-        """Take over what was delivered to a node that kept these streams before, and not acknowledged: a
-        batch of each stream at most."""
+        """Take over entries that were delivered to an earlier node for these streams and not acknowledged.
+
+        At most one batch of each stream is taken over."""
         for stream in streams:
             pending = reading.find_pending(self._client, stream, self.group)
             if pending - {self.node.encode()}:
@@ -216,7 +220,7 @@ class Copy:
             return claims if view.is_alone else frozenset()
 
     def _give_away(self, view: View) -> frozenset[int]:
-        """Give buckets that no call was ever in to a node that has fewer; return which."""
+        """Give buckets without calls to a node that has fewer buckets; return them."""
         if view.choose_gift(view.own) is None or self._kept_all == (view, view.own):
             return frozenset()
         gift = view.choose_gift(view.own - self._find_used(view.own))
@@ -237,7 +241,7 @@ class Copy:
         return frozenset(self._give([bucket_key(self.group)], words))
 
     def _find_files(self) -> frozenset[int]:
-        """Return the buckets of which this node has calls."""
+        """Return the buckets of which this node has files."""
         if self._data_dir is None:
             return frozenset()
         return frozenset(find_bucket(path.parent.name) for path in find_trace_files(self._data_dir))
@@ -279,7 +283,7 @@ def bucket_key(group: str) -> str:
 
 
 def find_holders(client: server.Client, group: str) -> list[str | None]:
-    """Return which node keeps each bucket of a copy. Raises redis.RedisError."""
+    """Return the node that keeps each bucket of a copy, None for no node. Raises redis.RedisError."""
     found = reading.read_hash(client, bucket_key(group), _parse_holder)
     return [found.get(str(bucket)) for bucket in range(BUCKETS)]
 
@@ -291,24 +295,24 @@ def _parse_holder(field: str, content: bytes) -> str:
 
 
 def find_members(client: server.Client) -> dict[str, Member]:
-    """Return the nodes that keep parts of copies, by their names. Raises redis.RedisError."""
+    """Return the nodes that keep parts of copies, by id. Raises redis.RedisError."""
     return reading.read_hash(client, NODES, records.parse_member)
 
 
 def find_living(client: server.Client, group: str) -> set[str]:
-    """Return the nodes of a copy that were heard of in the last seconds. Raises redis.RedisError."""
+    """Return the nodes of a copy that showed in the last seconds that they live. Raises redis.RedisError."""
     idle_ms = reading.find_consumers(client, COPIES, group)
     return {node for node, each in idle_ms.items() if each < 1000 * ALIVE_S}
 
 
 def make_group(client: server.Client, stream: str, group: str) -> None:
-    """Make sure that a stream has the group. A server that is full cannot be asked for more than that."""
+    """Create a consumer group of a stream unless it exists. This also works on a full server."""
     if group not in reading.find_groups(client, [stream])[0]:
         client.xgroup_create(stream, group, id="0", mkstream=True)
 
 
 def load_node(data_dir: Path) -> str:
-    """Return the name of the node, made when its data directory is new. Raises OSError."""
+    """Return the id of this node, created for a new data directory. Raises OSError."""
     node = read_node(data_dir)
     if node is None:
         node = clock.new_id()

@@ -1,8 +1,7 @@
-"""Carrying out orders to erase calls in a copy, of which this machine keeps a part.
+"""Carrying out erasures in a copy of which this machine keeps a part.
 
-It does as one machine does, and goes on to look at what is recorded until the node with people ends the
-order: only that one knows whether calls can still come which began before it.
-"""
+It does what a single machine does, and continues to check recorded calls until the node with the pages
+ends the order: only that node knows whether calls from before the order can still arrive."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from store.traces.steps import Steps
 
 
 class CopyErasureWork:
-    """Carries out orders in the copy of this machine. See ``store.erasure_work.ErasureWork``."""
+    """Carries out erasures in the copy of this machine. See ``store.erasure_work.ErasureWork``."""
 
     # A node has the orders of all organisations, and looks after those of which it has calls.
     makes_databases = False
@@ -33,7 +32,7 @@ class CopyErasureWork:
         self._looked_at: dict[str, int] = {}  # by order, up to which call
 
     def note_orders(self, orders: Sequence[Erasure], control: ControlDatabase) -> None:
-        """Note how far the copy is with orders of organisations that have no calls here.
+        """Record as done here the orders of organisations that have no calls here.
 
         Raises sqlite3.Error, OSError."""
         for erasure in orders:
@@ -44,7 +43,7 @@ class CopyErasureWork:
     def find_work(
         self, erasure: Erasure, control: ControlDatabase, traces: TraceDatabase
     ) -> Steps[None] | None:
-        """Return the next work on an order, None where there is none now. Raises sqlite3.Error, OSError."""
+        """Return the next work on an order, None if there is none now. Raises sqlite3.Error, OSError."""
         state = self._read_state(erasure, control)
         if state is None:
             return None
@@ -64,7 +63,7 @@ class CopyErasureWork:
         return work()
 
     def _read_state(self, erasure: Erasure, control: ControlDatabase) -> ErasureCopy | None:
-        """Return how far this node is with an order, None before the node has a name."""
+        """Return the state of an order on this node, None if the node has no id yet."""
         node = read_node(self._data_dir)
         if node is None:
             return None
@@ -80,10 +79,9 @@ class CopyErasureWork:
         *,
         after: int,
     ) -> Steps[None]:
-        """Erase what is recorded, and note how far the copy is. Calls up to the one with the id ``after``
-        were looked at before.
+        """Erase recorded calls, and store the progress. Calls with ids up to ``after`` were checked before.
 
-        Raises sqlite3.Error, OSError; then it is done again."""
+        Raises sqlite3.Error, OSError; then it has to be repeated."""
         criteria = erasure.find_criteria()
         if criteria is None:
             return
@@ -102,9 +100,9 @@ class CopyErasureWork:
     def _note_nothing(
         self, erasure: Erasure, state: ErasureCopy, control: ControlDatabase, traces: Path
     ) -> None:
-        """Note how far a copy is without calls of the organisation.
+        """Store the progress of an order for an organisation without calls here.
 
-        Their database would be ``traces``."""
+        ``traces`` is the path that its database would have."""
         is_settling = self._is_settling(erasure, state)
         if traces.exists():
             return
@@ -115,7 +113,7 @@ class CopyErasureWork:
             self._settle(erasure, state, control)
 
     def _is_settling(self, erasure: Erasure, state: ErasureCopy) -> bool:
-        """Return whether all calls from before an order are recorded, and were not looked through since."""
+        """Return whether all calls from before an order are recorded, and still have to be checked."""
         has_arrived = state.shipped is not None and state.settled_at is None
         return has_arrived and not erasure_work.count_waiting(erasure, self._spool_path)
 

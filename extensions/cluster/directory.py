@@ -1,14 +1,13 @@
-"""The directory of a cluster: what other nodes must know of the ``control.db`` of the web node.
+"""The directory of a cluster: the part of the web node's ``control.db`` that other nodes need.
 
-``keys.DIRECTORY`` has the rows of the shared tables, each as JSON, and ``keys.DIRECTORY_VERSION`` a number,
-one more with each change. The web node publishes, and every other node writes what it reads into a
-``control.db`` of its own. So a proxy resolves slugs as on one machine, also while Redis is away and after a
-restart without it, and a recorder applies the rules of retention to its copy. They compare versions five
-times a second. A row that is none leaves the one that was there before.
+``keys.DIRECTORY`` has the rows of the shared tables, each as JSON, and ``keys.DIRECTORY_VERSION`` a
+number that is incremented with each change. The web node publishes the rows, and every other node
+writes them into its own ``control.db``. So a proxy resolves slugs as on a single machine, also while
+Redis is away and after a restart without it, and a recorder applies the retention rules to its copy.
+Nodes compare versions five times a second. An invalid row is ignored, and the previous one stays.
 
-By which key statements of the web node are checked is told elsewhere (``statement_key.py``): a proxy node
-need not know it.
-"""
+The public key that checks statements of the web node is not in the directory (see
+``statement_key.py``), since proxy nodes do not need it."""
 
 import sqlite3
 from collections.abc import Collection, Mapping
@@ -24,7 +23,7 @@ class Publisher:
     """Publishes the directory of the web node."""
 
     def __init__(self, control: sqlite3.Connection, client: server.Client) -> None:
-        """Read from a connection to ``control.db``, which is only for this."""
+        """Read from ``control``, a connection to ``control.db`` that nothing else uses."""
         self._control, self._client = control, client
         self._watch = server.ServerWatch(client)
         self._seen: int | None = None
@@ -32,7 +31,7 @@ class Publisher:
         self._published: Rows | None = None
 
     def run_round(self) -> bool:
-        """Publish what has changed; return whether something had. Raises redis.RedisError."""
+        """Publish changed rows; return whether there were any. Raises redis.RedisError."""
         identity = self._watch.identify()
         if identity != self._identity:  # one that may know less
             self._published, self._seen, self._identity = None, None, identity
@@ -62,7 +61,7 @@ class Publisher:
 
 
 class Follower:
-    """Writes the directory into the ``control.db`` of another node."""
+    """Writes the directory into the ``control.db`` of a node without pages."""
 
     def __init__(self, control: ControlDatabase, client: server.Client) -> None:
         self._control, self._client = control, client
@@ -70,7 +69,7 @@ class Follower:
         self._version: tuple[server.Identity, str] | None = None
 
     def run_round(self) -> bool:
-        """Write what has changed; return whether something had. Raises redis.RedisError, sqlite3.Error."""
+        """Write changed rows; return whether there were any. Raises redis.RedisError, sqlite3.Error."""
         found = reading.read_value(self._client, DIRECTORY_VERSION, _parse_version)
         version = (self._watch.identify(), found or "")
         if version == self._version:

@@ -1,9 +1,9 @@
-"""The states of orders to erase calls on the nodes of a cluster: rows of ``erasure_copies``.
+"""The states of erasures on the nodes of a cluster: rows of ``erasure_copies``.
 
-The node with people has the states of all nodes, and every other node its own. A node that keeps a copy has
-erased what was recorded (``erased_at``), and is settled once nothing can come any more that began before the
-order. A proxy node, whose ``copy`` is empty, is settled once it has shipped all such calls.
-"""
+The node with the pages has the states of all nodes, and every other node its own. On a node that keeps
+a copy, ``erased_at`` is set once recorded calls are erased, and ``settled_at`` once no more calls from
+before the order can arrive. A proxy node, whose ``copy`` is empty, is settled once it has shipped all
+such calls."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ OF_PROXY = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureCopy:
-    """The state of an order on a node. What was shipped up to ``shipped`` has arrived there."""
+    """The state of an order on a node. Calls shipped up to the time ``shipped`` have arrived there."""
 
     erasure_id: Id
     node: Id
@@ -35,12 +35,12 @@ TABLE = Table("erasure_copies", ErasureCopy)
 
 
 def list_of(db: sqlite3.Connection, erasure_id: str) -> list[ErasureCopy]:
-    """Return the states of an order on all nodes that are known to have a part in it."""
+    """Return the states of an order on all nodes known to be concerned."""
     return TABLE.read(db, "where erasure_id = ? order by copy, node", erasure_id)
 
 
 def list_open_on(db: sqlite3.Connection, node: str) -> list[ErasureCopy]:
-    """Return the states of the orders that have not ended in the copies of a node."""
+    """Return the states of open orders in the copies on a node."""
     return TABLE.read(
         db,
         "where node = ? and copy <> ''"
@@ -50,18 +50,18 @@ def list_open_on(db: sqlite3.Connection, node: str) -> list[ErasureCopy]:
 
 
 def find(db: sqlite3.Connection, erasure_id: str, node: str, copy: str) -> ErasureCopy:
-    """Return the state of an order on a node, that of one which has not begun where there is none."""
+    """Return the state of an order on a node, or a blank state if none is stored."""
     found = TABLE.find(db, "where erasure_id = ? and node = ? and copy = ?", erasure_id, node, copy)
     return found or ErasureCopy(erasure_id=erasure_id, node=node, copy=copy)
 
 
 def write(db: sqlite3.Connection, state: ErasureCopy) -> None:
-    """Store a state in the place of the one before."""
+    """Store a state, replacing an earlier one."""
     TABLE.insert(db, state, key="erasure_id, node, copy")
 
 
 def note_erased(db: sqlite3.Connection, state: ErasureCopy, entries: int, now: datetime) -> None:
-    """Note that the recorded calls are gone from a copy. ``entries`` is how many were removed in all."""
+    """Store that recorded calls of a copy are erased. ``entries`` is the total number removed."""
     db.execute(
         "insert into erasure_copies (erasure_id, node, copy, entries, erased_at) values (?, ?, ?, ?, ?)"
         " on conflict do update set entries = excluded.entries,"
@@ -71,7 +71,7 @@ def note_erased(db: sqlite3.Connection, state: ErasureCopy, entries: int, now: d
 
 
 def note_settled(db: sqlite3.Connection, state: ErasureCopy, set_aside: int, now: datetime) -> None:
-    """Note that nothing is left to erase in a copy, unless more is to arrive there by now."""
+    """Store that nothing is left to erase in a copy, unless ``shipped`` has changed meanwhile."""
     db.execute(
         "update erasure_copies set set_aside = ?, settled_at = ?"
         " where erasure_id = ? and node = ? and copy = ? and shipped = ?",
@@ -92,7 +92,7 @@ def forget(db: sqlite3.Connection, erasure_id: str, node: str) -> None:
 
 
 def forget_node(db: sqlite3.Connection, node: str) -> None:
-    """Remove a node from all orders that have not ended: it is gone for good."""
+    """Remove a node that is gone for good from all open orders."""
     TABLE.delete(
         db,
         "where node = ? and erasure_id in (select id from erasures where ended_at is null)",
@@ -101,7 +101,9 @@ def forget_node(db: sqlite3.Connection, node: str) -> None:
 
 
 def take_unlogged(db: sqlite3.Connection, erasure_id: str) -> list[ErasureCopy]:
-    """Return the copies that have erased what they had and of which the activity log does not say so."""
+    """Return the copies that have erased their calls and are not in the activity log yet.
+
+    They are marked as logged."""
     found = TABLE.read(
         db,
         "where erasure_id = ? and copy <> '' and erased_at is not null and is_logged = 0",
@@ -117,13 +119,15 @@ def take_unlogged(db: sqlite3.Connection, erasure_id: str) -> list[ErasureCopy]:
 def find_needed(states: list[ErasureCopy], holders: Mapping[str, str | None]) -> list[ErasureCopy]:
     """Return the states of the nodes that must carry out an order.
 
-    Those are the nodes that keep the organisation in each copy, by its name in ``holders``. A node that has
-    lost its place to another one need not; where nobody knows who keeps a copy, the node that did must."""
+    These are the nodes in ``holders``, which maps each copy to the node that keeps the organisation.
+    If that is None (unknown), a node that has a state for the copy is needed."""
     return [each for each in states if each.copy and holders.get(each.copy) in (None, each.node)]
 
 
 def find_shipped(erasure: Erasure, states: list[ErasureCopy]) -> str | None:
-    """Return when all calls of before an order had been shipped, None while a proxy node may have some."""
+    """Return the time at which all calls from before an order had been shipped.
+
+    Return None while a proxy node may still have some."""
     instants = [each.settled_at for each in states if each.copy == OF_PROXY]
     known = [each for each in instants if each is not None]
     return max(known, default=erasure.ordered_at) if len(known) == len(instants) else None

@@ -1,22 +1,20 @@
-"""Orders to erase calls, carried out by every node that has such calls.
+"""Erasures in a cluster: orders that every node with matching calls carries out.
 
-``keys.ERASURES`` has the orders that have not ended, and ``keys.ERASURES_OF_NODES`` what each node says of
-them.
+``keys.ERASURES`` has the open orders, and ``keys.ERASURES_OF_NODES`` the report of each node on them.
 
-The node with people keeps the orders in its ``control.db`` and publishes them until they have ended. Every
-recorder node writes them into its own, and its recorder carries them out as on one machine, when it is up;
-so it also does after an absence.
+The node with the pages keeps the orders in its ``control.db`` and publishes them until they end. Every
+recorder node writes them into its own ``control.db``, and its recorder carries them out as on a single
+machine, also after the node was away.
 
-Calls of before an order can come late: a proxy node that was away ships them, or they wait on the server.
-Erasing them when they come is no work for as long as a node knows the order. So an order ends only when
+Calls from before an order can arrive late: a proxy node that was away ships them, or they wait on the
+server. A node that knows the order can easily erase them when they arrive. So an order ends only when
 
-1. each proxy node has shipped all such calls (``shipped`` of the order says since when that is so),
-2. each copy has received and recorded what was on the server after that, and has erased it,
-3. and a minute has passed, in which a server that fails over may deliver again what it had before.
+1. each proxy node has shipped all such calls (``shipped`` of the order is the time of that), 2. each
+copy has received and recorded what was on the server after that, and has erased it, 3. and a minute
+has passed, in which a server that fails over may deliver earlier entries again.
 
-What the server has lost is published and said again. A node that takes the loss for the end of an order
-begins anew with it when it is published again.
-"""
+Data that the server has lost is published and reported again. A node that takes such a loss for the
+end of an order begins again when the order is published again."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +42,7 @@ BEGINNING = timedelta(seconds=1)  # a call has its id a moment before it is in t
 
 
 class OrderKeeper:
-    """Publishes the orders of the node with people, and ends them when all nodes are done."""
+    """Publishes the orders of the node with the pages, and ends them when all nodes have carried them out."""
 
     def __init__(
         self,
@@ -60,7 +58,7 @@ class OrderKeeper:
         self._has_ended_some = False
 
     def run_round(self) -> bool:
-        """Note what nodes say, and publish what has changed; return whether something had.
+        """Read the nodes' reports, and publish changed orders; return whether there were any.
 
         Raises redis.RedisError, sqlite3.Error."""
         nodes = self._nodes.read()
@@ -81,7 +79,7 @@ class OrderKeeper:
     def _look_at(
         self, order: Erasure, holders: Mapping[str, str | None], said: Mapping[str, Report]
     ) -> PublishedOrder | None:
-        """Note how far an order is; return what to publish of it, None where it has ended now."""
+        """Store the progress of an order; return what to publish of it, None if it has ended now."""
         now, criteria = self._now(), order.criteria
         if criteria is None:
             return None
@@ -139,9 +137,10 @@ def merge(
     own: str,
     now: str,
 ) -> list[ErasureCopy]:
-    """Return the states of an order by what nodes say of it. Those of the node ``own`` are known best.
+    """Return the states of an order on all nodes: known ones, updated by the reports in ``said``.
 
-    A node that keeps a copy has a state before it says something, and so does a proxy node."""
+    Nodes in ``holders`` and proxy nodes get a blank state before their first report. Reports of the
+    node ``own`` on its copies are ignored, since ``known`` is newer."""
     found = {(each.node, each.copy): each for each in known}
     for copy, node in holders.items():
         if node is not None:
@@ -163,13 +162,13 @@ def merge(
 
 
 def is_over(needed: Sequence[ErasureCopy], shipped: str, now: datetime) -> bool:
-    """Return whether all copies are done with what was shipped, and have been for a while."""
+    """Return whether all copies settled what was ``shipped``, at least ``SETTLE`` ago."""
     settled = [each.settled_at for each in needed if each.settled_at and each.shipped == shipped]
     return len(settled) == len(needed) and clock.parse_instant(max(settled)) + SETTLE <= now
 
 
 class OrderFollower:
-    """Tells the recorder of a node of the orders, and when all calls that began before have arrived."""
+    """Writes published orders for the recorder of a node, and whether all earlier calls have arrived."""
 
     def __init__(
         self,
@@ -182,10 +181,11 @@ class OrderFollower:
         *,
         has_people: bool = False,
     ) -> None:
-        """Follow the orders for a node that keeps a part of ``copy``.
+        """Follow the orders on a node that keeps a part of ``copy``.
 
-        Its ``control.db`` does not check references. What the server had at ``find_level_s()`` the node has
-        received. Where ``has_people``, the orders are this node's own."""
+        ``control`` must not check references. ``find_level_s`` returns a time up to which the node has
+        received all data of the server (monotonic), or None. ``has_people``: the node has the pages,
+        so the orders are its own."""
         self._control, self._client = control, client
         self._node, self._copy = node, copy
         self._find_level_s = find_level_s
@@ -195,7 +195,9 @@ class OrderFollower:
         self._has_ended_some = False
 
     def run_round(self) -> bool:
-        """Write what has changed; return whether something had. Raises redis.RedisError, sqlite3.Error."""
+        """Write changed orders and arrivals; return whether there were any.
+
+        Raises redis.RedisError, sqlite3.Error."""
         orders = _read_orders(self._client)
         has_changed = not self._has_people and self._take_over(orders)
         for order in orders:
@@ -227,9 +229,9 @@ class OrderFollower:
         return True
 
     def _note_arrival(self, order: PublishedOrder) -> bool:
-        """Note that all calls of before an order have been received; return whether that is new.
+        """Store whether all calls from before an order have arrived; return whether that changed.
 
-        What a node has received of a bucket that it does not keep says nothing."""
+        If this node does not receive the organisation's bucket, they count as not arrived."""
         is_kept = find_bucket(order.organization_id) in self._copy.received
         shipped = order.shipped if is_kept else None
         with self._control.reading() as db:
@@ -248,7 +250,7 @@ class OrderFollower:
 
 
 class OrderReporter:
-    """Says how far a node is with the orders."""
+    """Reports a node's progress with the orders."""
 
     def __init__(
         self,
@@ -258,14 +260,14 @@ class OrderReporter:
         outgoing: Path | None,
         now: Callable[[], datetime] = clock.now,
     ) -> None:
-        """Report for a node; ``outgoing`` is the spool from which it ships, if it does."""
+        """Report for ``node``; ``outgoing`` is the spool from which it ships, None if it ships none."""
         self._control, self._client = control, client
         self._node = node
         self._outgoing = outgoing
         self._now = now
 
     def run_round(self) -> bool:
-        """Say it if the server has something else of this node; return whether it had.
+        """Write the report of this node to the server if it has changed; return whether it had.
 
         Raises redis.RedisError, sqlite3.Error."""
         with self._control.reading() as db:
@@ -281,7 +283,7 @@ class OrderReporter:
         return True
 
     def leave(self) -> None:
-        """Say that this node ends, where nothing is left to ship. Raises redis.RedisError, OSError."""
+        """Report that this node ends, if nothing is left to ship. Raises redis.RedisError, OSError."""
         if self._outgoing is None or any(
             path.suffix in (OPEN, DONE) for path in self._outgoing.glob("*/*~*")
         ):
@@ -292,7 +294,7 @@ class OrderReporter:
         self._client.hset(ERASURES_OF_NODES, self._node, report.pack())
 
     def _find_clear(self, outgoing: Path) -> list[str]:
-        """Return the orders of before which no call is left here, nor may begin by this node's clock."""
+        """Return the orders for which this node has no earlier calls left, and none may still begin."""
         orders = _read_orders(self._client)
         return sorted(
             each.id
@@ -308,7 +310,7 @@ def _read_orders(client: server.Client) -> list[PublishedOrder]:
 
 
 def read_reports(client: server.Client) -> dict[str, Report]:
-    """Return what each node says of the orders. Raises redis.RedisError."""
+    """Return the report of each node on the orders. Raises redis.RedisError."""
     return reading.read_hash(client, ERASURES_OF_NODES, _parse_report)
 
 
@@ -320,7 +322,7 @@ def _parse_report(node: str, content: bytes) -> Report:
 def find_unshipped(outgoing: Path, organization_id: str) -> set[str]:
     """Return the entry ids of an organisation's calls in the spool of a proxy node.
 
-    Those that may have to be shipped again count."""
+    Shipped calls that may have to be shipped again are included."""
     before = _find_sent(outgoing, organization_id)
     # Such a call can wait again, and one that waits be shipped, while the folders are listed.
     return (

@@ -1,4 +1,4 @@
-"""The copies of all calls, for what is not of the cluster. See ``store.copies.Copies``."""
+"""The copies of all calls, for rooms outside the cluster. See ``store.copies.Copies``."""
 
 import sqlite3
 import time
@@ -16,14 +16,14 @@ PATIENCE_S, LOOK_S = 60.0, 0.1
 
 
 class KnownCopies:
-    """The copies as the files of a node and its ``control.db`` say."""
+    """The copies, as known from the files of this node and its ``control.db``."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._nodes = PageNodes.read(data_dir)
 
     def is_elsewhere(self, organization_id: str) -> bool:
-        """Return whether other nodes keep the calls of an organisation, and this one does not."""
+        """Return whether only other nodes keep the calls of an organisation."""
         return self._nodes is not None and self._nodes.is_elsewhere(organization_id)
 
     def list_others(self) -> Sequence[str]:
@@ -32,9 +32,10 @@ class KnownCopies:
         return [f"{each.address} ({each.group})" for each in others]
 
     def wait_until_whole(self) -> bool:
-        """Wait until this node has all that other copies have now; return whether it has.
+        """Wait until this node has received all that was on the server at the call.
 
-        A node that is restored from a backup gets what its copy has not acknowledged, and nothing else."""
+        Return False on a timeout. A node restored from a backup gets what its copy has not
+        acknowledged, and nothing else."""
         if read_node(self._data_dir) is None:
             return True
         begun_s = time.monotonic()
@@ -48,17 +49,18 @@ class KnownCopies:
         return False
 
     def note_order(self, erasure: Erasure, db: sqlite3.Connection) -> None:
-        """Note the nodes that keep the calls: the order is not over without these, whatever the server
-        may lose."""
+        """Store which nodes keep the calls of an order, so that it cannot end without them.
+
+        That also holds if the server loses its data."""
         for copy, node in self._find_holders(erasure.organization_id).items():
             if node is not None:
                 state = ErasureCopy(erasure_id=erasure.id, node=node, copy=copy)
                 erasure_copies.write(db, state)
 
     def find_progress(self, erasure: Erasure, db: sqlite3.Connection) -> Progress:
-        """Return how far each copy is with an order to erase.
+        """Return the progress of each copy with an order to erase calls.
 
-        ``control.db`` has that, and the file of known nodes which of them are up."""
+        It is read from ``control.db``, and from the file of known nodes which of them are up."""
         states = erasure_copies.list_of(db, erasure.id)
         needed = erasure_copies.find_needed(states, self._find_holders(erasure.organization_id))
         nodes = self._nodes

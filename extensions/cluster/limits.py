@@ -1,16 +1,16 @@
-"""Moving windows over all nodes: so many admissions in any minute, by the clock of the server.
+"""Moving windows over all nodes: a limit on admissions in any minute, by the clock of the server.
 
-A window is a list of the instants of its last admissions, newest first, as many as its limit. One more is
-admitted when there are fewer, or the oldest is a minute ago. The script runs as one step of the server, so
-two nodes never take the same place. Where the clock was set back by more than a minute, the window begins
-anew; where it was by less, nobody waits longer than a minute at a time.
+A window is a list of the instants of its last admissions, newest first, as many as its limit. A
+request is admitted if there are fewer, or if the oldest is more than a minute ago. The script runs
+atomically on the server, so two nodes never use the same place. If the clock is set back by more than
+a minute, the window starts again; if by less, nobody waits longer than a minute at a time.
 
-What nodes admitted by themselves while the server was away is put among its instants by their ages.
+Admissions that nodes made alone while the server was away are inserted by their ages.
 
-A connection that turns out to be closed says nothing of the server: after a restart or a failover all that
-are open are such. So what was asked on one is asked once more on a new one. Where the server had counted it
-already, it is counted twice: a limit may so refuse a request too early, and admits none too many.
-"""
+A connection that turns out to be closed says nothing about the server: after a restart or a failover
+all open connections are closed. So a request on such a connection is sent once more on a new one. If
+the server had counted it already, it is counted twice: so a limit may refuse a request too early, but
+never admits too many."""
 
 import asyncio
 from collections.abc import Sequence
@@ -67,10 +67,10 @@ return #instants
 
 
 class ClusterWindows:
-    """The windows on the server, as one process uses them."""
+    """The windows on the server, as used by one process."""
 
     def __init__(self, url: str) -> None:
-        """Use the server of an address. Raises ValueError."""
+        """Use the server at ``url``. Raises ValueError."""
         self._url = url
         self._client = server.connect_async(url)
         self._admit = self._client.register_script(_ADMIT)
@@ -78,9 +78,9 @@ class ClusterWindows:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def admit(self, name: str, limit: int) -> float:
-        """Count one request. Returns 0 when it may pass, else the seconds until one may.
+        """Count a request if it is admitted. Return 0 if so, else the seconds until one is admitted.
 
-        Raises redis.RedisError, TimeoutError when the server does not answer at once, and what asyncio
+        Raises redis.RedisError, TimeoutError if the server does not respond in time, and what asyncio
         raises on a connection that has just been closed."""
 
         async def ask() -> int:
@@ -98,23 +98,23 @@ class ClusterWindows:
         return wait_us / 1e6
 
     async def note(self, name: str, limit: int, ages_s: Sequence[float]) -> None:
-        """Count requests that were admitted without the server, ``ages_s`` seconds ago. Raises as
-        ``admit`` does."""
+        """Count requests that were admitted without the server, ``ages_s`` seconds ago.
+
+        Raises as ``admit`` does."""
         ages_us = [round(age_s * 1e6) for age_s in ages_s]
         words = [f"{keys.LIMITS}{name}"], [limit, WINDOW_US, *ages_us]
         async with asyncio.timeout(server.QUICK_S):
             await self._note(*words, client=self._client)
 
     async def connect(self) -> None:
-        """Find the server on a new connection, however many Sentinels there are to ask. Raises as ``admit``
-        does."""
+        """Connect to the server, allowing time to ask several Sentinels. Raises as ``admit`` does."""
         self._renew(self._client)
         await self._client.ping()
 
     def _renew(self, client: server.Client) -> None:
-        """Use new connections from now on: where one was dead, those of its age are dead as well.
+        """Use new connections from now on: if one was dead, others of its age probably are, too.
 
-        Other calls may still use a client that was in use here."""
+        ``client`` may still be used by other calls, so it is closed later."""
         if client is not self._client:
             return  # another call did so
         self._client = server.connect_async(self._url)

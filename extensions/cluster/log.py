@@ -32,7 +32,7 @@ _decompressor = zstandard.ZstdDecompressor()
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
-    """A file of the spool: its name without the folder, and its bytes."""
+    """A spool file: its name without the folder, and its bytes."""
 
     name: str
     data: bytes
@@ -43,7 +43,7 @@ def stream_name(bucket: int) -> str:
 
 
 def encode(file: LoggedFile) -> dict[bytes, bytes]:
-    """Return the fields of a stream's entry."""
+    """Return the fields of a stream entry for a spool file."""
     fields = {b"v": VERSION, b"name": file.name.encode()}
     if len(file.data) >= MIN_COMPRESSED_BYTES:
         compressed = _compressor.compress(file.data)
@@ -53,10 +53,10 @@ def encode(file: LoggedFile) -> dict[bytes, bytes]:
 
 
 def decode(stream: str, fields: Mapping[bytes, bytes]) -> LoggedFile:
-    """Return the file in the fields of an entry of a stream.
+    """Return the spool file in the fields of a stream entry.
 
-    Raises SpoolError for fields that hold no file, or one of a version that this program does not know,
-    or of an organisation whose calls are in another stream."""
+    Raises SpoolError if there is no file, its format version is unknown, or its organisation belongs
+    in another stream."""
     if fields.get(b"v") != VERSION:
         raise SpoolError(
             f"an entry of version {fields.get(b'v')!r}: this program knows {VERSION!r}"

@@ -1,9 +1,8 @@
-"""``nodes.json``: which node keeps the calls of which organisation, for the web process.
+"""``nodes.json``: the nodes that keep the calls of each organisation, for the web process.
 
-The process ``cluster`` of the node with the role ``web`` writes it when it has changed. A node keeps the
-calls of whole buckets; each group has every bucket once, so there are as many copies as groups. While the
-Redis server is away the file stays as it is.
-"""
+The process ``cluster`` of the node with the role ``web`` rewrites it after each change. A node keeps
+the calls of whole buckets; each group keeps every bucket once, so there are as many copies as groups.
+While the Redis server is away the file stays unchanged."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,8 @@ REFUSED = "statement_refused"  # the code of the error of a node that does not r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageNode:
-    """A node with calls. ``address`` is ``host:port``; ``is_alive``: it was heard of in the last seconds."""
+    """A node with calls. ``address`` is ``host:port``; ``is_alive``: it showed in the last seconds that it
+    lives."""
 
     id: str
     group: str
@@ -33,10 +33,10 @@ class PageNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageNodes:
-    """The nodes as one of them sees them.
+    """The nodes with calls, as known to the node ``here``.
 
-    ``here`` is its own id and ``group`` its own group, whose copy is the first one; ``holders`` has for each
-    group the id of the node that keeps each bucket."""
+    ``group`` is the node's own group, whose copy is the first one; ``holders`` has for each group the
+    id of the node that keeps each bucket."""
 
     here: str
     group: str
@@ -53,19 +53,20 @@ class PageNodes:
         return holders is not None and holders[find_bucket(organization_id)] == node
 
     def is_elsewhere(self, organization_id: str) -> bool:
-        """Return whether other nodes keep the calls of an organisation, and this one does not."""
+        """Return whether only other nodes keep the calls of an organisation."""
         holders = set(self.find_holders(organization_id).values()) - {None}
         return bool(holders) and self.here not in holders
 
     def find(self, organization_id: str) -> list[PageNode]:
-        """Return the other nodes that keep the calls of an organisation, the one to ask first first: those
-        that live before others, and the first copy before others."""
+        """Return the other nodes that keep the calls of an organisation, in the order to ask them.
+
+        Living nodes come first, and among them the node with the first copy."""
         holders = self.find_holders(organization_id).values()
         found = [each for each in self.nodes if each.id in holders and each.id != self.here]
         return sorted(found, key=lambda each: (not each.is_alive, self.is_copy(each), each.group))
 
     def find_holders(self, organization_id: str) -> dict[str, str | None]:
-        """Return the id of the node that keeps each copy of the calls of an organisation."""
+        """Return the id of the node that keeps an organisation's calls, for each copy."""
         bucket = find_bucket(organization_id)
         return {group: each[bucket] for group, each in self.holders.items()}
 
@@ -76,13 +77,13 @@ class PageNodes:
         return sorted(found, key=lambda each: (self.is_copy(each), each.group, each.address))
 
     def is_served(self, organization_id: str) -> bool:
-        """Return whether a node that lives keeps the calls of an organisation."""
+        """Return whether a living node keeps the calls of an organisation."""
         return self.is_here(organization_id) or any(
             each.is_alive for each in self.find(organization_id)
         )
 
     def is_copy(self, node: PageNode) -> bool:
-        """Return whether the pages of a node are those of a further copy."""
+        """Return whether a node belongs to another copy than the first."""
         return node.group != self.group
 
     def write(self, data_dir: Path) -> None:
@@ -91,7 +92,7 @@ class PageNodes:
 
     @classmethod
     def read(cls, data_dir: Path) -> Self | None:
-        """Return what the file says, or None where there is none that can be read."""
+        """Return the nodes in the file, or None if it is missing or cannot be read."""
         try:
             found = orjson.loads((data_dir / NODES_FILE).read_bytes())
             nodes = [PageNode(**each) for each in found.pop("nodes")]
@@ -101,7 +102,7 @@ class PageNodes:
 
 
 class PageNodesFile:
-    """The file of a data directory, read again when it is another one."""
+    """The file ``nodes.json`` of a data directory, read again after each change."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -109,7 +110,7 @@ class PageNodesFile:
         self._found: PageNodes | None = None
 
     def read(self) -> PageNodes | None:
-        """Return what the file says, or None where there is none."""
+        """Return the nodes in the file, or None if it is missing."""
         try:
             status = os.stat(self._data_dir / NODES_FILE)  # noqa: PTH116 - for each page
         except OSError:

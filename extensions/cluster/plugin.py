@@ -1,4 +1,4 @@
-"""The hooks of a cluster: several nodes that are one service."""
+"""The hooks of a cluster: several nodes that form one service."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -120,6 +120,6 @@ def front_door(settings: Settings, app: Any, routes: Any, visitors: Any, pool: A
 
 
 def check_installed() -> None:
-    """Check that the library is there that a cluster takes. Raises StartError."""
+    """Raise StartError unless the library that a cluster needs is installed."""
     if find_spec("redis") is None:
         raise StartError(explain_missing(CLUSTER.variable, "cluster"))

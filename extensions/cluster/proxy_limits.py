@@ -1,9 +1,9 @@
 """The rate limits over all nodes of a cluster.
 
-A node without the server limits by itself, so that a limit may be exceeded as many times as there are
-nodes. It looks for the server again each second, beside the calls: none waits for one that is away. When the
-server is back, it is told what was admitted in the last minute before anything else is admitted there.
-"""
+While the server is away, each node limits alone, so a limit may be exceeded as many times as there are
+nodes. A node looks for the server again each second, in the background, so no call waits for it. When
+the server is back, the admissions of the last minute are written there before anything else is
+admitted."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ class Windows(Protocol):
 
 
 class ClusterLimits:
-    """Asks the windows on the server, and the node's own while the server is away."""
+    """The rate limits by windows on the server, or by the node's own windows while the server is away."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ClusterLimits:
         )
 
     async def admit(self, destination: Destination, endpoint: ProxyEndpoint) -> Refusal | None:
-        """Count a request; return why it is refused, or None."""
+        """Count a request; return its refusal, or None if it is admitted."""
         if self._search is not None:
             return self._admit_alone(destination, endpoint)
         limit = LIMITS[destination]
@@ -87,7 +87,7 @@ class ClusterLimits:
         return refusal
 
     async def _find_server(self) -> None:
-        """Look for the server until it is there, and knows what was admitted without it."""
+        """Try to reach the server until it has got the admissions that were made without it."""
         is_told = False
         while not is_told:
             await asyncio.sleep(AWAY_S)
@@ -101,7 +101,7 @@ class ClusterLimits:
         self._search = None
 
     def _forget_old(self) -> None:
-        """Forget what was admitted more than a minute ago."""
+        """Drop admissions that are more than a minute old."""
         since_s = self._clock_s() - WINDOW_S
         for window, instants_s in list(self._untold.items()):
             while instants_s and instants_s[0] <= since_s:
@@ -110,10 +110,10 @@ class ClusterLimits:
                 del self._untold[window]
 
     async def _tell(self) -> None:
-        """Tell the server what was admitted without it, and meanwhile. Raises what ``Windows.note`` raises.
+        """Write admissions made without the server to it. Raises what ``Windows.note`` raises.
 
-        A window is told once, unless the server refuses: where the response is lost, it may have it, and a
-        call that was counted twice would refuse another one."""
+        Each window is written once, unless the server refuses it: if only the response is lost, the
+        server may have it, and counting calls twice would refuse others."""
         while self._untold:
             window, instants_s = self._untold.popitem()
             now_s = self._clock_s()
@@ -125,5 +125,5 @@ class ClusterLimits:
 
 
 def make(url: str, own: RateLimits, count_rejection: RejectionCounter) -> ClusterLimits:
-    """Return the limits on the cluster's server. Raises ValueError for an invalid address."""
+    """Return the limits on the cluster's server. Raises ValueError for an invalid URL."""
     return ClusterLimits(ClusterWindows(url), own, count_rejection)

@@ -1,8 +1,7 @@
-"""The only functions that ask the server for what others have written there.
+"""The only functions that read from the server data that others have written.
 
-Each wants the function that parses a record, so that nobody gets what was not checked. A record that is none
-is left out, and stays where it is; the log says once which key has it, and why. The others are read.
-"""
+Each needs the function that parses a record, so that no unchecked data is used. An invalid record is
+skipped and stays on the server; its key and the reason are logged once. Other records are read."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,14 +22,14 @@ _said: dict[tuple[str, str], str] = {}  # what was said of which record
 
 
 def read_value[T](client: server.Client, key: str, parse: Callable[[bytes], T]) -> T | None:
-    """Return the record of a key, None where there is none. Raises redis.RedisError."""
+    """Return the record of a key, None if there is none. Raises redis.RedisError."""
     return _parse(key, "", client.get(key), parse)
 
 
 def read_field[T](
     client: server.Client, key: str, field: str, parse: Callable[[bytes], T]
 ) -> T | None:
-    """Return the record of a field of a hash, None where there is none. Raises redis.RedisError."""
+    """Return the record in a field of a hash, None if there is none. Raises redis.RedisError."""
     return _parse(key, field, client.hget(key, field), parse)
 
 
@@ -40,7 +39,7 @@ def read_hash[T](
     parse: Callable[[str, bytes], T | None],
     refused: set[str] | None = None,
 ) -> dict[str, T]:
-    """Return the records of a hash by their fields. Those that are none are added to ``refused``.
+    """Return the records of a hash by field. Fields with invalid records are added to ``refused``.
 
     Raises redis.RedisError."""
     found: dict[str, T] = {}
@@ -60,7 +59,7 @@ def read_hash[T](
 
 
 def is_said(client: server.Client, key: str, content: bytes, field: str | None = None) -> bool:
-    """Return whether a key, or a field of a hash, has this content. Raises redis.RedisError."""
+    """Return whether a key, or a field of a hash, has exactly this content. Raises redis.RedisError."""
     found = client.get(key) if field is None else client.hget(key, field)
     return bool(found == content)
 
@@ -73,7 +72,9 @@ def has_field(client: server.Client, key: str, field: str) -> bool:
 def compare(
     client: server.Client, key: str, wanted: Mapping[str, bytes]
 ) -> tuple[Mapping[str, bytes], Sequence[bytes]]:
-    """Return which fields of a hash are to be written, and which are to go. Raises redis.RedisError."""
+    """Return the fields of ``wanted`` that differ in a hash, and the fields to delete from the hash.
+
+    Raises redis.RedisError."""
     found: Mapping[bytes, bytes] = client.hgetall(key)
     changed = {field: each for field, each in wanted.items() if found.get(field.encode()) != each}
     return changed, sorted(found.keys() - {field.encode() for field in wanted})
@@ -81,7 +82,7 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The state of a group of a stream. ``lag`` counts what it has not read, None where nobody knows."""
+    """The state of a consumer group. ``lag`` counts entries not yet read, None if the server cannot tell."""
 
     last_delivered: str
     lag: int | None
@@ -93,9 +94,9 @@ type Groups = dict[str, Group]
 
 
 def find_groups(client: server.Client, streams: Sequence[str]) -> list[Groups]:
-    """Return the groups of each stream, none where there is no such stream.
+    """Return the consumer groups of each stream, empty if the stream does not exist.
 
-    Something else in its place counts as none. Raises redis.RedisError."""
+    A key of another type counts as no stream. Raises redis.RedisError."""
     pipeline = client.pipeline(transaction=False)
     for stream in streams:
         pipeline.xinfo_groups(stream)
@@ -122,8 +123,9 @@ def _read_groups(stream: str, result: list[dict[str, Any]] | Exception) -> Group
 
 
 def find_consumers(client: server.Client, stream: str, group: str) -> dict[str, int]:
-    """Return the nodes that read a stream as a group, with the milliseconds since they last did. Raises
-    redis.RedisError."""
+    """Return the nodes that read a stream as a group, with the milliseconds since they last did.
+
+    Raises redis.RedisError."""
     found = {}
     for each in client.xinfo_consumers(stream, group):
         node = _parse(stream, f"{each['name']!r}", each["name"], parse_node)
@@ -133,20 +135,23 @@ def find_consumers(client: server.Client, stream: str, group: str) -> dict[str, 
 
 
 def show_life(client: server.Client, stream: str, group: str, node: str) -> None:
-    """Read nothing of a stream, so that the server knows that the node lives. Raises redis.RedisError."""
+    """Read from a stream without effect, so that the server knows that the node lives.
+
+    Raises redis.RedisError."""
     client.xreadgroup(group, node, {stream: "0"}, count=1)
 
 
 def find_pending(client: server.Client, stream: str, group: str) -> set[bytes]:
-    """Return the names of those to whom entries were delivered that are not acknowledged, to compare them.
-    Raises redis.RedisError."""
+    """Return the names of the nodes with entries that were delivered and not acknowledged.
+
+    They are unchecked bytes, only for comparison. Raises redis.RedisError."""
     return {each["name"] for each in client.xpending(stream, group)["consumers"]}
 
 
 def find_first_pending(
     client: server.Client, streams: Iterable[tuple[str, str]]
 ) -> list[str | None]:
-    """Return for each stream and group the id of the first entry that was delivered and not acknowledged.
+    """Return the id of the first delivered and unacknowledged entry for each (stream, group), or None.
 
     Raises redis.RedisError."""
     pipeline = client.pipeline(transaction=False)
@@ -159,7 +164,7 @@ def find_first_pending(
 class Entry:
     """An entry of the log, of ``size`` bytes.
 
-    ``file`` is None where it has none; then ``problem`` says why, and ``rest`` has what is there."""
+    ``file`` is None if it has no valid file; then ``problem`` says why, and ``rest`` has its content."""
 
     id: str
     size: int
@@ -177,7 +182,11 @@ def read_log(
     count: int,
     block: int | None,
 ) -> list[tuple[str, list[Entry]]]:
-    """Return what is delivered of streams, each with the id after which to read. Raises redis.RedisError."""
+    """Return the entries that the server delivers to ``node``, for each stream with entries.
+
+    ``streams`` has for each stream the id to start after, or ``>`` for new entries. At most ``count``
+    entries of a stream are returned; ``block`` is the maximum wait in milliseconds, None to return at
+    once. Raises redis.RedisError."""
     found = client.xreadgroup(group, node, streams, count=count, block=block) or []
     return [
         (stream.decode(), [_read_entry(stream.decode(), *each) for each in entries])
@@ -201,7 +210,7 @@ def _parse_group(content: bytes) -> str:
 
 
 def _parse[T](key: str, field: str, content: bytes | None, parse: Callable[[bytes], T]) -> T | None:
-    """Return a record, or None where there is none or one that is not as nodes write it."""
+    """Return a record, or None if there is none or it is invalid."""
     if content is None:
         return None
     try:
@@ -214,7 +223,7 @@ def _parse[T](key: str, field: str, content: bytes | None, parse: Callable[[byte
 
 
 def _complain(key: str, field: str, error: RecordError) -> None:
-    """Say once that a record is not used."""
+    """Log once that a record is invalid."""
     place, reason = (key, field[:MOST_SHOWN]), f"{error}"[:MOST_SHOWN]
     if _said.get(place) == reason:
         return

@@ -1,13 +1,12 @@
 """Receiving the log on a recorder node: entries become files of the node's own spool.
 
-A group is one copy of everything; the node reads the buckets that it keeps of it. An entry is acknowledged
-once its file and the folder of it are on the disk, so the recorder beside may be down, busy or stuck with one
-organisation without holding up the log. An entry that is delivered again is a file again; the recorder
-stores it once, by its id.
+A group is one copy of everything; the node reads the buckets of it that it keeps. An entry is
+acknowledged once its file and the folder of the file are on the disk, so the log goes on even if the
+recorder is down, busy or blocked by one organisation. An entry that is delivered again becomes a file
+again; the recorder stores it once, by its id.
 
-An entry leaves the log when every group has acknowledged it. While a recorder has much to do, its entries
-wait in the log, not on the disk of its node.
-"""
+An entry is removed from the log when every group has acknowledged it. While a recorder has much to do,
+its entries wait in the log, not on the disk of its node."""
 
 import errno
 import logging
@@ -51,7 +50,7 @@ class Receiver:
         reserve_bytes: int = 0,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Write files below ``root``, the spool, as long as ``reserve_bytes`` of its disk are free.
+        """Write files into the spool ``root`` while ``reserve_bytes`` of its disk are free.
 
         Raises OSError."""
         self._client = client
@@ -81,9 +80,9 @@ class Receiver:
         self._groups: Set[str] = frozenset()
 
     def run_round(self) -> int:
-        """Receive a batch, waiting for it a moment; return how many entries it had.
+        """Receive a batch, waiting a moment for it; return its number of entries.
 
-        Raises redis.RedisError and OSError; then what is not acknowledged is delivered again."""
+        Raises redis.RedisError and OSError; then unacknowledged entries are delivered again."""
         begun_s = self._clock_s()  # before it is looked which buckets are this node's
         try:
             self._join()
@@ -129,8 +128,9 @@ class Receiver:
         self._count = choose_count(self._count, largest, len(batches))
 
     def _look_for_room(self) -> bool:
-        """Return whether there is room for more files: the log waits on the server, and not on this disk,
-        while the recorder has enough to do. Raises OSError where the reserve of the disk is reached."""
+        """Return whether the spool may get more files; if not, entries wait on the server.
+
+        Raises OSError if less than the reserve of the disk is free."""
         now_s = self._clock_s()
         if now_s - self._looked_at_s >= LOOK_S:
             self._looked_at_s = now_s
@@ -147,10 +147,10 @@ class Receiver:
         return self._has_room
 
     def trim(self) -> int:
-        """Remove what every group has acknowledged; return how many entries this one has not.
+        """Remove entries that every group has acknowledged; return how many this group has not.
 
-        The last group to acknowledge something removes it, so streams without acknowledgements since the
-        last time are left alone, unless a group has come or gone. Raises redis.RedisError."""
+        The last group to acknowledge an entry removes it, so streams without acknowledgements since
+        the last call are skipped, unless the groups have changed. Raises redis.RedisError."""
         (known,) = reading.find_groups(self._client, [COPIES])
         is_new = known.keys() != self._groups
         streams = set(self._own) if is_new else self._acknowledged & set(self._own)
@@ -169,7 +169,7 @@ class Receiver:
         return sum((each.lag or 0) + each.pending for each in ours)
 
     def _trim(self, streams: Mapping[str, Groups]) -> None:
-        """Remove from each stream what all of these groups have acknowledged."""
+        """Remove from each stream the entries that all of its groups have acknowledged."""
         looked_at = [(stream, name) for stream, groups in streams.items() for name in groups]
         pending = iter(reading.find_first_pending(self._client, looked_at))
         pipeline = self._client.pipeline(transaction=False)
@@ -185,12 +185,12 @@ class Receiver:
         return frozenset(bucket for bucket, stream in self._streams.items() if stream in own)
 
     def close(self) -> None:
-        """Give up the folder; its files are the recorder's."""
+        """Release the folder, whose files are left to the recorder."""
         self._run.close()
         self._client.close()
 
     def _join(self) -> None:
-        """Make sure that the server which answers knows the group: one in its place may not."""
+        """Make sure that the server has the consumer group, since another server may have replaced it."""
         found = self._watch.identify()
         if found != self._identity:
             self._copy.let_go()
@@ -208,8 +208,7 @@ class Receiver:
             self._groups = frozenset()  # what is new here may have to be trimmed
 
     def _make_group(self, stream: str) -> bool:
-        """Make sure that a stream has the group; return whether it can. Something else in the place of one
-        holds up no other."""
+        """Make sure that a stream has the group; return False if the key is not a stream."""
         try:
             copies.make_group(self._client, stream, self._group)
         except redis.ResponseError as error:
@@ -219,7 +218,7 @@ class Receiver:
         return True
 
     def _write(self, stream: str, entry: Entry) -> None:
-        """Write the file of an entry, or set the entry aside where it holds no file."""
+        """Write the file of an entry; if it has no valid file, set its content aside."""
         if entry.file is not None:
             _write_durably(self._run.path, entry.file)
             return
@@ -231,10 +230,11 @@ class Receiver:
 
 
 def choose_count(count: int, largest: int, streams: int) -> int:
-    """Return how many entries of each stream to request next. ``count`` is how many were requested last,
-    ``largest`` the size of the largest of these.
+    """Return how many entries of each stream to request next.
 
-    They are no more than fit into a batch if all are as large, and no more than twice ``count``."""
+    ``count`` is the number requested last, and ``largest`` the size in bytes of the largest entry
+    received. The result is at most twice ``count``, and so many fit into a batch even if all are as
+    large."""
     return max(1, min(2 * count, MOST_ENTRIES, BATCH_BYTES // (largest * streams)))
 
 

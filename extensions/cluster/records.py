@@ -1,9 +1,8 @@
-"""The records by which nodes tell each other things on the server, as checked values.
+"""The records by which nodes exchange data on the server, as checked values.
 
-Nobody else parses what is on the server: a function here returns a value whose every field is what a node
-could have written, or raises RecordError. The entries of the log are parsed in ``log.py`` and the rows of
-the directory in ``directory.py``, by the same rule.
-"""
+No other module parses data on the server: a function here returns a value whose every field a node
+could have written, or raises RecordError. The entries of the log are parsed in ``log.py`` and the rows
+of the directory in ``directory.py``, by the same rule."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -35,19 +34,19 @@ class _Record:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node that keeps a part of a copy. ``address`` is where it serves its pages."""
+    """A node that keeps a part of a copy. ``address`` is the address of its pages."""
 
     group: str
     address: str
 
 
 def parse_node(content: bytes) -> str:
-    """Return the name of a node. Raises RecordError."""
+    """Return the id of a node. Raises RecordError."""
     return checks.name(content[:100].decode("ascii", "replace"))
 
 
 def parse_member(node: str, content: bytes) -> Member:
-    """Return what a node of this name says of itself. Raises RecordError."""
+    """Return the record of a node about itself. Raises RecordError."""
     checks.name(node)
     found = parse_json(content)
     if not isinstance(found, list) or len(found) != 2:
@@ -57,7 +56,7 @@ def parse_member(node: str, content: bytes) -> Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(_Record):
-    """A move of a bucket of a copy, by the names of the nodes."""
+    """A move of a bucket of a copy, with the ids of both nodes."""
 
     id: str
     group: str
@@ -76,14 +75,14 @@ _MOVE = checks.find_checks(
 
 
 def parse_move(content: bytes, field: str | None = None) -> Move:
-    """Return the move that the content describes. Where ``field`` is given, it must be its.
+    """Return a move. If ``field`` is given, the move must belong in that field of the hash.
 
     Raises RecordError."""
     return build_move(parse_json(content), field)
 
 
 def build_move(found: object, field: str | None = None) -> Move:
-    """Return the move of a JSON object. Raises RecordError."""
+    """Return the move in a JSON object. Raises RecordError."""
     move = build(Move, found, _MOVE)
     if move.giver == move.taker:
         raise RecordError("from a node to itself")
@@ -94,14 +93,14 @@ def build_move(found: object, field: str | None = None) -> Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer(_Record):
-    """The offer of the node that gives: its attempt, and the files with their sizes, by folder and name."""
+    """The offer of the giving node: the id of its attempt, and the files (``folder/name``) with sizes."""
 
     attempt: str
     files: Sequence[tuple[str, int]]
 
 
 def parse_offer(content: bytes, move: Move) -> Offer:
-    """Return an offer for a move: files of organisations of its bucket alone. Raises RecordError."""
+    """Return an offer for a move, with files of organisations in its bucket only. Raises RecordError."""
 
     def check_file(found: object) -> tuple[str, int]:
         if not isinstance(found, list) or len(found) != 2:
@@ -119,7 +118,7 @@ def parse_offer(content: bytes, move: Move) -> Offer:
 
 
 def check_trace_file(value: object) -> str:
-    """Return ``<organisation>/<name>`` of a file that the store makes. Raises RecordError."""
+    """Return ``<organisation>/<name>`` if it is a file that the store makes. Raises RecordError."""
     if isinstance(value, str):
         folder, _, name = value.partition("/")
         if name in list_names_of_organization():
@@ -129,9 +128,9 @@ def check_trace_file(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish(_Record):
-    """The wish of the node that takes: a piece of an attempt, unless it has all (``is_complete``).
+    """The wish of the taking node: a piece of a file of an attempt, or ``is_complete`` if it has all.
 
-    ``is_placed``: it keeps the bucket. ``refusal`` says why it does not take it."""
+    ``is_placed``: it keeps the bucket now. ``refusal`` says why it does not take the bucket."""
 
     attempt: str | None = None
     name: str = ""
@@ -150,18 +149,19 @@ _WISH = checks.find_checks(
 
 
 def parse_wish(content: bytes) -> Wish:
-    """Return the wish of a node for the next piece of a move. Raises RecordError."""
+    """Return the wish of the taking node. Raises RecordError."""
     return build(Wish, parse_json(content), _WISH)
 
 
 def pack_piece(wish: Wish, piece: bytes) -> bytes:
-    """Return the bytes of a piece of a file behind the wish that it fulfils."""
+    """Return the bytes for a piece of a file: the wish that it answers, then the piece."""
     return wish.pack() + b"\n" + piece
 
 
 def parse_piece(content: bytes, wish: Wish, most: int) -> bytes:
-    """Return the piece of a wish, empty where it is one of another wish. Raises RecordError for one of
-    more than ``most`` bytes."""
+    """Return the piece for a wish, empty if it answers another wish.
+
+    Raises RecordError for a piece of more than ``most`` bytes."""
     head, _, piece = content.partition(b"\n")
     if head != wish.pack():
         return b""
@@ -172,9 +172,9 @@ def parse_piece(content: bytes, wish: Wish, most: int) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedOrder(_Record):
-    """An order to erase, as it is published for all nodes.
+    """An order to erase calls, as published for all nodes.
 
-    ``shipped`` is None while a proxy node may still have calls that it is about."""
+    ``shipped`` is None while a proxy node may still have calls from before the order."""
 
     id: str
     organization_id: Id
@@ -194,7 +194,7 @@ _ORDER = checks.find_checks(
 
 
 def parse_order(content: bytes, id_: str) -> PublishedOrder:
-    """Return the order of this id. Raises RecordError, also for one without criteria."""
+    """Return the order with this id. Raises RecordError, also for an order without criteria."""
     order = build(PublishedOrder, parse_json(content), _ORDER)
     if order.id != id_:
         raise RecordError(f"the order {order.id}")
@@ -205,9 +205,10 @@ def parse_order(content: bytes, id_: str) -> PublishedOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report(_Record):
-    """The report of a node: the states of its copies, and the orders of which it has shipped all calls.
+    """The report of a node on erasures: the states of its copies, and in ``clear`` shipped orders.
 
-    ``clear`` is None where it ships none. ``has_left``: it has ended with nothing left to ship."""
+    An order is in ``clear`` if the node has shipped all calls from before it; ``clear`` is None if the
+    node ships none. ``has_left``: the node has ended with nothing left to ship."""
 
     states: Sequence[ErasureCopy] = field(default_factory=list)
     clear: Sequence[str] | None = None
@@ -218,7 +219,7 @@ _STATE = checks.find_checks(ErasureCopy, erasure_id=checks.identifier, copy=chec
 
 
 def parse_report(content: bytes, node: str) -> Report:
-    """Return the report of a node, which can say nothing of another one. Raises RecordError."""
+    """Return the report of a node, whose states must be its own. Raises RecordError."""
 
     def check_state(found: object) -> ErasureCopy:
         state = build(ErasureCopy, found, _STATE)
@@ -236,8 +237,9 @@ def parse_report(content: bytes, node: str) -> Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetReport(_Record):
-    """The budgets that are used up by the calls of a node, and the alerts that it made: those of budgets,
-    and those of rules (``fired``)."""
+    """The budgets used up by the calls of a node, and the alerts that it made.
+
+    ``alerts`` are those of budgets, ``fired`` those of alert rules."""
 
     reached: Sequence[ReachedBudget]
     alerts: Sequence[Alert]
@@ -254,7 +256,7 @@ def _check_reached(found: object) -> ReachedBudget:
 
 
 def parse_budget_report(content: bytes) -> BudgetReport:
-    """Return what a node says of budgets. Raises RecordError."""
+    """Return the report of a node on budgets. Raises RecordError."""
     found: dict[str, Any] = {
         "reached": checks.items(_check_reached),
         "alerts": checks.items(lambda each: build(Alert, each, _ALERT)),
@@ -264,12 +266,12 @@ def parse_budget_report(content: bytes) -> BudgetReport:
 
 
 def parse_reached(content: bytes) -> list[ReachedBudget]:
-    """Return the budgets that are used up. Raises RecordError."""
+    """Return the used-up budgets. Raises RecordError."""
     return checks.items(_check_reached)(parse_json(content))
 
 
 def parse_checking_key(content: bytes) -> bytes:
-    """Return the public key by which statements are checked. Raises RecordError."""
+    """Return the public key that checks statements. Raises RecordError."""
     if len(content) != 32:
         raise RecordError(f"a key of {len(content)} bytes")
     return content

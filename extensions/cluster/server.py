@@ -1,11 +1,10 @@
-"""The Redis or Valkey server of a cluster, and which process of it answers.
+"""The Redis or Valkey server of a cluster, and detecting which server responds.
 
-Facts about redis-py that are behind the options: by default it retries a command ten times with
+The options follow from these facts about redis-py: by default it retries a command ten times with
 pauses, so that a call to a dead server returns after seconds; and it would send a pipeline twice
-without anybody knowing. Here a command fails at once, and the caller decides. With version 3 of the
-protocol, its default, it listens for announcements of maintenance on each connection, and therefore gives
-out those that the server has closed; with version 2 it looks at a connection before it gives it out.
-"""
+unnoticed. Here a command fails at once, and the caller decides. With version 3 of the protocol, its
+default, it listens for announcements of maintenance on each connection, and therefore hands out
+connections that the server has closed; with version 2 it checks a connection first."""
 
 import socket
 import time
@@ -35,11 +34,11 @@ type Client = Any
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The server that answers, and which history of writes it has. One that was restarted, that has taken
-    another's place, or that was a replica in between, may lack what was acknowledged before.
+    """The server that responds, and its replication history.
 
-    A primary also has another history when its first replica comes, or an hour after its last one went:
-    that is taken for a change too, which only repeats some work."""
+    A server that was restarted, replaced another one, or was a replica meanwhile may lack data that
+    was acknowledged before. A primary also gets another history when its first replica comes, or an
+    hour after its last one left: that counts as a change too, which only repeats some work."""
 
     run_id: str
     role: str
@@ -47,19 +46,20 @@ class Identity:
 
 
 def connect(url: str) -> Client:
-    """Return a client of a server, or of the primary that sentinels name.
+    """Return a client of a server, or of the primary that Sentinels name. Raises ValueError.
 
-    It connects with its first command. Replies are bytes. Addresses begin with ``redis://``, ``rediss://``
-    (TLS) or ``redis+sentinel://``. Sentinels are named with the name of their service as path:
-    ``redis+sentinel://user:password@host:26379,host:26379/main?tls=true``, which is for Sentinels and
-    servers. ``ssl_ca_certs=FILE`` in the query names an authority to trust. Raises ValueError."""
+    The client connects at its first command. Replies are bytes. URLs begin with ``redis://``,
+    ``rediss://`` (TLS) or ``redis+sentinel://``. Sentinels are given with the name of their service as
+    path: ``redis+sentinel://user:password@host:26379,host:26379/main?tls=true``, where user, password
+    and TLS are for Sentinels and servers. ``ssl_ca_certs=FILE`` in the query names an authority to
+    trust."""
     options = _options(CONNECT_S, READ_S, Retry(NoBackoff(), 0))
     options["redis_connect_func"] = _Connections()
     return _connect(url, redis.Redis, Sentinel, options)
 
 
 def connect_async(url: str) -> Client:
-    """Return the like for an event loop. What it is for must not keep a call waiting."""
+    """Return a client for an event loop, with timeouts so short that no call waits for the server."""
     options = _options(QUICK_S, QUICK_S, AsyncRetry(NoBackoff(), 0))
     return _connect(url, redis.asyncio.Redis, AsyncSentinel, options)
 
@@ -136,10 +136,10 @@ class _Connections:
 
 
 class ServerWatch:
-    """Knows which server answers a client of ``connect``.
+    """Detects which server a client of ``connect`` talks to.
 
-    Another one can only answer on another connection, which is why it asks there; nobody cuts the
-    connections of a primary that is made a replica by hand, so it also asks each second."""
+    A change of servers usually comes with a new connection, so the server is asked after each; since
+    connections of a primary that is made a replica by hand stay open, it is also asked each second."""
 
     def __init__(self, client: Client, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -149,7 +149,7 @@ class ServerWatch:
         self._asked_on, self._asked_at_s = 0, 0.0
 
     def identify(self) -> Identity:
-        """Return which server answers now. Raises redis.RedisError."""
+        """Return the identity of the server that responds now. Raises redis.RedisError."""
         now_s = self._clock_s()
         is_known = self._asked_on == self._connections.made and now_s < self._asked_at_s + ASK_S
         if self._found is None or not is_known:
@@ -159,12 +159,12 @@ class ServerWatch:
         return self._found
 
     def forget(self) -> None:
-        """Ask again the next time."""
+        """Have the next ``identify`` ask the server."""
         self._found = None
 
 
 def is_wrong_type(error: Exception) -> bool:
-    """Return whether somebody has put something else where the server was told to work."""
+    """Return whether an error means that a key has a value of another type than expected."""
     return isinstance(error, redis.ResponseError) and str(error).startswith("WRONGTYPE")
 
 

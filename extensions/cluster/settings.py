@@ -14,7 +14,7 @@ _HOST_AND_PORT = re.compile(r"(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", r
 
 
 def parse_server(text: str) -> str | None:
-    """Return the address of the Redis server or of its sentinels, None for an empty text."""
+    """Return the URL of the Redis server or its Sentinels, None for empty text. Raises ValueError."""
     if not text:
         return None
     scheme, _, rest = text.partition("://")
@@ -37,7 +37,7 @@ def _is_list_of_hosts(text: str, most: int) -> bool:
 
 
 def parse_roles(text: str) -> frozenset[Part]:
-    """Return the roles of a node."""
+    """Return the roles of a node. Raises ValueError."""
     if text == "all":
         return PARTS
     roles = {part.strip() for part in text.split(",")}
@@ -47,7 +47,7 @@ def parse_roles(text: str) -> frozenset[Part]:
 
 
 def parse_group(text: str) -> str:
-    """Return the name of a group of recorder nodes."""
+    """Return the name of a group of recorder nodes. Raises ValueError."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", text):
         raise ValueError("write lower-case letters, digits and hyphens, at most 63")
     return text

@@ -1,7 +1,7 @@
-"""The rows of ``control.db`` that other nodes are told, as JSON: read, checked and written.
+"""The rows of ``control.db`` that other nodes get, as JSON: read, checked and written.
 
-Which they are the tables say (``store.control.shared``), and the check of a column follows from its type.
-"""
+The tables in ``store.control.shared`` define which rows these are, and the check of a column follows
+from its type."""
 
 import logging
 import sqlite3
@@ -23,7 +23,7 @@ type Rows = dict[str, bytes]
 
 
 def _blob(value: object) -> object:
-    """Check bytes, which are written in hexadecimal digits."""
+    """Return bytes, given in hexadecimal digits. Raises RecordError."""
     return build(lambda hex: {"hex": hex}, value, {"hex": _digits})
 
 
@@ -46,7 +46,7 @@ _OF_COLUMNS: Mapping[object, Check] = {
 
 
 class _SharedTable:
-    """A table whose rows are told, with the check of each column."""
+    """A table whose rows are shared, with the check of each column."""
 
     def __init__(self, table: Table[Any]) -> None:
         if table.shared is None:
@@ -73,7 +73,7 @@ _TABLES = {table.name: _SharedTable(table) for table in TABLES}
 
 
 def read_rows(db: sqlite3.Connection) -> Rows:
-    """Return the rows to publish, by table and key, as a transaction sees them."""
+    """Return the rows to publish, by table and key, as seen by one transaction."""
     return {
         table.make_key(row): orjson.dumps({name: _encode(each) for name, each in row.items()})
         for table in _TABLES.values()
@@ -82,7 +82,7 @@ def read_rows(db: sqlite3.Connection) -> Rows:
 
 
 def check_row(key: str, content: bytes) -> bytes | None:
-    """Return the row of a key as ``read_rows`` returns it, None for a table of a newer program.
+    """Return a row in the form that ``read_rows`` returns, None if a newer program made its table.
 
     Raises RecordError."""
     table = _TABLES.get(key.partition(":")[0])
@@ -95,9 +95,9 @@ def check_row(key: str, content: bytes) -> bytes | None:
 
 
 def write_rows(db: sqlite3.Connection, before: Rows, after: Rows) -> None:
-    """Write the difference into ``control.db``, in the transaction that is open.
+    """Write the difference between ``before`` and ``after`` into ``control.db``, in the open transaction.
 
-    Its connection must not check references: the people to whom keys belong are not told."""
+    The connection must not check references, since the users that rows refer to are not shared."""
     for key in before.keys() - after.keys():
         name, *found = key.split(":")
         db.execute(_TABLES[name].delete, found)

@@ -1,15 +1,14 @@
 """Shipping the spool of a proxy node: each finished exchange becomes an entry of the log.
 
 A file is removed some seconds after the server has acknowledged its entry, and only if the same server
-still takes what is written. A server that has restarted or taken another's place may lack the last moments,
-so what was shipped then is shipped again; recorders know an entry by its id. Until it is removed, a shipped
-file is
+still accepts writes. A server that has restarted or replaced another one may lack the last moments, so
+what was shipped then is shipped again; recorders recognise an entry by its id. Until it is removed, a
+shipped file is
 
-    data/spool/<run id>/<entry id>~<organization id>.sent
+data/spool/<run id>/<entry id>~<organization id>.sent
 
-(or ``.open.sent``, of an exchange that its proxy did not end), which also tells the next shipper, after this
-one was killed, what to ship again.
-"""
+(or ``.open.sent`` for an exchange that its proxy did not end), which also tells the next shipper, if
+this one was killed, what to ship again."""
 
 import logging
 import os
@@ -44,7 +43,7 @@ class _Sent:
 
 
 class Shipper:
-    """Ships what waits in a spool. ``clock_s`` is a monotonic clock."""
+    """Ships the files in a spool. ``clock_s`` is a monotonic clock."""
 
     def __init__(self, root: Path, client: server.Client, clock_s: Callable[[], float]) -> None:
         self._root = root
@@ -59,9 +58,9 @@ class Shipper:
         self._recall()
 
     def run_round(self) -> tuple[int, int]:
-        """Ship what waits, for about a second; return how many files were shipped and how many wait.
+        """Ship files for about a second; return the numbers of files shipped and of those that still wait.
 
-        Raises redis.RedisError; then what is not acknowledged is shipped again."""
+        Raises redis.RedisError; then unacknowledged files are shipped again."""
         self._check_identity()
         waiting = list(reader.find_waiting(self._root))
         self._refusal = None
@@ -79,7 +78,7 @@ class Shipper:
         return shipped, len(waiting) - done
 
     def disconnect(self) -> None:
-        """Close the connection and forget the server: the next one may be another."""
+        """Close the connection and forget the server's identity, since the next server may be another."""
         self._client.close()
         self._watch.forget()
 
@@ -128,8 +127,10 @@ class Shipper:
         return len(taken)
 
     def _is_taken(self, results: Sequence[object]) -> bool:
-        """Return whether the server has something of a file. Where something else is in the place of its
-        stream it waits, and others are shipped. Raises redis.RedisError for what concerns all."""
+        """Return whether the server has accepted an entry of a file.
+
+        If the key of the stream has another type, the file waits, and others are shipped. Raises
+        redis.RedisError for errors that concern all files."""
         errors = [each for each in results if isinstance(each, Exception)]
         for error in errors:
             if not isinstance(error, redis.ResponseError) or not server.is_wrong_type(error):
@@ -138,9 +139,10 @@ class Shipper:
         return len(errors) < len(results)
 
     def _forget(self) -> None:
-        """Remove what was shipped a while ago, if the server still takes what is written: one that is cut
-        off from its replicas, and about to be replaced, refuses that when it is told to
-        (``min-replicas-to-write``)."""
+        """Remove files shipped a while ago, if the server still accepts a write.
+
+        A server that is cut off from its replicas and about to be replaced refuses writes if it is
+        configured to (``min-replicas-to-write``)."""
         now_s = self._clock_s()
         limit_s = now_s - REMEMBERED_S
         if not self._sent or self._sent[0].at_s > limit_s or now_s < self._forgot_at_s + FORGET_S:
@@ -153,7 +155,7 @@ class Shipper:
                 os.unlink(self._sent.popleft().file)  # noqa: PTH108
 
     def _recall(self) -> None:
-        """Let all that was shipped and is remembered wait again."""
+        """Make all shipped files that still exist wait again."""
         self._sent.clear()
         for path in self._root.glob(f"*/*{SENT}"):
             is_unfinished = path.stem.endswith(OPEN)
@@ -162,7 +164,7 @@ class Shipper:
 
 
 def _divide(waiting: Sequence[Waiting]) -> Iterator[Sequence[Waiting]]:
-    """Yield files in batches of some megabytes, which is what a pipeline holds in memory."""
+    """Yield files in batches of some megabytes, which a pipeline can hold in memory."""
     batch: list[Waiting] = []
     size = 0
     for each in waiting:
@@ -177,9 +179,9 @@ def _divide(waiting: Sequence[Waiting]) -> Iterator[Sequence[Waiting]]:
 
 
 def _read(waiting: Waiting) -> Iterator[tuple[int, LoggedFile]]:
-    """Yield what becomes of a file: an entry, one for each organisation with rejections, or none.
+    """Yield the entries of a file with their buckets: one, or one for each organisation with rejections.
 
-    Raises SpoolError, OSError."""
+    A call that was never forwarded has none. Raises SpoolError, OSError."""
     path = Path(waiting.file)
     if waiting.owner == REJECTIONS:
         yield from _split_rejections(path)
@@ -194,9 +196,9 @@ def _read(waiting: Waiting) -> Iterator[tuple[int, LoggedFile]]:
 
 
 def _split_rejections(path: Path) -> Iterator[tuple[int, LoggedFile]]:
-    """Yield the rejections of each organisation as a file of its own: they may be in different buckets.
+    """Yield the rejections of each organisation as a file of its own, with its bucket.
 
-    The same file is always divided in the same way, so that one shipped twice is counted once."""
+    The same file is always divided in the same way, so that rejections shipped twice are counted once."""
     entry_id = path.name.partition("~")[0]
     by_organization: dict[str, list[Rejection]] = {}
     for each in reader.read_rejections(path):

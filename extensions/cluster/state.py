@@ -1,8 +1,7 @@
-"""``cluster.json``: how a node does in its cluster, for ``/healthz`` and ``/metrics``.
+"""``cluster.json``: the state of a node in its cluster, for ``/healthz`` and ``/metrics``.
 
-The process ``cluster`` rewrites it every second. Its instant is of the monotonic clock, as that of the
-recorder's heartbeat.
-"""
+The process ``cluster`` rewrites it every second. Its instant is of the monotonic clock, as in the
+recorder's heartbeat."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -20,11 +19,12 @@ from runtime.node import Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """The state of a node. ``failing`` names the parts of its work that fail, ``unshipped`` counts the
-    calls in its spool that the server does not have, ``in_flight`` those that have not ended, ``lag`` the
-    entries that its copy does not have, and ``unserved`` the organisations whose calls are on no node that
-    lives.
-    What the server had at ``level_s``, its copy has."""
+    """The state of a node.
+
+    ``failing`` names the parts of its work that fail, ``unshipped`` counts the calls in its spool that
+    the server does not have, ``in_flight`` calls that have not ended, ``lag`` entries that its copy
+    has not received, and ``unserved`` organisations whose calls are on no living node. Its copy has
+    received what the server had at ``level_s``."""
 
     beat_s: float
     failing: Sequence[str] = ()
@@ -40,7 +40,7 @@ class ClusterState:
 
     @classmethod
     def read(cls, data_dir: Path) -> Self | None:
-        """Return the state, or None if none was written in the last seconds."""
+        """Return the state in the file, or None if it is missing or older than some seconds."""
         try:
             state = cls(**orjson.loads((data_dir / "cluster.json").read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -49,7 +49,7 @@ class ClusterState:
 
 
 def read_health(node: Node, data_dir: Path) -> Health | None:
-    """Return how this machine does in its cluster, None where it is in none."""
+    """Return the state of this machine in its cluster, None if it is in no cluster."""
     if node.copy is None:
         return None
     state = ClusterState.read(data_dir)
@@ -70,7 +70,7 @@ def read_health(node: Node, data_dir: Path) -> Health | None:
 
 
 def _make_gauges(state: ClusterState, *, has_pages: bool) -> Iterator[Gauge]:
-    """Yield what is known of a node. Where it has pages, these count the calls in flight."""
+    """Yield the gauges of a node. ``has_pages``: calls in flight are counted by the pages' own metrics."""
     yield Gauge(
         "taximeter_cluster_failing_parts",
         "Parts of the node's work for its cluster that fail, 0 when all is well.",

@@ -1,9 +1,8 @@
-"""The exchange of the key by which statements of the node with people are checked.
+"""The exchange of the public key that checks statements of the node with the pages.
 
-A recorder node keeps the first key that it sees, or the one that its operator gave it, and never takes
-another one from the server: who may write there could otherwise sign statements for anybody, and read all
-calls. A changed key is an error until the operator confirms it, or it is gone.
-"""
+A recorder node keeps the first key that it sees, or the one that its operator gave it, and never
+accepts another from the server: anybody with write access there could otherwise sign statements in any
+name, and read all calls. A changed key is an error until the operator confirms it, or it is gone."""
 
 import redis
 
@@ -18,14 +17,15 @@ class ChangedKeyError(redis.RedisError):
 
 
 class KeyPublisher:
-    """Tells the key of the node with people."""
+    """Publishes the key of the node with the pages."""
 
     def __init__(self, control: ControlDatabase, client: server.Client) -> None:
         self._control, self._client = control, client
 
     def run_round(self) -> bool:
-        """Say it if the server has another one; return whether it had. Raises redis.RedisError,
-        sqlite3.Error."""
+        """Publish the key if the server has another one; return whether it had.
+
+        Raises redis.RedisError, sqlite3.Error."""
         key = self._control.find_secret(PAGE_CHECKING_KEY)
         if key is None or reading.is_said(self._client, STATEMENTS_KEY, key):
             return False
@@ -34,15 +34,16 @@ class KeyPublisher:
 
 
 class KeyFollower:
-    """Keeps the key on a recorder node."""
+    """Keeps the published key on a recorder node."""
 
     def __init__(self, control: ControlDatabase, client: server.Client) -> None:
         self._control, self._client = control, client
 
     def run_round(self) -> bool:
-        """Keep the key of the server if there is none here; return whether there was none.
+        """Keep the published key if this node has none; return whether it had none.
 
-        Raises ChangedKeyError for another one than is here, redis.RedisError, sqlite3.Error."""
+        Raises ChangedKeyError if the published key differs from this node's, redis.RedisError,
+        sqlite3.Error."""
         told = reading.read_value(self._client, STATEMENTS_KEY, records.parse_checking_key)
         kept = self._control.find_secret(PAGE_CHECKING_KEY)
         if told is None or told == kept:

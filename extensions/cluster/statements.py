@@ -1,11 +1,10 @@
-"""Statements of who asks, which the node with people signs and the nodes with calls check.
+"""Statements of the caller of a request, which the node with the pages signs and others check.
 
-A statement is for one request to one node, and for half a minute. It is signed by a key that never leaves
-``control.db`` of the node with people. The public key by which it is checked is on the Redis server, and the
-other nodes keep the first one that they see there, or the one that their operator gave them. So nobody else
-can make a statement: neither who reads what is on that server or has a proxy node, nor who may write there,
-unless a node with calls was new and had no key yet.
-"""
+A statement is for one request to one node, and valid for half a minute. It is signed by a key that
+never leaves ``control.db`` of the node with the pages. The public key that checks it is on the Redis
+server, and nodes with calls keep the first one that they see there, or the one that their operator
+gave them. So nobody else can make a statement, neither with read access to that server or a proxy
+node, nor with write access there, unless a node with calls was new and had no key yet."""
 
 import base64
 from dataclasses import asdict, dataclass
@@ -28,13 +27,14 @@ _PURPOSE = b"taximeter page 1\0"
 
 
 class StatementError(Exception):
-    """A request without a statement that is valid for it. The message says why."""
+    """A request has no valid statement. The message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """The statement of who makes a request, which one, to which node and when, in seconds since 1970.
-    ``is_copy``: the node has a further copy of the calls."""
+    """The statement of the caller of a request: the request, its node and its time (seconds since 1970).
+
+    ``is_copy``: the node has another copy of the calls than the first."""
 
     caller: Caller
     node: str
@@ -44,13 +44,13 @@ class Statement:
     is_copy: bool
 
     def sign(self, key: Ed25519PrivateKey) -> str:
-        """Return the statement as the value of a header."""
+        """Return the signed statement as the value of a header."""
         body = orjson.dumps(asdict(self) | {"is_visitor": isinstance(self.caller, Visitor)})
         return f"{_encode(body)}.{_encode(key.sign(_PURPOSE + body))}"
 
     @classmethod
     def check(cls, text: str, key: Ed25519PublicKey, *, now_s: float) -> Self:
-        """Return a statement that is signed and new. Raises StatementError."""
+        """Return the statement in a header if it is recent and its signature valid. Raises StatementError."""
         try:
             body, signature = (_decode(part) for part in text.split("."))
             key.verify(signature, _PURPOSE + body)
@@ -70,7 +70,7 @@ class Statement:
 
 
 def load_signing_key(control: ControlDatabase) -> Ed25519PrivateKey:
-    """Return the key by which this node signs, made when there is none, and store how others check it.
+    """Return the key with which this node signs, made if there is none; then store the public key, too.
 
     Raises sqlite3.Error."""
     key = Ed25519PrivateKey.from_private_bytes(control.get_secret(PAGE_SIGNING_KEY))
@@ -79,7 +79,7 @@ def load_signing_key(control: ControlDatabase) -> Ed25519PrivateKey:
 
 
 def load_checking_key(control: ControlDatabase) -> Ed25519PublicKey:
-    """Return the key that this node was told. Raises StatementError, sqlite3.Error."""
+    """Return the public key that this node keeps. Raises StatementError if there is none, sqlite3.Error."""
     found = control.find_secret(PAGE_CHECKING_KEY)
     if found is None:
         raise StatementError("this node was not told yet by which key the node with people signs")
@@ -87,9 +87,9 @@ def load_checking_key(control: ControlDatabase) -> Ed25519PublicKey:
 
 
 def trust(control: ControlDatabase, text: str) -> None:
-    """Keep a key as the one by which statements are checked here, given as hexadecimal digits.
+    """Keep a public key, given in hexadecimal digits, as the one that checks statements here.
 
-    Raises InvalidInputError for anything else, ConflictError on the node that signs, sqlite3.Error."""
+    Raises InvalidInputError for other text, ConflictError on the node that signs, sqlite3.Error."""
     if control.find_secret(PAGE_SIGNING_KEY) is not None:
         raise ConflictError("this node has a key of its own to sign with: it checks no statements")
     try:

@@ -1,4 +1,4 @@
-"""The file that tells the node with people which nodes keep the calls of each organisation."""
+"""Writing ``nodes.json``, by which the node with the pages knows where calls are."""
 
 import socket
 from pathlib import Path
@@ -15,7 +15,7 @@ ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - to know it when it is set
 
 
 class Whereabouts:
-    """Writes ``nodes.json`` of a data directory when it has changed."""
+    """Rewrites ``nodes.json`` of a data directory after each change."""
 
     def __init__(self, data_dir: Path, client: server.Client, node: str, group: str) -> None:
         self._data_dir = data_dir
@@ -24,7 +24,7 @@ class Whereabouts:
         self.found: PageNodes | None = None
 
     def run_round(self) -> bool:
-        """Look where calls are; return whether that has changed. Raises redis.RedisError, OSError."""
+        """Read which nodes keep calls; return whether that has changed. Raises redis.RedisError, OSError."""
         members = copies.find_members(self._client)
         groups = sorted({each.group for each in members.values()})
         (known,) = reading.find_groups(self._client, [COPIES])
@@ -51,15 +51,17 @@ class Whereabouts:
 
 
 def count_unserved(nodes: PageNodes, control: ControlDatabase) -> int:
-    """Return how many organisations have calls on no node that lives. Raises sqlite3.Error."""
+    """Return the number of organisations whose calls are on no living node. Raises sqlite3.Error."""
     with control.reading() as db:
         ids = list_organization_ids(db)
     return sum(not nodes.is_served(each) for each in ids)
 
 
 def find_address(listen: Address, url: str) -> str:
-    """Return where other nodes reach the pages of this one: the address that it listens on, and where that
-    is any, the one from which it reaches the Redis server. Raises OSError."""
+    """Return the address of this node's pages for other nodes. Raises OSError.
+
+    It is the listen address, or if that is any interface, the address from which the node reaches the
+    Redis server."""
     if listen.host not in ANY_ADDRESS:
         return str(listen)
     first = urlsplit(url).netloc.rpartition("@")[2].split(",")[0]

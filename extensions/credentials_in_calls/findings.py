@@ -1,8 +1,7 @@
 """The credentials that were found in an organisation's calls: redacted, in a file beside its traces.
 
-A file of its own, because every member may query the traces, and these are for owners. It has the kind,
-the beginning and a keyed digest of each credential, and never the credential.
-"""
+They have their own file because every member may query the traces, and these are for owners. It has
+the kind, the beginning and a keyed digest of each credential, and never the credential."""
 
 import json
 import sqlite3
@@ -23,7 +22,7 @@ migrations = Migrations("secrets")
 
 @migrations()
 def m001_found_secrets(db: Database) -> None:
-    """Create the tables of findings and of how far the search has come."""
+    """Create the tables of findings and of the progress of the search."""
     for statement in (
         # Up to which call and piece of text was searched.
         "create table progress (id integer primary key check (id = 1),"
@@ -65,7 +64,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSecret:
-    """A credential with all its findings: the number of calls, their places, the first and the last."""
+    """A credential with a summary of its findings: number of calls, places, first and last finding."""
 
     kind: str
     shown: str
@@ -77,32 +76,32 @@ class ListedSecret:
 
 
 def secrets_path(trace_path: Path) -> Path:
-    """Return the file that belongs to a trace database."""
+    """Return the path of the file that belongs to a trace database."""
     return trace_path.with_name(FILE)
 
 
 class FoundSecrets:
-    """The findings of one organisation, to be written. Every method may raise sqlite3.Error."""
+    """The findings of one organisation, opened for writing. Every method may raise sqlite3.Error."""
 
     def __init__(self, trace_path: Path) -> None:
-        """Open the file, made if need be. Raises sqlite3.Error, OSError."""
+        """Open the file, creating it if necessary. Raises sqlite3.Error, OSError."""
         self._db = database.open_database(secrets_path(trace_path), migrations)
 
     def close(self) -> None:
         self._db.close()
 
     def read_progress(self) -> Progress | None:
-        """Return how far the search has come, None before its first step."""
+        """Return the progress of the search, None before its first step."""
         row = self._db.execute("select usage_id, piece_id from progress").fetchone()
         return None if row is None else Progress(*row)
 
     def is_known(self, digest: bytes, before: int) -> bool:
-        """Return whether an earlier call had this credential."""
+        """Return whether this credential was found in a call before the one with the id ``before``."""
         sql = "select 1 from found where digest = ? and usage_id < ?"
         return self._db.execute(sql, (digest, before)).fetchone() is not None
 
     def add(self, progress: Progress, findings: Iterable[Finding]) -> None:
-        """Store findings, and how far the search has come with them, in one transaction."""
+        """Store findings and the progress of the search in one transaction."""
         with database.immediate(self._db):
             self._db.execute("insert or replace into progress values (1, ?, ?)", progress)
             self._db.executemany(
@@ -112,7 +111,7 @@ class FoundSecrets:
 
 
 def remove_missing(trace_path: Path, traces: sqlite3.Connection) -> None:
-    """Remove the findings of calls that are not in the traces any more. Raises sqlite3.Error, OSError."""
+    """Remove the findings of calls that are no longer in the traces. Raises sqlite3.Error, OSError."""
     if not secrets_path(trace_path).exists():
         return
     with closing(database.open_database(secrets_path(trace_path), migrations)) as db:
@@ -123,7 +122,7 @@ def remove_missing(trace_path: Path, traces: sqlite3.Connection) -> None:
 
 
 def empty_log(trace_path: Path) -> bool:
-    """Empty the write-ahead log; return whether that was possible. Raises sqlite3.Error, OSError."""
+    """Empty the write-ahead log; return False if that was not possible. Raises sqlite3.Error, OSError."""
     if not secrets_path(trace_path).exists():
         return True
     with closing(database.open_database(secrets_path(trace_path), migrations)) as db:
@@ -136,7 +135,7 @@ def _is_there(traces: sqlite3.Connection, usage_id: int) -> bool:
 
 
 def list_secrets(trace_path: Path, traces: sqlite3.Connection) -> Sequence[ListedSecret]:
-    """Return the credentials in calls that are there, the one that was found last first.
+    """Return the credentials found in existing calls, the most recently found first.
 
     Raises sqlite3.Error."""
     with _reading(trace_path) as db:
@@ -171,7 +170,7 @@ def _list_one(
 
 
 def count_in_calls(trace_path: Path, usage_ids: Sequence[int]) -> dict[int, int]:
-    """Return how many credentials were found in each call that has any, by row id. Raises sqlite3.Error."""
+    """Return the number of credentials found in each call that has any, by row id. Raises sqlite3.Error."""
     with _reading(trace_path) as db:
         if db is None:
             return {}
@@ -183,9 +182,9 @@ def count_in_calls(trace_path: Path, usage_ids: Sequence[int]) -> dict[int, int]
 
 
 def count_since(trace_path: Path, since: str) -> tuple[int, int]:
-    """Return how many credentials were found in calls from an instant on, and the last of these calls.
+    """Return the number of credentials found in calls since ``since``, and the id of the last such call.
 
-    Only the newest findings are looked at. Raises sqlite3.Error."""
+    Only the newest findings are examined. Raises sqlite3.Error."""
     with _reading(trace_path) as db:
         if db is None:
             return 0, 0
@@ -197,7 +196,7 @@ def count_since(trace_path: Path, since: str) -> tuple[int, int]:
 
 @contextmanager
 def _reading(trace_path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Yield a connection for reading, None where nothing has been searched yet."""
+    """Yield a connection for reading, None if nothing has been searched yet."""
     path = secrets_path(trace_path)
     if not path.exists():
         yield None

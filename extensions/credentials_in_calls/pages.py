@@ -1,7 +1,7 @@
 """The credentials that were found in calls, redacted, for owners: a section of the page “Security”.
 
-``/secrets`` leads there. A machine without people, which keeps the calls of another one, has it as a page.
-"""
+``/secrets`` redirects there. On a machine without sign-in, which keeps the calls of another machine,
+it is a page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ _PLACES = {
 
 
 class SecretPages:
-    """The page for owners. To members it is not there."""
+    """The page of found credentials for owners. For members it does not exist."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -63,7 +63,9 @@ def make_section(site: Site, visitor: Caller) -> Markup | None:
 
 
 def _find(site: Site, visitor: Caller) -> Mapping[str, Any]:
-    """Return what was found in the calls that this machine keeps. Raises sqlite3.Error."""
+    """Return the credentials found in the calls on this machine, as values for a template.
+
+    Raises sqlite3.Error."""
     path = trace_path(site.settings.data_dir, visitor.organization_id)
     is_here = path.exists()
     found: Sequence[ListedSecret] = ()

@@ -1,10 +1,9 @@
-"""The formats of credentials that are looked for in traces: only those that nothing else has.
+"""The formats of credentials that are searched for in traces: only formats that nothing else has.
 
-Most are those of the package detect-secrets. Importing its plugins would bring an HTTP client into this
-process, since they can also try a credential at its issuer; so the regular expressions are read from its
-source. A few formats are ours, for what it does not know. Entropy and names of variables decide nothing,
-because traces are full of hashes and ids.
-"""
+Most are those of the package detect-secrets. Importing its plugins would load an HTTP client into this
+process, since they can also try a credential at its issuer; so the regular expressions are read from
+its source. A few formats are ours, for credentials that it does not know. Entropy and names of
+variables are not used, because traces are full of hashes and ids."""
 
 import ast
 import base64
@@ -44,7 +43,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A format. A text without any of ``needs`` is not searched for it."""
+    """A format of credentials. Only texts that contain one of ``needs`` are searched for it."""
 
     kind: str
     needs: tuple[str, ...]
@@ -88,7 +87,7 @@ _RARE = "JKBGCTxk-_=."
 
 
 class RulesMissingError(Exception):
-    """The package of the rules is not installed, or is another one than this was written for."""
+    """The package with the rules is missing, or is a version that this module does not know."""
 
 
 @cache
@@ -108,7 +107,7 @@ def load_rules() -> tuple[Rule, ...]:
 
 @cache
 def _load_groups() -> dict[tuple[str, ...], list[Rule]]:
-    """Return the rules by what a text must have for them."""
+    """Return the rules, grouped by their ``needs``."""
     groups: dict[tuple[str, ...], list[Rule]] = {}
     for rule in load_rules():
         groups.setdefault(rule.needs, []).append(rule)
@@ -117,10 +116,10 @@ def _load_groups() -> dict[tuple[str, ...], list[Rule]]:
 
 @cache
 def _compile_needs() -> re.Pattern[str]:
-    """Return an expression for what any rule needs, and for what follows it in the rules of ours.
+    """Return a regular expression that matches any of the ``needs`` of all rules.
 
-    To search for a rare character and look at what is around it takes a quarter of the time that a search
-    for each literal does."""
+    For our own rules it also matches what follows. Searching for a rare character and checking its
+    neighbours takes a quarter of the time of searching for each literal."""
     branches: dict[str, list[tuple[str, str]]] = {}
     follows = {begin: pattern for _, begin, pattern in _OURS}  # "sk_" alone is in each "task_"
     for need in sorted({need for needs in _load_groups() for need in needs}):
@@ -131,9 +130,10 @@ def _compile_needs() -> re.Pattern[str]:
 
 
 def _join(mark: str, needs: Sequence[tuple[str, str]]) -> str:
-    """Return an expression for needs around a rare character: each up to it, and from there on.
+    """Return a regular expression for ``needs`` around the rare character ``mark``.
 
-    The character before is looked at once for all of them, which is enough for most places."""
+    Each need is a pair: the text up to the character, and an expression for the rest. The character
+    before ``mark`` is checked once for all of them, which rejects most places."""
     each = "|".join(f"(?<={re.escape(begin)}){rest}" for begin, rest in needs)
     before = "".join(sorted({begin[-2:-1] for begin, _ in needs}))
     is_before = all(len(begin) > 1 for begin, _ in needs)
@@ -148,15 +148,15 @@ def _find_rank(character: str) -> int:
 
 
 def may_have_secrets(text: str) -> bool:
-    """Return whether a text, or a string of the JSON that it is, may have a credential.
+    """Return whether a text, or a string in the JSON that it is, may contain a credential.
 
-    It has what a rule needs, and for rules of ours what follows that, which JSON writes as it is.
-    Raises RulesMissingError."""
+    It may if it contains what a rule needs; rules of ours need text that JSON never escapes. Raises
+    RulesMissingError."""
     return _compile_needs().search(text) is not None
 
 
 def find_secrets(text: str) -> Iterator[Found]:
-    """Yield the credentials in a text, each once, and at most ``MAX_FOUND``. Raises RulesMissingError."""
+    """Yield the credentials in a text, each once, at most ``MAX_FOUND``. Raises RulesMissingError."""
     seen: set[str] = set()
     for needs, rules in _load_groups().items():
         if not any(each in text for each in needs):
@@ -178,7 +178,7 @@ def _iter_matches(rules: Sequence[Rule], text: str) -> Iterator[tuple[Rule, re.M
 
 
 def _read_match(kind: str, text: str, match: re.Match[str]) -> Found | None:
-    """Return the credential that begins with a match, or None for what only looks like one."""
+    """Return the credential that begins at a match, or None if it only looks like one."""
     if kind == _PRIVATE_KEY:
         return _read_private_key(text, match)
     more = _MORE_OF_JWT if kind == _JWT else _MORE
@@ -192,7 +192,7 @@ def _read_match(kind: str, text: str, match: re.Match[str]) -> Found | None:
 
 
 def _read_private_key(text: str, match: re.Match[str]) -> Found | None:
-    """Return a private key; None for the mention of one, which nothing follows."""
+    """Return the private key at a match, None if only its header line is quoted."""
     body = _KEY_BODY.match(text, match.end(), match.end() + MAX_VALUE_CHARS)
     value = "" if body is None else "".join(body[1].split())
     if len(value) < _MIN_KEY_CHARS:

@@ -1,10 +1,9 @@
-"""The search for credentials in recorded calls: in what each of them added, in the background.
+"""The search for credentials in recorded calls: in the text that each call added, in the background.
 
-A request repeats its conversation, and the pieces that it is stored as do not: those with a higher id
-than any before are new. So a conversation is searched once, however often it is sent, and a call costs
-what its new text does. How far the search came is noted with what it finds, and else now and then: after a
-crash some calls are searched again, to the same result.
-"""
+A request repeats its conversation, but its stored pieces are not repeated: pieces with a higher id
+than all before are new. So a conversation is searched once, however often it is sent, and the costs of
+a call depend on its new text. The progress is stored with findings, and otherwise now and then: after
+a crash some calls are searched again, with the same result."""
 
 import hmac
 import math
@@ -65,7 +64,7 @@ class _Call(NamedTuple):
 
 
 class _NewText(NamedTuple):
-    """The text of requests that no call before had, with the ids of the last segment and piece of it."""
+    """The text of requests that no earlier call had, with the ids of the last segment and piece of it."""
 
     text: bytes
     segment_id: int
@@ -73,7 +72,7 @@ class _NewText(NamedTuple):
 
 
 class _Reader:
-    """Reads what calls added, in the order of the calls."""
+    """Reads the text that calls added, in the order of the calls."""
 
     def __init__(self, traces: sqlite3.Connection, found: FoundSecrets) -> None:
         self.traces = traces
@@ -84,7 +83,7 @@ class _Reader:
         self._segment_id = 0
 
     def list_calls(self) -> list[_Call]:
-        """Return the next calls, one at least if there is any."""
+        """Return the next calls to search, at least one if there is any."""
         values = MAX_TEXT_BYTES, self._progress.usage_id, CALLS_AT_ONCE
         calls = [_Call(*row) for row in self.traces.execute(_CALLS, values)]
         sizes = accumulate(call.request_bytes for call in calls)
@@ -92,9 +91,9 @@ class _Reader:
         return calls[: max(count, 1)]
 
     def pass_over(self, calls: Sequence[_Call]) -> bool:
-        """Pass over calls if what they added has nothing that a credential needs, as nearly always.
+        """Skip calls if their new text cannot contain a credential, as nearly always; return whether so.
 
-        To look through many together takes half of the time."""
+        Checking many calls together takes half of the time."""
         new = self._read_new(calls, enough_bytes=MAX_TEXT_BYTES)
         if len(new.text) > MAX_TEXT_BYTES:  # of which some is not searched
             return False
@@ -106,13 +105,13 @@ class _Reader:
         return True
 
     def read_new(self, call: _Call) -> str:
-        """Return the text of a request that no call before had. What was removed meanwhile is empty."""
+        """Return the text of a request that no earlier call had. Text removed meanwhile is left out."""
         new = self._read_new([call])
         self._advance(call, new)
         return new.text[:MAX_TEXT_BYTES].decode("utf-8", "replace")
 
     def _read_new(self, calls: Sequence[_Call], enough_bytes: float = math.inf) -> _NewText:
-        """Return the text of requests that no call before had, and no more when it has so many bytes."""
+        """Return the new text of requests, cut off once it has ``enough_bytes``."""
         lists = [orjson.loads(call.segment_ids) for call in calls if call.segment_ids is not None]
         new = [each for ids in lists for each in ids if each > self._segment_id]
         piece_id, texts, size = self._progress.piece_id, [], 0
@@ -131,13 +130,13 @@ class _Reader:
         self._progress = Progress(last.id, new.piece_id)
 
     def note(self, findings: Sequence[Finding]) -> None:
-        """Store the findings in the calls that were read, and how far the search has come."""
+        """Store the findings in the calls that were read, and from time to time the progress."""
         if findings or self._progress.usage_id - self._noted.usage_id >= NOTED_AFTER:
             self._write(self._progress, findings)
         self._done = self._progress
 
     def close(self) -> None:
-        """Close the file of findings."""
+        """Store the progress, and close the file of findings."""
         with suppress(sqlite3.Error):  # then some calls are searched again
             if self._done != self._noted:
                 self._write(self._done, ())
@@ -149,7 +148,7 @@ class _Reader:
 
 
 class SecretSearch(BackgroundWork):
-    """Searches the calls of one organisation after the other."""
+    """Searches the calls of all organisations, one organisation after the other."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class SecretSearch(BackgroundWork):
         self._readers: dict[str, _Reader] = {}
 
     def close(self) -> None:
-        """Note how far the search has come, and close all files."""
+        """Store the progress of the search, and close all files."""
         while self._readers:
             self._close(next(iter(self._readers)))
 
@@ -241,8 +240,10 @@ class SecretSearch(BackgroundWork):
 
 
 def find_place(request: Request, probe: str) -> str:
-    """Return who said a text in a request: ``system``, ``tool`` (a description), a role, or
-    ``tool_result``; ``request`` where it is in no part of the prompt."""
+    """Return where a request contains ``probe``: ``system``, ``tool`` (a description), a role, or
+    ``tool_result``.
+
+    Return ``request`` if no part of the prompt contains it."""
     if _has(request.system_content, probe):
         return "system"
     if any(_has(tool.value, probe) for tool in request.tools):
@@ -257,7 +258,7 @@ def find_place(request: Request, probe: str) -> str:
 
 
 def _has(value: object, probe: str) -> bool:
-    """Return whether a text is in a value or anything within."""
+    """Return whether a value, or anything nested in it, contains ``probe``."""
     open_ = [value]
     while open_:
         each = open_.pop()
@@ -289,7 +290,8 @@ def _find_in_json(text: str) -> Iterator[Found]:
 
 
 def _unescape(text: str) -> str:
-    """Return JSON as text, as far as the search needs it: twice, for JSON within a string of JSON."""
+    """Return JSON as text with escapes resolved as far as the search needs: twice, for JSON in a JSON
+    string."""
     for _ in range(2):
         if "\\" not in text:
             break
@@ -304,7 +306,7 @@ def _choose_start(traces: sqlite3.Connection) -> Progress:
 
 
 def _read_request(traces: sqlite3.Connection, usage_id: int) -> Request:
-    """Return a request, empty for one that is very long or of which something is missing."""
+    """Return a stored request, empty if it is very long or incomplete."""
     with suppress(MissingPieceError), database.snapshot(traces):
         body = bodies.read_request(traces, usage_id) or b""
         if len(body) <= MAX_BODY_BYTES:
@@ -313,7 +315,7 @@ def _read_request(traces: sqlite3.Connection, usage_id: int) -> Request:
 
 
 def _read_response(body: bytes) -> str:
-    """Return the beginning of a response, that of a stream without what is between its words."""
+    """Return the beginning of a response as text; for a stream, the words without the events around them."""
     if not looks_like_sse(body):
         return body.decode("utf-8", "replace")
     blocks = read_content(body).blocks

@@ -1,4 +1,4 @@
-"""A call of the demo: which program makes it, its request, and the replies of the upstream."""
+"""A call of the demo: the program that makes it, its request, and the replies of the upstream."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ type Table = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program that makes calls. An agent sends a session, and marks its prompt for the cache."""
+    """A program that makes calls. An agent sends a session id, and cache markers in its prompt."""
 
     endpoint: str
     headers: Mapping[str, str]
@@ -23,8 +23,8 @@ class Program:
 class Reply:
     """A reply of the upstream, an error if it has an ``error_type``.
 
-    ``cut_after`` ends a stream after that share of its events, as an upstream does that fails in the middle;
-    after ``hold_after`` it stands still until the client leaves. ``refusal`` is the category in which the
+    ``cut_after`` ends a stream after that share of its events, as a failing upstream does; after the
+    share ``hold_after`` it pauses until the client leaves. ``refusal`` is the category in which the
     model declined."""
 
     content: Sequence[Block] = ()
@@ -45,10 +45,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A request, which is sent once for each of its replies.
+    """A request, sent once for each of ``replies``.
 
-    After ``leave_after`` events the client ends the connection. ``pause_s`` is the time since the call
-    before it in which nobody did anything."""
+    After ``leave_after`` events the client closes the connection. ``pause_s`` is the idle time before
+    the call, in seconds."""
 
     program: Program
     headers: Mapping[str, str]
@@ -59,7 +59,7 @@ class Call:
 
     @property
     def content(self) -> bytes:
-        """Return the body as it is sent."""
+        """Return the body of the request as bytes."""
         return json.dumps(self.body, ensure_ascii=False).encode()
 
     @property
@@ -68,7 +68,7 @@ class Call:
         return f"/v1/messages{self.program.query}"
 
     def headers_of(self, attempt: int) -> dict[str, str]:
-        """Return the headers of an attempt, of which the first is 0."""
+        """Return the headers of an attempt; the first attempt is 0."""
         return {
             "content-type": "application/json",
             "anthropic-version": "2023-06-01",

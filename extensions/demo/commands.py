@@ -1,4 +1,4 @@
-"""``taximeter demo``: the program with example data, to look at before using it."""
+"""``taximeter demo``: the program with example data, to try it before using it."""
 
 import asyncio
 import os
@@ -58,7 +58,8 @@ class Addresses:
 def _check_listen(
     context: click.Context, parameter: click.Parameter, text: str | None
 ) -> str | None:
-    """Return the address. Raises BadParameter: the settings would name the variable."""
+    """Return the address unchanged. Raises BadParameter, since an error of the settings would name the
+    variable."""
     try:
         if text is not None:
             parse_listen(text)
@@ -112,8 +113,9 @@ def demo(listen: str | None, folder: Path | None, pace: float, as_json: bool) ->
 def make_environ(
     environ: Mapping[str, str], data_dir: Path, upstream_url: str, listen: str | None
 ) -> dict[str, str]:
-    """Return the environment of the demo's service: none of the person's own settings, which may be of
-    a service that others use. Raises SettingsError."""
+    """Return the environment of the demo's service, without the user's own settings.
+
+    Those may be of a service that others use. Raises SettingsError."""
     ours = {setting.variable for setting in list_settings()}
     kept = {name: text for name, text in environ.items() if name not in ours}
     chosen = {} if listen is None else {_LISTEN: listen}
@@ -177,7 +179,9 @@ def _set_up(settings: Settings, environ: Mapping[str, str]) -> Addresses:
 
 
 def set_up_organization(management: Management, users: Users) -> None:
-    """Create endpoints, budgets, people and a key beside what a first start has made. Raises ControlError."""
+    """Create endpoints, budgets, people and a key, in addition to what a first start creates.
+
+    Raises ControlError."""
     caller = management.local_caller()
     table = read_table("organization")
     for each in table["endpoints"]:

@@ -1,4 +1,4 @@
-"""A scripted reply as the Messages API sends it: one JSON message, or the events of a stream."""
+"""A scripted reply in the format of the Messages API: one JSON message, or the events of a stream."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _DEFAULT_MODEL = "claude-haiku-4-5"
 def make_message(
     request: Mapping[str, Any], chosen: Reply, tokens: InputTokens, message_id: str
 ) -> dict[str, Any]:
-    """Return the message that is the response to a request."""
+    """Return the message for a reply to a request."""
     usage: dict[str, Any] = {
         "input_tokens": tokens.uncached,
         "cache_creation_input_tokens": tokens.written,
@@ -51,7 +51,7 @@ def make_message(
 
 
 def count_output(chosen: Reply) -> int:
-    """Return the output tokens of a reply; the model does not write the results of server tools."""
+    """Return the number of output tokens of a reply, without results of server tools."""
     return sum(
         count_tokens(json.dumps(block, ensure_ascii=False).encode())
         for block in chosen.content
@@ -77,7 +77,7 @@ def stream_events(message: Mapping[str, Any]) -> Iterator[bytes]:
 
 
 def _split(block: Block) -> tuple[Block, list[Block]]:
-    """Return a block as it starts, and the deltas that complete it."""
+    """Return a block as in its start event, and the deltas that complete it."""
     kind = block["type"]
     if kind in ("text", "thinking"):
         deltas = [{"type": f"{kind}_delta", kind: part} for part in _parts(block[kind])]

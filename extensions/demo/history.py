@@ -25,12 +25,12 @@ BATCH = 50
 
 
 class Proxy:
-    """The files that a proxy spools of requests."""
+    """Writes spool files of past requests, as the proxy does."""
 
     def __init__(
         self, settings: Settings, endpoints: Mapping[str, ProxyEndpoint], key: bytes
     ) -> None:
-        """Spool for these endpoints, which are by slug. ``key`` is that of fingerprints of credentials."""
+        """Spool for ``endpoints``, by slug. ``key`` is the one for fingerprints of credentials."""
         self._run = SpoolRun(settings.spool_path, reserve_bytes=0)
         self._requests = RequestMetadata(key, settings.vendor)
         self._responses = ResponseMetadata(settings.vendor)
@@ -39,7 +39,7 @@ class Proxy:
         self._random = Random(SEED)  # noqa: S311 - nothing here is a secret
 
     def spool(self, sent: Sent) -> None:
-        """Write the file of a request and its response. Raises OSError."""
+        """Write the spool file of a request and its response. Raises OSError."""
         call, headers = sent.call, sent.call.headers_of(sent.attempt)
         endpoint = self._endpoints[call.program.endpoint]
         is_kept = not endpoint.metadata_only
@@ -66,14 +66,14 @@ class Proxy:
         file.finish(ending, last_ms)
 
     def close(self) -> None:
-        """End the run of the proxy, so that the recorder takes what it has spooled."""
+        """End the run, so that the recorder reads the spooled files."""
         self._run.close()
 
 
 def record(settings: Settings, now: datetime) -> None:
-    """Store the calls of the days before an instant, while no service runs on the data directory.
+    """Store the calls of the days before ``now``. No service may run on the data directory.
 
-    The credentials of all calls are named. Raises ControlError, sqlite3.Error, OSError."""
+    The credentials of all calls get names. Raises ControlError, sqlite3.Error, OSError."""
     with ControlDatabase(settings.control_path) as control:
         key = control.get_secret(FINGERPRINT_KEY)
         management = Management.make(control, settings)

@@ -1,4 +1,4 @@
-"""The files beside this module: what conversations say, and what they have in common."""
+"""The files beside this module: the texts of conversations, and their common parts."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,18 @@ MAX_TOKENS = 32_000
 
 @cache
 def read_table(name: str) -> Table:
-    """Return what is in a TOML file."""
+    """Return the content of a TOML file."""
     return tomllib.loads((FOLDER / f"{name}.toml").read_text())
 
 
 def read_script(conversation: str, slots: Mapping[str, str]) -> Table:
-    """Return a conversation with a value in the place of each ``$name``."""
+    """Return a conversation with each ``$name`` replaced by its value in ``slots``."""
     filled: Table = _fill(read_table(f"conversations/{conversation}"), slots)
     return filled
 
 
 def read_file(path: str) -> str:
-    """Return a file of the program that conversations are about. The rows of a table are always the same."""
+    """Return the text of a program file that conversations are about; it is always the same."""
     library = read_table("library")
     table = library["tables"].get(path)
     if table is None:
@@ -43,8 +43,8 @@ def read_file(path: str) -> str:
 def make_body(settings: Table, messages: Sequence[Table], *, is_marked: bool) -> Table:
     """Return the body of a request with the settings of a conversation.
 
-    ``is_marked``: it has cache markers where Claude Code puts them, at the end of the system prompt and of
-    the last two messages of the user."""
+    ``is_marked``: it has cache markers where Claude Code puts them, at the end of the system prompt
+    and of the last two user messages."""
     library = read_table("library")
     system: Any = library["instructions"][settings["instructions"]]
     if is_marked:
@@ -64,7 +64,7 @@ def make_body(settings: Table, messages: Sequence[Table], *, is_marked: bool) ->
 
 
 def text(words: str) -> Block:
-    """Return a block of text."""
+    """Return a text block."""
     return {"type": "text", "text": words}
 
 

@@ -18,7 +18,7 @@ SEED = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Makes calls through the proxy. ``pace`` multiplies the pauses before a call is tried again."""
+    """Makes calls through the proxy. ``pace`` multiplies the pauses before retries."""
 
     http: httpx.AsyncClient
     upstream: DemoUpstream
@@ -34,7 +34,7 @@ class Caller:
                 await asyncio.gather(*map(self.make_all, step))
 
     async def _make(self, call: Call) -> None:
-        """Make a call, once for each of its replies."""
+        """Send a call, once for each of its replies."""
         url = self.endpoint_url(call.program.endpoint) + call.target
         self.upstream.expect(call)
         for attempt in range(len(call.replies)):
@@ -49,7 +49,7 @@ class Caller:
 async def make_calls(
     upstream: DemoUpstream, endpoint_url: Callable[[str], str], pace: float
 ) -> None:
-    """Make the calls of everybody. Raises httpx.HTTPError."""
+    """Make the calls of all conversations. Raises httpx.HTTPError."""
     player = Player(SEED)
 
     def play(line: Iterable[str | Table]) -> Iterable[Step]:
@@ -64,7 +64,7 @@ async def make_calls(
 
 
 async def _read(response: httpx.Response, leave_after: int | None) -> None:
-    """Read a response to its end, or ``leave_after`` events of it."""
+    """Read a response to its end, or only ``leave_after`` events of it."""
     events = 0
     try:
         async for line in response.aiter_lines():

@@ -1,10 +1,9 @@
 """Token counts for the scripted upstream: an estimate, and a prompt cache with upstream's rules.
 
-A token is taken to be four bytes of JSON. A cache marker stores the prefix that ends with it, in the
-order tools, system, messages; the longest stored prefix that ends at a marker is read, what follows up
-to the last marker is written, and the rest is uncached. So the counts of a conversation fit together,
-and a change of the tools loses the cache as it does upstream.
-"""
+A token is assumed to be four bytes of JSON. A cache marker stores the prefix that ends with it, in the
+order tools, system, messages; the longest stored prefix that ends at a marker is read, the rest up to
+the last marker is written, and what follows is uncached. So the counts of a conversation are
+consistent, and a change of the tools breaks the cache as it does upstream."""
 
 import hashlib
 import json
@@ -20,7 +19,7 @@ LIFETIMES = {"5m": timedelta(minutes=5), "1h": timedelta(hours=1)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputTokens:
-    """Input tokens of a request. ``ttl`` is the lifetime of those that are written."""
+    """The input tokens of a request by kind. ``ttl`` is the lifetime of cache writes."""
 
     uncached: int
     written: int
@@ -29,13 +28,13 @@ class InputTokens:
 
 
 class PromptCache:
-    """The stored prefixes of every model, with the instants at which they expire."""
+    """The stored prefixes of every model, with the times at which they expire."""
 
     def __init__(self) -> None:
         self._expires: dict[bytes, datetime] = {}
 
     def count(self, body: Mapping[str, Any], at: datetime) -> InputTokens:
-        """Return the input tokens of a request at an instant, and store the prefixes that it marks."""
+        """Return the input tokens of a request sent at ``at``, and store the prefixes that it marks."""
         digest = hashlib.sha256(str(body.get("model")).encode())
         tokens = read = marked = 0
         ttl = "5m"
@@ -52,12 +51,12 @@ class PromptCache:
 
 
 def count_tokens(data: bytes) -> int:
-    """Return an estimate of the tokens of a text."""
+    """Return an estimate of the number of tokens in ``data``."""
     return -(-len(data) // BYTES_PER_TOKEN)
 
 
 def _units(body: Mapping[str, Any]) -> Iterator[tuple[bytes, Mapping[str, str] | None]]:
-    """Yield the blocks of a prompt in the order of the cache, each with its marker, if it has one."""
+    """Yield the blocks of a prompt in the order of the cache, each with its cache marker or None."""
     for block in (*body.get("tools", ()), *_as_blocks(body.get("system", ()))):
         yield _unit(block)
     for message in body.get("messages", ()):

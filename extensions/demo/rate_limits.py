@@ -14,7 +14,7 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RateLimits:
-    """The calls of each credential: they take requests of a minute, or a part of a subscription's windows."""
+    """Counts the calls of each credential against requests in a minute, or a subscription's windows."""
 
     def __init__(self) -> None:
         self._calls: defaultdict[str, list[datetime]] = defaultdict(list)

@@ -1,7 +1,7 @@
-"""The requests of the two weeks before: what is sent at which instant, and how long the replies take.
+"""The requests of the two weeks before: their times, and the times of the replies.
 
-``organization.toml`` says when and how often. The rest is drawn from a seed, so that two demos are alike.
-"""
+``organization.toml`` says when and how often. The rest is random with a fixed seed, so that all demos
+are alike."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ LAST = timedelta(minutes=20)  # before now nothing of the history is sent any mo
 
 
 class Sent(NamedTuple):
-    """A request that was sent at an instant, and the seconds to the first and the last byte of its reply."""
+    """A past request with its time, and the seconds to the first and the last byte of its reply."""
 
     at: datetime
     call: Call
@@ -31,7 +31,7 @@ class Sent(NamedTuple):
 
 
 class Past:
-    """The requests of the days before an instant."""
+    """The requests of the days before a point in time."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -48,7 +48,7 @@ class Past:
         return [each for each in sent if each.at < self._now - LAST]
 
     def _list_conversations(self) -> Iterator[tuple[datetime, str]]:
-        """Yield each conversation with the instant at which it begins."""
+        """Yield the start and the name of each conversation."""
         midnight = self._now.replace(hour=0, minute=0, second=0, microsecond=0)
         for habit in self._plan["habits"]:
             names = cycle(habit["conversations"])
@@ -60,7 +60,7 @@ class Past:
                     yield day + self._random.uniform(begin / DAY, end / DAY) * DAY, next(names)
 
     def _lay_out(self, steps: Iterable[Step], at: datetime, sent: list[Sent]) -> datetime:
-        """Add the requests of a conversation that begins at an instant. Return the instant of its end."""
+        """Add the requests of a conversation that begins at ``at`` to ``sent``. Return when it ends."""
         for step in steps:
             if not isinstance(step, Call):
                 at = max(self._lay_out(each, at, sent) for each in step)

@@ -35,8 +35,7 @@ _TITLE = {"model": "claude-haiku-4-5", "instructions": "title", "max_tokens": 60
 
 
 class Player:
-    """Makes the calls of conversations. Ids and the first variant follow from a seed, so that two runs are
-    alike."""
+    """Makes the calls of conversations. Ids and variants follow from a seed, so that two runs are alike."""
 
     def __init__(self, seed: int) -> None:
         table = read_table("organization")
@@ -47,8 +46,9 @@ class Player:
         self._played: Counter[str] = Counter()
 
     def play(self, conversation: str, fails: Sequence[str] = ()) -> Iterator[Step]:
-        """Yield the steps of a conversation, in its next variant. ``fails`` are failures before the first
-        reply."""
+        """Yield the steps of a conversation, in its next variant.
+
+        ``fails`` names failures before the first reply."""
         table = read_table(f"conversations/{conversation}")
         variants = table.get("variants", [{}])
         number = self._seed + self._played[conversation]
@@ -63,11 +63,11 @@ class Player:
         yield from self._take_turns(script, slots, headers, fails)
 
     def fail(self, reply: Reply, name: str) -> Reply:
-        """Return a reply as it is with a failure."""
+        """Return a reply with the failure of this name."""
         return replace(reply, **self._failures[name])
 
     def _ask_for_title(self, script: Table, headers: Mapping[str, str]) -> Call:
-        """Return the call for a title, which a small model writes beside the conversation."""
+        """Return the call in which a small model writes a title for the conversation."""
         messages = [{"role": "user", "content": script["turn"][0]["user"]}]
         return Call(
             program=self._programs[script["program"]],
@@ -120,7 +120,7 @@ class Player:
         return self._take_turns(read_script(conversation, slots), slots, headers)
 
     def _use(self, use: Table, slots: Table) -> tuple[Block, Block]:
-        """Return a tool use and its result. That of a file is the file, that of an agent its last text."""
+        """Return the blocks of a tool use and its result: a file's text, or the last text of a subagent."""
         arguments, result = use.get("input", {}), use.get("result")
         if "file" in use:
             arguments = {"file_path": f"/home/ines/shelf/{use['file']}"}
@@ -142,20 +142,20 @@ class Player:
 
 
 def _hint(headers: Mapping[str, str], **hints: str) -> Mapping[str, str]:
-    """Return the headers with hints of Claude Code."""
+    """Return the headers with hints added that Claude Code sends."""
     named = {f"x-claude-code-{name.replace('_', '-')}": value for name, value in hints.items()}
     return {**headers, **named}
 
 
 def _ask(turn: Table) -> Iterator[Block]:
-    """Yield the blocks of text that are sent: what the client sums up, and what a person says."""
+    """Yield the text blocks of a user message: a summary by the client, and the user's words."""
     yield from (text(turn[name]) for name in ("summary", "user") if name in turn)
     for path in turn.get("attach", ()):
         yield text(f"{path}:\n{read_file(path)}")
 
 
 def _say(turn: Table) -> Iterator[Block]:
-    """Yield the blocks that the model writes before it uses a tool."""
+    """Yield the blocks that the model writes before its tool uses."""
     if "thinking" in turn:
         signature = "ZGVtbyBzaWduYXR1cmU="
         yield {"type": "thinking", "thinking": turn["thinking"], "signature": signature}

@@ -1,8 +1,7 @@
 """The scripted upstream of the demo: a small server on loopback in place of the Messages API.
 
-The proxy forwards bodies byte for byte, so a body identifies its call: the client tells what is to be
-replied before it sends one. Whatever else comes gets a reply that says where it is.
-"""
+The proxy forwards bodies byte for byte, so a body identifies its call: the client registers the reply
+before it sends a body. Any other request gets a reply that says what this server is."""
 
 import asyncio
 import hashlib
@@ -43,7 +42,7 @@ _FIRST_EVENT_S, _EVENT_S = 0.35, 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """A response of the Messages API. ``chunks`` are the events of a stream, or a document."""
+    """A response of the Messages API. ``chunks`` are the events of a stream, or one document."""
 
     status: int
     headers: Mapping[str, str]
@@ -51,7 +50,7 @@ class Response:
 
 
 class MessagesApi:
-    """The responses to requests, with a prompt cache and rate limits."""
+    """Makes the responses to requests, with a prompt cache and rate limits."""
 
     def __init__(self) -> None:
         self._cache = PromptCache()
@@ -61,7 +60,7 @@ class MessagesApi:
     def respond(
         self, headers: Mapping[str, str], body: Mapping[str, Any], reply: Reply, at: datetime
     ) -> Response:
-        """Return the response to a request at an instant."""
+        """Return the response to a request sent at ``at``."""
         number = next(self._numbers)
         fields = {
             "content-type": "application/json",
@@ -81,7 +80,7 @@ class MessagesApi:
 
 
 class DemoUpstream:
-    """The server. ``pace`` multiplies the time that responses take; 0 is at once."""
+    """The server. ``pace`` multiplies the duration of responses; with 0 they come at once."""
 
     def __init__(self, pace: float) -> None:
         self._pace = pace
@@ -89,12 +88,12 @@ class DemoUpstream:
         self._replies: dict[bytes, deque[Reply]] = {}
 
     def expect(self, call: Call) -> None:
-        """Reply to the requests of this call, one after the other."""
+        """Register a call: its requests get its replies, one after the other."""
         self._replies[hashlib.sha256(call.content).digest()] = deque(call.replies)
 
     @contextmanager
     def serving(self) -> Iterator[str]:
-        """Serve from a thread of its own. Yields the base URL."""
+        """Serve from a thread during the block. Yields the base URL."""
         app = Starlette(
             routes=[
                 Route("/v1/messages", self._create, methods=["POST"]),
@@ -144,5 +143,5 @@ class DemoUpstream:
 
 
 def place(share: float | None, chunks: Sequence[bytes]) -> int | None:
-    """Return the number of the chunk that comes after this share of them, None without one."""
+    """Return the index of the chunk at this share of all chunks, None without a share."""
     return None if share is None else int(len(chunks) * share)

@@ -1,1 +1,1 @@
-"""A server by which agents read what was recorded, over the Model Context Protocol (MCP)."""
+"""A server that gives agents read access to recorded calls, over the Model Context Protocol (MCP)."""

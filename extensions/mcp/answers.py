@@ -1,7 +1,6 @@
-"""Responses to agents: JSON of at most 20 rows and 8 KB, with a cursor and what was left out.
+"""Responses to agents: JSON of at most 20 rows and 8 KB, with a cursor and a note on what is left out.
 
-A cursor is how many rows of a page of the API were shown, and the cursor of that page.
-"""
+A cursor is the number of rows shown of a page of the API, and the API's cursor of that page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +16,19 @@ type Rows = Sequence[Mapping[str, Any]]
 
 
 class CursorError(Exception):
-    """The cursor is not one of ours."""
+    """The cursor was not made by this server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The beginning of a response: behind so many rows of a page of the API."""
+    """The position at which a response begins: after ``skipped`` rows of a page of the API."""
 
     skipped: int = 0
     page: str | None = None
 
     @classmethod
     def parse(cls, cursor: str | None) -> "Place":
-        """Return the place that a cursor names. Raises CursorError."""
+        """Return the position in a cursor, the beginning for None. Raises CursorError."""
         if not cursor:
             return cls()
         skipped, _, page = cursor.partition(".")
@@ -38,14 +37,14 @@ class Place:
         return cls(int(skipped), page or None)
 
     def format(self) -> str:
-        """Return the cursor of the place."""
+        """Return the position as a cursor."""
         return f"{self.skipped}.{self.page}" if self.page else str(self.skipped)
 
 
 def answer(
     head: Mapping[str, Any], name: str, rows: Rows, place: Place, next_page: str | None = None
 ) -> str:
-    """Return a response with as many rows as there is room for. ``next_page`` is the API's next cursor."""
+    """Return a response as JSON, with as many rows as fit. ``next_page`` is the API's next cursor."""
     shown: list[Mapping[str, Any]] = []
     size = len(orjson.dumps(head)) + _ROOM + len(next_page or "") + len(place.page or "")
     for row in rows[place.skipped : place.skipped + MAX_ROWS]:

@@ -32,7 +32,7 @@ def mcp(base_url: str | None, data_dir: str | None) -> None:
 
 
 def _load_server() -> ModuleType:
-    """Return the module with the server. Raises ClickException without its library."""
+    """Return the module with the server. Raises ClickException if its library is missing."""
     try:
         return import_module("extensions.mcp.server")
     except ImportError as error:

@@ -1,9 +1,8 @@
-"""Recorded text in responses to agents: marked as quoted, plain, and short.
+"""Recorded text in responses to agents: marked as a quotation, cleaned, and short.
 
-Whoever can make a call can have its text read by an agent later, as an instruction if the agent is not
-careful. So recorded text is never a value of its own but quoted, with where it is from; it has no
-characters that are not seen, and nothing that a client would fetch or show as a link or an image.
-"""
+Anybody who can make a call can have its text read by an agent later, and a careless agent may take it
+for an instruction. So recorded text is never a plain value but quoted, with its origin; it has no
+invisible characters, and nothing that a client would fetch or show as a link or an image."""
 
 import re
 from typing import Any
@@ -17,7 +16,7 @@ _MARKUP = re.compile(r"<(/?[A-Za-z!])")
 
 
 def quote(text: str | None, origin: str, max_chars: int = MAX_CHARS) -> dict[str, Any] | None:
-    """Return a recorded text as a response has it, None for none. ``origin`` says where it is from."""
+    """Return a recorded text as a quotation for a response, None for None. ``origin`` names its source."""
     if text is None:
         return None
     cut = clean(text[:max_chars])
@@ -28,14 +27,14 @@ def quote(text: str | None, origin: str, max_chars: int = MAX_CHARS) -> dict[str
 
 
 def name(text: str | None, origin: str) -> str | dict[str, Any] | None:
-    """Return an id, a slug or a model as it is if it looks like one, otherwise quoted."""
+    """Return an id, a slug or a model unchanged if it looks like one, otherwise quoted."""
     if text is None or _NAME.fullmatch(text):
         return text
     return quote(text, origin)
 
 
 def clean(text: str) -> str:
-    """Return text without characters that are not seen, and without links, images and markup."""
+    """Return text without invisible characters, and without links, images and markup."""
     shown = "".join(char if char.isprintable() or char == "\n" else " " for char in text)
     shown = _IMAGE.sub(r"[image: \1]", shown)
     shown = _LINK.sub(r"\1 [link]", shown)

@@ -1,4 +1,4 @@
-"""The server with its tools, as a client of the protocol lists them."""
+"""The MCP server with its tools."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -24,7 +24,7 @@ _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 
 def make_server(open_backend: Open) -> MCPServer:
-    """Return the server, which reads by a backend."""
+    """Return the server, which reads through a backend that ``open_backend`` opens."""
     tools = Tools(open_backend)
     server = MCPServer(
         "taximeter", instructions=INSTRUCTIONS, version=version("taximeter"), log_level="WARNING"
@@ -43,7 +43,7 @@ def make_server(open_backend: Open) -> MCPServer:
 
 
 def _explained[**P](function: Callable[P, str]) -> Callable[P, str]:
-    """Return a tool whose errors say what is wrong, without text of others that would be followed."""
+    """Return a tool whose errors say what is wrong, without untrusted text that an agent may follow."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> str:

@@ -1,7 +1,6 @@
-"""The six tools: what each reads by the management API, and which of it an agent gets.
+"""The six tools: what each reads through the management API, and which part of it an agent gets.
 
-Clients of the protocol show agents the docstring of each tool, and what its parameters are.
-"""
+Clients of the protocol show agents the docstring of each tool, and the descriptions of its parameters."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -46,10 +45,10 @@ _NAMED = ("slug", "model", "request_model", "session_id", "agent_id", "client", 
 
 
 class Tools:
-    """The tools. Every method raises what ``Backend.call`` does, and CursorError."""
+    """The tools. Every method raises what ``Backend.call`` raises, and CursorError."""
 
     def __init__(self, open_backend: Open) -> None:
-        """Read by a backend that is opened anew for each request, in the thread that it is made in."""
+        """Read through a backend that is opened for each request, in the thread of the request."""
         self._open = open_backend
 
     def spend(self, period: Period = "7d", by: Grouping = "model", cursor: Cursor = None) -> str:
@@ -290,7 +289,7 @@ def _describe_use(tool: str | None, target: str | None, problem: str | None) -> 
 def _add_part(
     document: Mapping[str, Any], text: str, origin: str, offset: int, next_offset: int | None
 ) -> str:
-    """Return a call with as much of a part of a body as there is room for."""
+    """Return a call as JSON, with as much of a part of a body as fits."""
     while True:
         part = {"body": quote(text, origin, PART_CHARS), "next_offset": next_offset}
         encoded = orjson.dumps({**document, **part})

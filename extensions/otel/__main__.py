@@ -1,8 +1,7 @@
 """``python -m extensions.otel``: the process that exports finished calls to a collector.
 
-It is one of its own, so that neither the proxy nor the recorder ever waits for a collector, and it has a
-lower priority. The service runs it where ``TAXIMETER_OTEL`` is not off.
-"""
+It is a process of its own, so that neither the proxy nor the recorder ever waits for a collector, and
+it has a lower priority. The service runs it unless ``TAXIMETER_OTEL`` is off."""
 
 import logging
 import os
@@ -50,7 +49,7 @@ NICENESS = 10
 
 
 class _LastLine(logging.Handler):
-    """Keeps the last line that OpenTelemetry logs: why an export failed."""
+    """Keeps the last line that OpenTelemetry logs, which says why an export failed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +60,7 @@ class _LastLine(logging.Handler):
 
 
 class Sender:
-    """Sends calls as spans, by OpenTelemetry's own exporter and its variables."""
+    """Sends calls as spans, with OpenTelemetry's own exporter and environment variables."""
 
     def __init__(self, settings: Settings) -> None:
         self._spans = SpanMaker(settings.vendor, settings.upstream_url, version("taximeter"))
@@ -79,9 +78,9 @@ class Sender:
             logger.warning("OpenTelemetry: %s", explain(self._log.text, self._secrets))
 
     def send(self, organization_id: str, batch: Batch) -> int:
-        """Return once the collector has acknowledged the calls, how many of them it has left out.
+        """Send calls and wait for the acknowledgement; return the number that the collector has left out.
 
-        Raises ReceiverAwayError where it may do so later, BatchRefusedError where it is not going to."""
+        Raises ReceiverAwayError if a retry may succeed, BatchRefusedError if not."""
         self._log.text = ""
         self._session.forget()
         spans = [self._spans.make(organization_id, call, bodies) for call, bodies in batch]
@@ -99,13 +98,13 @@ class Sender:
         raise ReceiverAwayError(reason)
 
     def close(self) -> None:
-        """End an export that waits."""
+        """End a current export."""
         self._is_closed = True
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
 def run(follower: Follower, stop: threading.Event) -> None:
-    """Export until told to stop, with growing pauses while the collector is away."""
+    """Export calls until ``stop`` is set, with growing pauses while the collector is away."""
     trouble = TroubleLog(logger, "Calls cannot be exported and wait: %s")
     pause_s = ROUND_S
     while not stop.is_set():
@@ -154,7 +153,7 @@ def main() -> None:
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block once it has taken ``seconds``. Only for the main thread."""
+    """Raise TimeoutError in the block after ``seconds``. Works in the main thread only."""
 
     def give_up(_number: int, _frame: FrameType | None) -> None:
         raise TimeoutError("it did not respond in time")

@@ -1,8 +1,7 @@
-"""The address of the collector, as the standard variables of OpenTelemetry have it.
+"""The address of the collector, from the standard variables of OpenTelemetry.
 
-They are read here too, without OpenTelemetry's packages: the supervisor notes the position of a collector
-before the first call, and those packages are an extra that takes long to import.
-"""
+They are read here too, without OpenTelemetry's packages: the supervisor stores the position of a
+collector before the first call, and those packages are an extra that is slow to import."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ _LEAST_SECRET = 4  # characters
 
 
 def find_collector(environ: Mapping[str, str]) -> str:
-    """Return the address that spans are sent to, without a user and a password that may be in it."""
+    """Return the URL that spans are sent to, without user, password, query and fragment."""
     parts = urlsplit(_find_endpoint(environ))
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
@@ -36,9 +35,9 @@ def _find_endpoint(environ: Mapping[str, str]) -> str:
 
 
 def find_timeout_s(environ: Mapping[str, str]) -> float:
-    """Return the seconds that an export may take, as the library reads them.
+    """Return the maximum duration of an export in seconds, read as the library does.
 
-    Raises SettingsError for those that no timer takes."""
+    Raises SettingsError for a number that timers do not accept."""
     name = next((name for name in _TIMEOUTS if environ.get(name)), "")
     try:
         seconds = float(environ[name]) if name else DEFAULT_TIMEOUT_S
@@ -52,7 +51,7 @@ def find_timeout_s(environ: Mapping[str, str]) -> float:
 
 
 def list_secrets(environ: Mapping[str, str]) -> Sequence[str]:
-    """Return the texts of the variables that may be credentials, the longest first."""
+    """Return the texts in variables that may be credentials, the longest first."""
     found = set[str]()
     for header in ",".join(environ.get(name, "") for name in _HEADERS).split(","):
         value = header.partition("=")[2]
@@ -72,7 +71,7 @@ def list_secrets(environ: Mapping[str, str]) -> Sequence[str]:
 
 
 def explain(reason: str, secrets: Sequence[str]) -> str:
-    """Return what the library or the collector says, as a line for the log without these texts."""
+    """Return an error message of the library or the collector as a log line, without ``secrets``."""
     for secret in secrets:
         reason = reason.replace(secret, "…")
     return terminal_line(reason)[:MAX_REASON]

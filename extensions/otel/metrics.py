@@ -1,4 +1,4 @@
-"""The metrics of what collectors have got."""
+"""The metrics of exports to collectors."""
 
 import logging
 import sqlite3
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_metrics(data_dir: Path) -> Iterator[Metric]:
-    """Yield the counters of calls that each collector has got, and will not get."""
+    """Yield the counters of calls that each collector has received, and of those it will not receive."""
     exported = CounterMetricFamily(
         "taximeter_otel_exported", "Calls that a collector has acknowledged.", labels=["collector"]
     )

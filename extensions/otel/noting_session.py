@@ -1,7 +1,7 @@
-"""The HTTP session of OpenTelemetry's exporter, which itself does not tell why an export failed.
+"""The HTTP session of OpenTelemetry's exporter, which notes why an export failed.
 
-It also takes every response below 400 for an acknowledgement, and reads whatever comes.
-"""
+The exporter does not tell that, treats every response below 400 as an acknowledgement, and reads
+responses of any size."""
 
 from collections.abc import Container
 from http.cookiejar import DefaultCookiePolicy
@@ -15,10 +15,10 @@ MAX_RESPONSE_BYTES = 64 * 1024
 
 
 class NotingSession(Session):
-    """A session that notes what became of a batch.
+    """A session that notes the result of sending a batch.
 
-    That is whether something was sent since ``forget``, the status of the last response, and how many spans
-    it says were left out."""
+    That is whether a request was sent since ``forget``, the status of the last response, and in
+    ``left_out`` the number of spans that it reports as left out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,16 +31,18 @@ class NotingSession(Session):
         self.left_out = 0
 
     def is_final(self, may_pass: Container[int]) -> bool:
-        """Return whether what failed would fail again: nothing could be sent, as a batch that cannot be
-        encoded, or the response has a status other than these."""
+        """Return whether a retry of a failed export would fail again.
+
+        So it is if no request was sent, as for a batch that cannot be encoded, or the status is not in
+        ``may_pass``."""
         if self._status is None:
             return not self._was_used
         return self._status not in may_pass
 
     def request(self, *args: Any, **kwargs: Any) -> Response:
-        """Return a response, of which no more than its beginning was read.
+        """Send a request and return its response, of which only the beginning is read.
 
-        Raises RequestException for what is no collector's."""
+        Raises RequestException for a redirect, or a page that is not from a collector."""
         self._was_used, self._status = True, None
         response = super().request(*args, **kwargs | {"stream": True})
         try:
@@ -57,7 +59,7 @@ class NotingSession(Session):
 
 
 def _read(response: Response) -> bytes | None:
-    """Return the body, or None for one that is too large, or compressed, which nobody asked for."""
+    """Return the body of a response, or None if it is too large, or compressed, which was not requested."""
     if response.headers.get("content-encoding", "identity") != "identity":
         return None
     content: bytes = response.raw.read(MAX_RESPONSE_BYTES + 1, decode_content=False)
@@ -65,7 +67,9 @@ def _read(response: Response) -> bytes | None:
 
 
 def _is_page(response: Response, content: bytes | None) -> bool:
-    """Return whether this is a page. One without content is none: some small servers say so of nothing."""
+    """Return whether a response is a web page.
+
+    An empty body is none: some small servers send the type of a page with it."""
     is_html = response.headers.get("content-type", "").lower().startswith("text/html")
     return is_html and content != b""
 

@@ -49,7 +49,7 @@ def data_files() -> Sequence[DataFile]:
 def before_start(
     settings: Settings, environ: Mapping[str, str], warn: Callable[[str], None]
 ) -> None:
-    """Note where a collector that is new begins: with what is recorded from now on."""
+    """Store the position of a new collector, so that it gets only calls recorded from now on."""
     if settings.of(OTEL) == "off":
         return
     collector = import_module("extensions.otel.collector").find_collector(environ)

@@ -1,4 +1,4 @@
-"""``otel.db``: up to which call each collector has acknowledged the calls of each organisation."""
+"""``otel.db``: the position up to which each collector has acknowledged calls, by organisation."""
 
 from pathlib import Path
 
@@ -15,6 +15,8 @@ def open_positions(data_dir: Path) -> Positions:
 
 
 def begin(data_dir: Path, collector: str) -> None:
-    """Note what is recorded before a collector is used for the first time. Raises sqlite3.Error, OSError."""
+    """Store the current positions before a collector is used for the first time.
+
+    Raises sqlite3.Error, OSError."""
     with open_positions(data_dir) as positions:
         follower.begin(data_dir, positions, collector)

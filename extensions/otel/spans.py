@@ -1,8 +1,7 @@
 """Spans of finished calls, with the names of OpenTelemetry's conventions for generative AI.
 
-Ids are made from those of the call and its session, so a call that is sent again has the same ones. A
-session is a trace; a call without one is a trace of its own.
-"""
+Ids are derived from those of the call and its session, so a call that is sent again has the same ids.
+A session is a trace; a call without a session is its own trace."""
 
 import hashlib
 from collections.abc import Mapping
@@ -35,7 +34,7 @@ type Attribute = str | int | float | bool | tuple[str, ...]
 
 
 class SpanMaker:
-    """Makes the spans of calls to one upstream. ``version`` is that of this program."""
+    """Makes the spans of calls to one upstream. ``version`` is this program's."""
 
     def __init__(self, vendor: str, upstream: Upstream, version: str) -> None:
         self._always: dict[str, Attribute] = {
@@ -72,7 +71,7 @@ class SpanMaker:
 
 
 def _cut(call: FinishedCall) -> FinishedCall:
-    """Return a call with each text cut to a moderate length."""
+    """Return a call with each text cut to a maximum length."""
     values = {field.name: getattr(call, field.name) for field in fields(call)}
     texts: dict[str, Any] = {
         name: value[:MAX_TEXT] for name, value in values.items() if isinstance(value, str)
@@ -81,7 +80,7 @@ def _cut(call: FinishedCall) -> FinishedCall:
 
 
 def _make_resource(version: str) -> Resource:
-    """Return the resource, whose name is that of the standard variables, or otherwise ours."""
+    """Return the resource of the spans; the standard variables may set its name."""
     resource = Resource.create({"service.version": version})
     if str(resource.attributes["service.name"]).startswith("unknown_service"):
         return resource.merge(Resource({"service.name": "taximeter"}))
@@ -89,7 +88,7 @@ def _make_resource(version: str) -> Resource:
 
 
 def make_context(organization_id: str, call: FinishedCall) -> SpanContext:
-    """Return the ids of the span of a call."""
+    """Return the trace id and span id of a call."""
     trace = call.session_id if call.session_id is not None else call.entry_id
     return SpanContext(
         trace_id=_make_id(16, organization_id, trace),
@@ -100,7 +99,7 @@ def make_context(organization_id: str, call: FinishedCall) -> SpanContext:
 
 
 def _make_id(size: int, *parts: str) -> int:
-    """Return a number of ``size`` bytes that is made of the parts. It is never 0, which is no valid id."""
+    """Return a number of ``size`` bytes derived from the parts. It is never 0, which would be invalid."""
     digest = hashlib.sha256("\0".join(parts).encode()).digest()
     return int.from_bytes(digest[:size]) or 1
 
@@ -150,7 +149,7 @@ def _list_bodies(bodies: StoredBodies | None) -> dict[str, Attribute | None]:
 
 
 def _read_text(body: bytes | None) -> str | None:
-    """Return a body as text, or None for one that is not text or too large."""
+    """Return a body as text, or None if it is not text or is too large."""
     if body is None or len(body) > MAX_BODY_BYTES:
         return None
     try:

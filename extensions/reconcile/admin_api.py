@@ -1,7 +1,6 @@
-"""Requests to the Admin API: bounded in time, size, pages and attempts.
+"""Requests to the Admin API, with limits on time, size, pages and attempts.
 
-The key is in the headers of the client and nowhere else: no address, message or ``repr`` has it.
-"""
+The key is in the headers of the client and nowhere else: no URL, message or ``repr`` contains it."""
 
 import logging
 import time
@@ -43,8 +42,9 @@ type Parameters = Mapping[str, str | int | list[str]]
 
 
 class AdminApi:
-    """A connection to the Admin API, or with a ``beta`` to the analytics reports. ``organization_id`` is
-    that of the key, once upstream has named it."""
+    """A connection to the Admin API, or with a ``beta`` to the analytics reports.
+
+    ``organization_id`` is the organisation of the key, None until upstream has named it."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class AdminApi:
         tell: Callable[[str], None] = logger.info,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Prepare the connection. Raises OSError when the trust store cannot be read.
+        """Prepare the connection. Raises OSError if the trust store cannot be read.
 
-        ``beta`` is named in a header of each request. ``is_local``: no HTTP proxy is on the way to it.
-        ``tell`` is called with a line before each wait."""
+        ``beta`` is sent in a header of each request. ``is_local``: use no HTTP proxy. ``tell`` is
+        called with a line before each wait."""
         self.base_url = base_url.rstrip("/")
         self.organization_id: str | None = None
         self._vendor = vendor
@@ -90,7 +90,7 @@ class AdminApi:
     def iter_pages[PageType: AnyPage](
         self, path: str, parameters: Parameters, page_type: type[PageType], max_pages: int
     ) -> Iterator[PageType]:
-        """Yield the pages of a report. Raises ReportError, also where there are more than ``max_pages``."""
+        """Yield the pages of a report. Raises ReportError, also if there are more than ``max_pages``."""
         token: str | None = None
         seen: set[str] = set()
         for _ in range(max_pages):
@@ -113,7 +113,9 @@ class AdminApi:
         raise self._unexpected(path, "a report without an end")
 
     def _get(self, path: str, parameters: Parameters) -> bytes:
-        """Return the body of a response with status 200, after several attempts if need be."""
+        """Return the body of a response with status 200, after several attempts if necessary.
+
+        Raises ReportError."""
         for attempt in range(1, MAX_ATTEMPTS + 1):
             is_last = attempt == MAX_ATTEMPTS
             wait_s = FIRST_WAIT_S * 2 ** (attempt - 1)
@@ -141,7 +143,7 @@ class AdminApi:
         raise AssertionError("the last attempt returns or raises")
 
     def _request(self, path: str, parameters: Parameters) -> tuple[httpx.Response, bytes]:
-        """Read a response, which may drip in slowly for a while but not for ever."""
+        """Send a request and return the response with its body, whose arrival may take a limited time."""
         deadline = time.monotonic() + RESPONSE_TIMEOUT_S
         content = bytearray()
         with self._client.stream("GET", self.base_url + path, params=parameters) as response:
@@ -189,7 +191,7 @@ class AdminApi:
         )
 
     def _find_message(self, content: bytes) -> str:
-        """Return the message of an error, without the key should it repeat that."""
+        """Return the message of an error response, with the key removed if it contains that."""
         message = read_envelope(content).error_message
         return shorten(message.replace(self._client.headers["x-api-key"], "…"))
 
@@ -205,7 +207,7 @@ def _is_passing(response: httpx.Response) -> bool:
 
 
 def _read_retry_after(response: httpx.Response) -> float | None:
-    """Return the seconds to wait that a response names as a number or as a date."""
+    """Return the seconds in a Retry-After header, given as a number or as a date; None without one."""
     text = response.headers.get("retry-after", "").strip()
     if text.isdecimal() and text.isascii():
         return float(text[:9])

@@ -1,10 +1,9 @@
-"""The key that reports are fetched with. It is read from the environment, held in memory and sent
-upstream, nothing else.
+"""The key for upstream's reports: read from the environment, held in memory, and sent only to
+upstream.
 
-An Admin API key reads all reports. The analytics reports can be read by an organisation's key with the
-scope ``read:analytics`` too. It begins as keys for calls do, and only upstream knows its scopes. (Source:
-the vendor's "Create an Admin API key", 2026-11-23.)
-"""
+An Admin API key reads all reports. The analytics reports can also be read by an organisation's key
+with the scope ``read:analytics``. Such a key begins like keys for calls, and only upstream knows its
+scopes. (Source: the vendor's "Create an Admin API key", 2026-11-23.)"""
 
 import os
 import re
@@ -25,7 +24,7 @@ _CREATE_SCOPED = (
 
 
 class ReportError(Exception):
-    """Upstream's reports cannot be had. The message is one line, safe to print."""
+    """Upstream's reports cannot be read. The message is one line, safe to print."""
 
 
 class AdminKeyError(ReportError):
@@ -33,8 +32,8 @@ class AdminKeyError(ReportError):
 
 
 def read_admin_key(environ: Mapping[str, str] = os.environ, *, analytics: bool = False) -> str:
-    """Return the key from the environment: one of the Admin API or, for the analytics reports alone, one
-    that may have their scope.
+    """Return the key from the environment: an Admin API key, or for ``analytics`` also an organisation's
+    key.
 
     Any other value is refused, so that a credential that was put there by mistake is not sent. Raises
     AdminKeyError, whose message never quotes the value."""
@@ -60,7 +59,7 @@ def read_admin_key(environ: Mapping[str, str] = os.environ, *, analytics: bool =
 
 
 def explain_refusal(status: int, *, analytics: bool = False) -> str:
-    """Return what to do about a key that upstream refuses with 401 or 403."""
+    """Return the advice for a key that upstream refuses with 401 or 403."""
     create = _advise(analytics)
     if status == 401:
         return f"upstream does not accept the key in {VARIABLE}; it may have been deleted. Otherwise {create}"

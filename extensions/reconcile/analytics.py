@@ -65,7 +65,7 @@ class UsageRow(_Row):
     usage: UsageMetrics
 
     def to_reported(self) -> Iterator[Reported]:
-        """Yield the counts as items to compare. The number of requests is with the tokens."""
+        """Yield the counts as items to compare. The number of requests is in the item with the tokens."""
         for kind, figures in self.usage.to_figures():
             requests = self.usage.requests or 0 if kind == TOKENS else 0
             yield self.group.report(self.day, kind, figures, requests=requests)
@@ -75,7 +75,7 @@ class CostRow(_Row):
     cost: CostMetrics
 
     def to_reported(self) -> Iterator[Reported]:
-        """Yield the cost with its discount."""
+        """Yield the cost with its discount as an item to compare."""
         discount = self.cost.list_amount - self.cost.amount
         figures = Figures(cost_cents=self.cost.amount, discount_cents=discount)
         kind = self.group.cost_type or (TOKENS if self.group.model else "other")
@@ -88,7 +88,7 @@ class RowPage[Row: (UsageRow, CostRow)](AnyPage):
 
 
 def fetch_analytics(api: AdminApi, from_day: date, to_day: date) -> Reports:
-    """Fetch both reports; both days are included. Raises ReportError."""
+    """Fetch the usage and cost reports; both days are included. Raises ReportError."""
     items: list[Reported] = []
     refreshed: list[datetime] = []
     pages: Iterator[RowPage[UsageRow] | RowPage[CostRow]] = chain(
@@ -116,7 +116,7 @@ def _fetch[Row: (UsageRow, CostRow)](
     from_day: date,
     to_day: date,
 ) -> Iterator[RowPage[Row]]:
-    """Yield the pages of a report, one period that upstream allows after another."""
+    """Yield the pages of a report, split into periods that upstream accepts."""
     while from_day <= to_day:
         end = min(from_day + timedelta(days=_MAX_DAYS), to_day + timedelta(days=1))
         parameters: Parameters = {

@@ -1,4 +1,4 @@
-"""Words for the causes and notes of a reconciliation, for the terminal and for pages."""
+"""Texts for the causes and notes of a reconciliation, for the terminal and for pages."""
 
 from extensions.reconcile.comparison import TOKENS, WEB_SEARCH, Cause
 from metering.formats import format_cents_for_column, format_number
@@ -121,17 +121,17 @@ CAUSES: dict[str, tuple[str, str]] = {
 
 
 def get_title(name: str) -> str:
-    """Return the short title of a cause or note, or its name if it is of another version."""
+    """Return the short title of a cause or note, or ``name`` if this version does not know it."""
     return CAUSES.get(name, (name, ""))[0]
 
 
 def get_explanation(name: str) -> str:
-    """Return one or two sentences about a cause or note, or nothing if it is of another version."""
+    """Return one or two sentences about a cause or note, empty if this version does not know it."""
     return CAUSES.get(name, ("", ""))[1]
 
 
 def format_cause(cause: Cause) -> str:
-    """Return the title with how much it concerns: ``batches (1,200 tokens, $0.5000)``."""
+    """Return the title of a cause with its amounts: ``batches (1,200 tokens, $0.5000)``."""
     parts = [] if cause.product is None else [cause.product]
     parts += [
         format_number(count, noun)
@@ -144,5 +144,5 @@ def format_cause(cause: Cause) -> str:
 
 
 def describe_kind(kind: str) -> str:
-    """Return words for a row that names no model, or what upstream calls it."""
+    """Return a name for a row without a model, or upstream's name if none is known."""
     return _KINDS.get(kind, kind)

@@ -1,4 +1,4 @@
-"""``taximeter reconcile``: upstream's own reports beside what was recorded."""
+"""``taximeter reconcile``: compares upstream's own reports with recorded usage."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -108,7 +108,7 @@ def reconcile(
 def find_period(
     days: int | None, from_day: date | None, to_day: date | None, today: date
 ) -> tuple[date, date]:
-    """Return the first and the last day of the period. Raises click.UsageError."""
+    """Return the first and the last day of the period that the options name. Raises click.UsageError."""
     if days is not None and from_day is not None:
         raise click.UsageError("--days and --from exclude each other")
     last = max(today - _ONE_DAY, from_day or date.min) if to_day is None else to_day
@@ -133,8 +133,9 @@ def _reconcile(
     last: date,
     analytics: bool,
 ) -> Reconciliation:
-    """Fetch the reports, read what was recorded, and compare. Raises ReportError, SettingsError, and what
-    ``Backend.call`` raises."""
+    """Fetch the reports, read the recorded usage, and compare both.
+
+    Raises ReportError, SettingsError, and what ``Backend.call`` raises."""
     admin_key = read_admin_key(analytics=analytics)
     url = _check_url(settings, admin_url)
     click.echo(f"Fetching the reports of {first} to {last} from {url} …", err=True)
@@ -173,7 +174,7 @@ def _reconcile(
 
 
 def _check_url(settings: Settings, admin_url: str | None) -> str:
-    """Return the address that the key is sent to. Raises SettingsError, ReportError."""
+    """Return the URL that the key is sent to. Raises SettingsError, ReportError."""
     upstream = settings.upstream_url
     if admin_url is not None:
         try:

@@ -1,12 +1,11 @@
-"""Comparison of upstream's own usage and cost reports with what was recorded.
+"""Comparison of upstream's own usage and cost reports with recorded usage.
 
-Rows are one UTC day and one model, or one other kind of cost (web search, for one, which upstream bills
-apart from models). Every figure of either side is in exactly one row, so the differences of the rows
-add up to the difference of the totals. A difference is what upstream reports less what was recorded.
+A row is one UTC day and one model, or one other kind of cost (for example web search, which upstream
+bills apart from models). Every figure of either side is in exactly one row, so the differences of the
+rows add up to the difference of the totals. A difference is the reported amount less the recorded one.
 
-A key is compared on upstream's side alone: its reports name keys by an id (``apikey_…``) that cannot be
-derived from a credential, and a credential is never stored here.
-"""
+Keys are listed on upstream's side alone: its reports name keys by an id (``apikey_…``) that cannot be
+derived from a credential, and a credential is never stored here."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -31,8 +30,8 @@ _PROXIED = (None, "messages_api", "claude_code", _BATCHES, "other")
 class Figures:
     """Tokens by class, web searches and cost, of one side or as a difference.
 
-    ``discount_cents`` is how much more the list price of what upstream reports is than its cost. It is 0
-    where upstream names no list price, and of what was recorded."""
+    ``discount_cents`` is the list price of reported usage less its cost. It is 0 if upstream names no
+    list price, and for recorded usage."""
 
     tokens: TokenCounts = ZERO
     web_search_requests: int = 0
@@ -83,10 +82,10 @@ NOTHING = Figures()
 class Reported:
     """An item of upstream's reports. ``kind`` is ``tokens``, ``web_search`` or another type of cost.
 
-    An item of the usage report has counts and no cost, one of the cost report a cost and no counts.
-    ``workspace_id`` is None for the default workspace. ``api_key_id`` is None for usage without a key
-    (the Console, or a sign-in) and in the cost report, which names no keys. ``product`` and the number of
-    ``requests`` are in the analytics reports alone."""
+    An item of the usage report has counts and no cost, an item of the cost report a cost and no
+    counts. ``workspace_id`` is None for the default workspace. ``api_key_id`` is None for usage
+    without a key (the Console, or a sign-in) and in the cost report, which names no keys. Only the
+    analytics reports have ``product`` and the number of ``requests``."""
 
     day: date
     kind: str
@@ -101,11 +100,11 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallCounts:
-    """The recorded calls of a row by what makes their cost uncertain.
+    """The numbers of recorded calls in a row whose cost is uncertain, by reason.
 
     ``unpriced`` have usage and no known price, ``estimated`` an estimated output, ``cut`` ended before
-    their final usage came, ``no_response`` were sent and have no usage, ``not_billed`` have passes that
-    upstream does not bill."""
+    their final usage was received, ``no_response`` were sent and have no usage, ``not_billed`` have
+    passes that upstream does not bill."""
 
     calls: int = 0
     unpriced: int = 0
@@ -127,8 +126,10 @@ class CallCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A sum of recorded calls that are billed by the API. ``workspace_id`` is None where it is not
-    known, which is not the default workspace. ``is_batch``: they are results of message batches."""
+    """A sum over recorded calls that are billed by the API.
+
+    ``workspace_id`` is None if it is unknown, which does not mean the default workspace. ``is_batch``:
+    the calls are results of message batches."""
 
     day: date
     kind: str
@@ -141,10 +142,10 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """A likely cause of a difference, or a note. ``name`` is in ``reconciliation_causes``.
+    """A likely cause of a difference, or a note. ``name`` is a key of the texts in ``causes``.
 
-    The numbers say how much it concerns, and ``product`` which product of upstream, where that is
-    known."""
+    The numbers are the amounts that it explains, None if unknown; ``product`` is a product of upstream
+    or None."""
 
     name: str
     product: str | None = None
@@ -156,7 +157,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedUsage:
-    """The usage to compare, and notes about what is left out or less exact."""
+    """The recorded usage to compare, and notes about what is left out or less exact."""
 
     items: tuple[Recorded, ...] = ()
     notes: tuple[Cause, ...] = ()
@@ -181,8 +182,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """A workspace. ``workspace_id`` None is upstream's default one, ``recorded`` None means that no
-    recorded call names this workspace."""
+    """The usage of a workspace. ``workspace_id`` is None for upstream's default workspace.
+
+    ``recorded`` is None if no recorded call names this workspace."""
 
     workspace_id: str | None
     reported: Figures
@@ -191,8 +193,9 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """The usage of an upstream key; upstream reports no cost by key. ``api_key_id`` None is usage
-    without a key, as in the Console or after a sign-in."""
+    """The usage of an upstream key, without cost, which upstream does not report by key.
+
+    ``api_key_id`` is None for usage without a key, as in the Console or after a sign-in."""
 
     api_key_id: str | None
     workspace_id: str | None
@@ -201,7 +204,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """The usage of a product of upstream. ``product`` None is usage that it cannot attribute."""
+    """The usage of a product of upstream. ``product`` is None for usage that upstream cannot attribute."""
 
     product: str | None
     requests: int
@@ -210,9 +213,10 @@ class Product:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Rows are newest day first, then the largest difference first. Those of calls without tokens and
-    cost on either side are left out. ``products`` is empty for reports that name none. ``notes`` are about
-    the whole period."""
+    """The result of a comparison: rows by newest day, then by largest difference.
+
+    Rows without tokens and cost on either side are left out. ``products`` is empty for reports that
+    name none. ``notes`` are about the whole period."""
 
     reported: Figures
     recorded: Figures
@@ -231,8 +235,10 @@ def compare(
     open_day: date,
     notes: Sequence[Cause] = (),
 ) -> Comparison:
-    """Return the comparison of both sides. ``open_day`` is the first day that may still change, because
-    calls of it are in flight or not in the report yet."""
+    """Return the comparison of both sides.
+
+    ``open_day`` is the first day whose figures may still change, because calls are in flight or not
+    yet in the report."""
     theirs = _group(reported, lambda item: (item.day, item.kind, item.model))
     ours = _group(recorded, lambda item: (item.day, item.kind, item.model))
     rows = [
@@ -297,8 +303,10 @@ def _make_row(
 def _find_causes(
     row: Row, reported: Sequence[Reported], recorded: Sequence[Recorded], open_day: date
 ) -> tuple[Cause, ...]:
-    """Return the likely causes of a difference: those that can be read from the report first, then
-    those among the recorded calls, then what the rest suggests."""
+    """Return the likely causes of a difference.
+
+    Causes in the report come first, then those in the recorded calls, then those that the rest
+    suggests."""
     if row.kind not in (TOKENS, WEB_SEARCH):
         return (Cause(name="not_in_responses", cost_cents=row.reported.cost_cents),)
     counts = reduce(add, (item.counts for item in recorded), CallCounts())
@@ -329,7 +337,7 @@ def _find_causes(
 def _find_unrecorded(
     row: Row, reported: Sequence[Reported], recorded: Sequence[Recorded]
 ) -> tuple[list[Cause], Figures]:
-    """Return causes for reported usage that does not pass the proxy, and the difference without it."""
+    """Return causes for reported usage that does not pass the proxy, and the difference without that."""
     parts = _group(reported, lambda item: _name_unrecorded(item) or "")
     sums = {name: _sum(items) for name, items in sorted(parts.items()) if name}
     if batches := [item for item in recorded if item.is_batch]:
@@ -347,15 +355,17 @@ def _find_unrecorded(
 
 
 def _name_unrecorded(item: Reported) -> str | None:
-    """Return the product whose usage is not recorded, or None for what may have been."""
+    """Return the product of usage that does not pass the proxy, or None if it may have passed."""
     if item.service_tier == _BATCH or item.product == _BATCHES:
         return _BATCHES
     return None if item.product in _PROXIED else item.product
 
 
 def _has_discount(rest: Figures) -> bool:
-    """Return whether a discount explains costs. It does not where they agree better with what upstream
-    charges than with its list price: these were recorded at contract prices."""
+    """Return whether a discount explains the difference in costs.
+
+    If recorded costs agree better with upstream's charges than with its list price, it does not: they
+    were recorded at contract prices."""
     return abs(rest.discount_cents) >= NEGLIGIBLE_CENTS and (
         rest.has_counts or abs(rest.list_cents) < abs(rest.cost_cents)
     )
@@ -372,7 +382,7 @@ def _count_calls(**calls: int) -> list[Cause]:
 
 
 def _explain_counts(rest: Figures) -> list[Cause]:
-    """Return on which side counts are missing. It can be both, for different classes of tokens."""
+    """Return the causes for missing counts: upstream or here, or both for different classes of tokens."""
     counts = [getattr(rest.tokens, name) or 0 for name in NAMES]
     missing = sum(count for count in counts if count > 0)
     surplus = -sum(count for count in counts if count < 0)

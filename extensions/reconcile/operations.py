@@ -1,4 +1,4 @@
-"""The operation that reads what was recorded for `taximeter reconcile`, and its models."""
+"""The operation that reads recorded usage for `taximeter reconcile`, and its models."""
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -42,7 +42,7 @@ class RecordedItems(ResponseModel):
     reads_calls=True,
 )
 def get_recorded_usage(context: Context[RecordedUsageQuery]) -> RecordedItems:
-    """Return what was recorded on these days for calls that the API bills.
+    """Return the recorded usage of calls on these days that the API bills.
 
     Raises InvalidInputError, PriceFileError."""
     query = context.request

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class ReconciliationPages:
-    """The page of the last reconciliation. It only shows what the operator's run has left."""
+    """The page of the last reconciliation, which shows the file that the operator's run has written."""
 
     def __init__(self, settings: Settings, visitors: Visitors) -> None:
         self._settings = settings
@@ -62,5 +62,5 @@ class ReconciliationPages:
 
 
 def _list_cause_names(result: Reconciliation) -> list[str]:
-    """Return the names of all causes of the rows, in the order in which they come first."""
+    """Return the names of all causes in the rows, in the order of their first occurrence."""
     return list(dict.fromkeys(cause.name for row in result.comparison.rows for cause in row.causes))

@@ -1,9 +1,8 @@
-"""The recorded usage of a period, as a reconciliation compares it.
+"""The recorded usage of a period, in the form that a reconciliation compares.
 
-It is read from the line items of entries, which name the model of each pass. Days of which retention has
-removed entries are read from their hourly sums instead, which stay. These have web searches and their cost
-in the row of the model; the list price tells them apart.
-"""
+It is read from the line items of entries, which name the model of each pass. For days of which
+retention has removed entries, it is read from the hourly sums, which remain. In these, web searches
+and their cost are in the row of the model, and are separated by their list price."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -44,10 +43,10 @@ def read_recorded_usage(
 ) -> RecordedUsage:
     """Return the usage of the calls that arrived on these UTC days, both included.
 
-    ``prices`` tell web searches apart on days of which retention has removed entries. Calls that a
-    subscription or a customer covers are left out. So are calls to an upstream that their endpoint has of
-    its own, or to another upstream organisation than this one. There are notes about them. Raises
-    sqlite3.Error when the database cannot be read."""
+    ``prices`` are used to separate web searches on days of which retention has removed entries. Left
+    out, with a note, are calls that a subscription or a customer pays for, calls of endpoints with
+    their own upstream, and calls to another upstream organisation than ``upstream_organization_id``.
+    Raises sqlite3.Error if the database cannot be read."""
     if not path.exists():
         return RecordedUsage()
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
@@ -72,7 +71,7 @@ def read_recorded_usage(
 
 
 def _find_pruned(db: sqlite3.Connection, period: tuple[str, str]) -> dict[str, int]:
-    """Return the days of which entries have been removed, and how many.
+    """Return the number of removed entries for each day that has any.
 
     It relies on ``usage_hourly.entries`` counting each call once, however many passes it has."""
     kept = dict(
@@ -101,7 +100,7 @@ _LEFT_OUT = (
 
 
 def _make_lines_query() -> str:
-    """Return SQL for the sums of line items by day, model and workspace, web searches apart."""
+    """Return the SQL for sums of line items by day, model and workspace, with web searches apart."""
     tokens = ", ".join(
         f"sum(case when {sql} then c.quantity else 0 end) as {name}"
         for name, sql in IS_OF_CLASS.items()
@@ -123,7 +122,7 @@ def _make_lines_query() -> str:
 
 
 def _make_calls_query() -> str:
-    """Return SQL for the numbers of calls by day and model. They have no tokens and no cost here."""
+    """Return the SQL for numbers of calls by day and model, without tokens and cost."""
     tokens = ", ".join(f"0 as {name}" for name in token_counts.NAMES)
     return f"""
         select {_LEFT_OUT} as left_out, substr(u.created_at, 1, 10) as day,
@@ -139,7 +138,7 @@ def _make_calls_query() -> str:
 
 
 def _make_hourly_query() -> str:
-    """Return SQL for the hourly sums by day and model, web searches in the row of the model."""
+    """Return the SQL for hourly sums by day and model, with web searches in the row of the model."""
     tokens = ", ".join(f"sum(h.{name}) as {name}" for name in token_counts.NAMES)
     return f"""
         select case when h.billing = '{OVERAGE}' then '{SUBSCRIPTION}'
@@ -155,7 +154,7 @@ def _make_hourly_query() -> str:
 
 
 def _make_items(row: sqlite3.Row, prices: PriceTable) -> Iterator[Recorded]:
-    """Yield the usage of a row: tokens or web searches, or both where it is of hourly sums."""
+    """Yield the usage in a row: tokens or web searches, or both for a row of hourly sums."""
     day, workspace_id = date.fromisoformat(row["day"]), row["workspace_id"]
     cents, searches = from_real(row["cents"]) or Decimal(0), row["searches"]
     search_cents = cents
@@ -185,8 +184,9 @@ def _make_items(row: sqlite3.Row, prices: PriceTable) -> Iterator[Recorded]:
 
 
 def _price_searches(searches: int, model: str | None, day: date, prices: PriceTable) -> Decimal:
-    """Return the list price of web searches in cents. It is 0 for a model without a known price, whose
-    searches are in no cost."""
+    """Return the list price of web searches in cents, 0 if the model has no known price.
+
+    Searches of such a model are in no cost either."""
     rates = prices.find_rates(model or "", datetime.combine(day, time(), UTC))
     rate = rates and rates.by_component[SEARCH_COMPONENT.name]
     return searches * (rate or Decimal(0)) * 100 / SEARCH_UNIT

@@ -15,9 +15,11 @@ _SPARE_PAGES = 10  # a page holds a day at least, so this many more than days do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """Both reports of a period. ``missing_days`` have not even an empty list in the usage report.
-    ``organization_id`` is the upstream organisation of the key, None where upstream does not name it.
-    ``refreshed_at`` is until when the figures are complete, None where upstream does not say it."""
+    """The usage and cost reports of a period.
+
+    ``missing_days`` are days without any bucket in the usage report. ``organization_id`` is the
+    upstream organisation of the key, None if upstream does not name it. ``refreshed_at`` is the time
+    up to which the figures are complete, None if upstream does not say."""
 
     items: tuple[Reported, ...]
     missing_days: int
@@ -26,7 +28,7 @@ class Reports:
 
 
 def fetch_reports(api: AdminApi, from_day: date, to_day: date) -> Reports:
-    """Fetch both reports; both days are included. Raises ReportError."""
+    """Fetch the usage and cost reports; both days are included. Raises ReportError."""
     usage = _fetch(api, shapes.USAGE_PATH, shapes.USAGE_GROUPS, Page[UsageItem], from_day, to_day)
     costs = _fetch(api, shapes.COST_PATH, shapes.COST_GROUPS, Page[CostItem], from_day, to_day)
     days = (to_day - from_day).days + 1
@@ -38,7 +40,7 @@ def fetch_reports(api: AdminApi, from_day: date, to_day: date) -> Reports:
 
 
 def format_start(day: date) -> str:
-    """Return the beginning of a day, as requests for reports name it."""
+    """Return the beginning of a day in the format of requests for reports."""
     return f"{day.isoformat()}T00:00:00Z"
 
 
@@ -56,7 +58,7 @@ def _fetch[Item: (UsageItem, CostItem)](
     from_day: date,
     to_day: date,
 ) -> list[Bucket[Item]]:
-    """Return the buckets of a report. Those of days that were not asked for are left out."""
+    """Return the buckets of a report, without buckets of other days than those requested."""
     parameters: Parameters = {
         "starting_at": format_start(from_day),
         "ending_at": format_start(to_day + timedelta(days=1)),

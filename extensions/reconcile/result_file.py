@@ -21,8 +21,9 @@ from store.traces.paths import trace_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """A comparison with its period (UTC days, both included) and where the reports came from.
-    ``upstream_organization_id`` is None where upstream did not name the organisation of the key.
+    """A comparison with its period (UTC days, both included) and the source of the reports.
+
+    ``upstream_organization_id`` is None if upstream did not name the organisation of the key.
     ``analytics``: the reports are the analytics reports."""
 
     fetched_at: str
@@ -35,7 +36,7 @@ class Reconciliation:
 
 
 class UnreadableError(Exception):
-    """The file is not one that this version wrote."""
+    """The file was not written by this version."""
 
 
 @cache  # to make it takes longer than most of what is imported
@@ -44,7 +45,7 @@ def _get_format() -> TypeAdapter[Reconciliation]:
 
 
 def make_document(reconciliation: Reconciliation) -> dict[str, Any]:
-    """Return the document as JSON has it: costs are numbers, and days are text."""
+    """Return the reconciliation as a JSON document: costs are numbers, and days are text."""
     document: dict[str, Any] = orjson.loads(orjson.dumps(reconciliation, default=float))
     comparison: dict[str, Any] = document.pop("comparison")
     document["from"], document["to"] = document.pop("from_day"), document.pop("to_day")
@@ -54,7 +55,7 @@ def make_document(reconciliation: Reconciliation) -> dict[str, Any]:
 def write_reconciliation(
     data_dir: Path, organization_id: str, reconciliation: Reconciliation
 ) -> None:
-    """Replace the last reconciliation of an organisation. Raises OSError."""
+    """Replace the file with the last reconciliation of an organisation. Raises OSError."""
     path = find_file(data_dir, organization_id)
     for folder in (path.parent.parent, path.parent):  # before the first call there is none
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -62,7 +63,7 @@ def write_reconciliation(
 
 
 def read_reconciliation(data_dir: Path, organization_id: str) -> Reconciliation | None:
-    """Return the last reconciliation, or None before the first. Raises OSError, UnreadableError."""
+    """Return the last reconciliation, None if there is none. Raises OSError, UnreadableError."""
     try:
         content = find_file(data_dir, organization_id).read_bytes()
     except FileNotFoundError:
@@ -83,5 +84,5 @@ def read_reconciliation(data_dir: Path, organization_id: str) -> Reconciliation 
 
 
 def find_file(data_dir: Path, organization_id: str) -> Path:
-    """Return where the last reconciliation of an organisation is. Raises ValueError."""
+    """Return the path of the file with an organisation's last reconciliation. Raises ValueError."""
     return trace_path(data_dir, organization_id).with_name(FILE)

@@ -53,7 +53,7 @@ type Instant = Annotated[AwareDatetime, AfterValidator(_to_utc)]
 
 
 def _to_utc(instant: datetime) -> datetime:
-    """Return the instant in UTC. Raises ValueError for one that UTC has no date for."""
+    """Return an instant in UTC. Raises ValueError if its date is out of range in UTC."""
     try:
         return instant.astimezone(UTC)
     except OverflowError as error:
@@ -69,9 +69,9 @@ class _ServerToolUse(Shape):
 
 
 def _list_token_fields() -> dict[str, Any]:
-    """Return the fields that the classes of tokens have in reports, as pydantic takes them.
+    """Return a field definition for each class of tokens in reports, for ``pydantic.create_model``.
 
-    Of an object in the report, such as ``cache_creation``, each count may be missing."""
+    In an object of the report, such as ``cache_creation``, each count may be missing."""
     found: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for path in (path for each in TOKEN_CLASSES for path in each.in_reports):
@@ -89,7 +89,7 @@ class UsageCounts(create_model("_Tokens", __base__=Shape, **_list_token_fields()
     server_tool_use: _ServerToolUse = _ServerToolUse()
 
     def to_figures(self) -> Iterator[tuple[str, Figures]]:
-        """Yield the tokens, and the web searches apart from them, as they are billed."""
+        """Yield (kind, figures): the tokens, and the web searches apart, as they are billed."""
         tokens = TokenCounts(
             **{
                 each.name: sum(attrgetter(path)(self) for path in each.in_reports)
@@ -102,7 +102,7 @@ class UsageCounts(create_model("_Tokens", __base__=Shape, **_list_token_fields()
 
 
 class Group(Shape):
-    """The dimensions of an item. Those that a report does not have, or was not grouped by, are None."""
+    """The dimensions of an item. A dimension that the report was not grouped by is None."""
 
     model: Name = None
     workspace_id: Name = None
@@ -112,7 +112,7 @@ class Group(Shape):
     cost_type: Name = None
 
     def report(self, day: date, kind: str, figures: Figures, requests: int = 0) -> Reported:
-        """Return the figures as an item to compare. Only tokens are of a model."""
+        """Return the figures as an item to compare. The model is set for tokens only."""
         return Reported(
             day=day,
             kind=kind,
@@ -139,7 +139,7 @@ class CostItem(Group):
     description: Name = None
 
     def to_reported(self, day: date) -> Iterator[Reported]:
-        """Yield the cost, under its type or else its description."""
+        """Yield the cost as an item to compare; its kind is its type, or else its description."""
         kind = self.cost_type or (TOKENS if self.model else self.description or "other")
         yield self.report(day, kind, Figures(cost_cents=self.amount))
 
@@ -154,7 +154,7 @@ class Bucket[Item: (UsageItem, CostItem)](Shape):
 
 
 class AnyPage(Shape):
-    """A page without its items: whether another follows, and its token."""
+    """The fields of a page other than its items: whether another page follows, and its token."""
 
     has_more: bool
     next_page: Annotated[str, Field(max_length=10_000)] | None = None

@@ -1,4 +1,4 @@
-"""The node that gives a bucket, see ``moves.py``."""
+"""The part of the node that gives a bucket away; see ``moves.py``."""
 
 import logging
 import os
@@ -35,11 +35,13 @@ return 1
 
 
 class Hold:
-    """The files of a bucket, which nobody else writes as long as they are held."""
+    """The files of a bucket, which no other process can write while they are held."""
 
     def __init__(self, data_dir: Path, bucket: int) -> None:
-        """Lock the databases. Raises sqlite3.OperationalError while somebody else uses them, and OSError
-        where a folder has a file that is not the store's."""
+        """Lock the databases of a bucket.
+
+        Raises sqlite3.OperationalError if another process uses them, and OSError if a folder has a
+        file that is not the store's."""
         self.attempt = clock.new_id()
         self._folders = find_bucket_folders(data_dir, bucket)
         self._connections: list[sqlite3.Connection] = []
@@ -66,7 +68,7 @@ class Hold:
         return [(name, os.fstat(fd).st_size) for name, fd in sorted(self._files.items())]
 
     def read(self, name: str, offset: int) -> bytes:
-        """Return a piece of a file, empty of one that is not of the bucket. Raises OSError."""
+        """Return a piece of a file from ``offset`` on, empty if it is not of the bucket. Raises OSError."""
         if name not in self._files:
             return b""
         piece = os.pread(self._files[name], PIECE_BYTES, offset)
@@ -80,7 +82,7 @@ class Hold:
         return all(name in self._read for name, size in self.list_files() if size)
 
     def release(self) -> None:
-        """Let others write again."""
+        """Unlock the databases."""
         for connection in self._connections:
             with suppress(sqlite3.Error):
                 connection.close()
@@ -91,7 +93,7 @@ class Hold:
 
 
 class Giver:
-    """The part of the node that gives a bucket. ``paused`` are buckets that it must not receive."""
+    """Gives buckets away, on one node. ``paused`` are buckets that it must not receive meanwhile."""
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class Giver:
         data_dir: Path,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Give what is in ``data_dir``. ``find_received`` returns the buckets that are received now."""
+        """Give files in ``data_dir``. ``find_received`` returns the buckets that this node receives now."""
         self._client = client
         self._find_received = find_received
         self._spool_path, self._data_dir = spool_path, data_dir
@@ -115,10 +117,10 @@ class Giver:
         self.paused: frozenset[int] = frozenset()
 
     def run_round(self, move: Move | None, holder: str | None, *, is_awaited: bool) -> bool:
-        """Do what can be done of a move; return whether more can be done at once. ``is_awaited``: the node
-        that takes is there.
+        """Do the next step of a move; return whether another step can follow at once.
 
-        Raises redis.RedisError, sqlite3.Error, OSError."""
+        ``holder`` is the node that keeps the bucket now. ``is_awaited``: the taking node is up. Raises
+        redis.RedisError, sqlite3.Error, OSError."""
         if move != self._move or not is_awaited:
             self.release()
         self._move = move
@@ -138,7 +140,7 @@ class Giver:
         return self._carry_out(move, wish)
 
     def _carry_out(self, move: Move, wish: Wish) -> bool:
-        """Stop receiving the bucket, then hold its files, then give them piece by piece."""
+        """Stop receiving the bucket, then hold its files, then send them piece by piece."""
         if move.bucket not in self.paused:
             self.paused = frozenset({move.bucket})
             return False  # the receiver looks at it before the next round
@@ -151,14 +153,14 @@ class Giver:
         return self._serve(move, wish)
 
     def release(self) -> None:
-        """Give up the attempt that goes on, and receive the bucket again."""
+        """End the current attempt, and receive the bucket again."""
         if self._hold is not None:
             self._hold.release()
         self._hold, self._served = None, None
         self.paused = frozenset()
 
     def _is_resting(self, move: Move, wish: Wish) -> bool:
-        """Return whether the bucket is to be received for a while, since its move does not go on."""
+        """Return whether the bucket is received again for a while, since its move makes no progress."""
         now_s = self._clock_s()
         stalled_s = now_s - self._progress_at_s
         if (move, wish) != self._progress or stalled_s >= STALLED_S + REST_S:
@@ -204,7 +206,9 @@ class Giver:
         return True
 
     def _end(self, move: Move) -> None:
-        """Remove what the other node has now, if this one gave it: the server alone cannot tell."""
+        """Remove the files of a bucket that the other node has now, and end the move.
+
+        They are kept if this node did not hand over the move: the server's word alone is not enough."""
         folders = find_bucket_folders(self._data_dir, move.bucket)
         self.release()
         if folders and not incoming.was_handed_over(self._data_dir, move):
@@ -221,8 +225,9 @@ class Giver:
 
 
 def has_unrecorded(spool_path: Path, bucket: int) -> bool:
-    """Return whether the recorder of a node has to store something of a bucket. Rejections of all
-    organisations are in the same files."""
+    """Return whether the recorder of this node still has to store calls of a bucket.
+
+    Files of rejections count for all buckets, since they are of several organisations."""
     for _ in range(2):  # one listing can miss a file that is renamed under it
         for path in spool_path.glob("*/*~*"):
             if path.suffix in (OPEN, DONE) and path.parent.name != UNREADABLE:

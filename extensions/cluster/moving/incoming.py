@@ -1,11 +1,10 @@
-"""The folder ``incoming`` of a data directory, for what a node takes and what it removes.
+"""The folder ``incoming`` of a data directory, for files that a node takes or removes in a move.
 
-    data/incoming/<id>/            made here; its name is never one that somebody told
+    data/incoming/<id>/            created here; its name never comes from another node
     data/incoming/handover.json    the last move that this node handed over
 
-Nothing else of a data directory is ever removed for a move: what has to go from the traces is first moved
-here, in one step, and a folder without a state is removed at the next start.
-"""
+Nothing else in a data directory is ever removed for a move: traces to be removed are first moved here,
+atomically, and a folder without a state is removed at the next start."""
 
 import shutil
 from collections.abc import Sequence
@@ -22,26 +21,26 @@ HANDOVER = "handover.json"
 
 
 def make_folder(data_dir: Path) -> Path:
-    """Return a new folder. Raises OSError."""
+    """Return a new folder in ``incoming``. Raises OSError."""
     folder = data_dir / INCOMING / clock.new_id()
     folder.mkdir(mode=0o700, parents=True)
     return folder
 
 
 def list_folders(data_dir: Path) -> list[Path]:
-    """Return the folders that were made here."""
+    """Return the folders in ``incoming``."""
     return sorted(each for each in (data_dir / INCOMING).glob("*") if _is_ours(data_dir, each))
 
 
 def remove(data_dir: Path, folder: Path) -> None:
-    """Remove a folder that was made here. Raises ValueError for any other, OSError."""
+    """Remove a folder in ``incoming``. Raises ValueError for any other folder, OSError."""
     if not _is_ours(data_dir, folder):
         raise ValueError(f"{folder} is not a folder of {INCOMING}")
     shutil.rmtree(folder)
 
 
 def remove_traces(data_dir: Path, folders: Sequence[Path]) -> None:
-    """Remove folders of traces, none of them half. Raises OSError."""
+    """Remove folders of traces; after a crash each is either complete or gone. Raises OSError."""
     if not folders:
         return
     taken = make_folder(data_dir)
@@ -51,7 +50,7 @@ def remove_traces(data_dir: Path, folders: Sequence[Path]) -> None:
 
 
 def note_handover(data_dir: Path, move: Move) -> None:
-    """Note that a move is about to be handed over. Raises OSError."""
+    """Store that a move is about to be handed over. Raises OSError."""
     (data_dir / INCOMING).mkdir(mode=0o700, exist_ok=True)
     replace_private(data_dir / INCOMING / HANDOVER, move.pack())
     sync(data_dir / INCOMING / HANDOVER)
@@ -59,7 +58,7 @@ def note_handover(data_dir: Path, move: Move) -> None:
 
 
 def was_handed_over(data_dir: Path, move: Move) -> bool:
-    """Return whether this node handed a move over, whatever the server says."""
+    """Return whether this node has stored that it handed over a move."""
     try:
         return records.parse_move((data_dir / INCOMING / HANDOVER).read_bytes()) == move
     except (OSError, RecordError):

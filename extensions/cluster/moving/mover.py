@@ -1,4 +1,4 @@
-"""The moves of a node: one that it gives and one that it takes at a time."""
+"""The moves of a node: it gives one bucket and takes one bucket at a time."""
 
 from extensions.cluster import copies, server
 from extensions.cluster.copies import Copy
@@ -8,7 +8,7 @@ from extensions.cluster.moving.taking import Taker
 
 
 class Mover:
-    """Carries out what is ordered of its node."""
+    """Carries out the moves that concern its node."""
 
     def __init__(self, client: server.Client, copy: Copy, giver: Giver, taker: Taker) -> None:
         self._client, self._copy = client, copy
@@ -16,7 +16,7 @@ class Mover:
         self._copy.paused = taker.paused
 
     def run_round(self) -> bool:
-        """Do what can be done; return whether more can be done at once.
+        """Do the next steps of the node's moves; return whether more can follow at once.
 
         Raises redis.RedisError, sqlite3.Error, OSError."""
         moves = [each for each in find_moves(self._client) if each.group == self._copy.group]
@@ -41,5 +41,5 @@ class Mover:
             self._copy.paused = self._giver.paused | self._taker.paused
 
     def close(self) -> None:
-        """Give up what is held. It is begun anew after the next start."""
+        """Release held files. The move begins again after the next start."""
         self._giver.release()

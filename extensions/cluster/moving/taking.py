@@ -1,4 +1,4 @@
-"""The node that takes a bucket, see ``moves.py``."""
+"""The part of the node that takes a bucket; see ``moves.py``."""
 
 import logging
 import shutil
@@ -27,10 +27,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Arrival:
-    """The files of a move in the folder ``incoming`` of the node that takes.
+    """The received files of a move, in the folder ``incoming`` of the taking node.
 
-    ``attempt`` is the one of which all files are there, None before. Folders of ``organizations`` that are
-    not here any more are among the traces."""
+    ``attempt`` is the attempt whose files are complete, None before. Folders of ``organizations`` that
+    are no longer in ``folder`` have been moved to the traces."""
 
     folder: Path
     move: Move
@@ -39,12 +39,12 @@ class Arrival:
 
     @classmethod
     def read(cls, folder: Path) -> "Arrival":
-        """Read what is left of an earlier process. Raises OSError, RecordError."""
+        """Read the state that an earlier process stored in a folder. Raises OSError, RecordError."""
         make = partial(cls, folder)
         return checks.build(make, checks.parse_json((folder / STATE).read_bytes()), _STATE)
 
     def write(self) -> None:
-        """Store the state, and bring it to the disk. Raises OSError."""
+        """Store the state durably. Raises OSError."""
         content = asdict(self)
         del content["folder"]
         replace_private(self.folder / STATE, orjson.dumps(content))
@@ -52,14 +52,14 @@ class Arrival:
         sync(self.folder)
 
     def clear(self, data_dir: Path) -> None:
-        """Begin anew with an empty folder. Raises OSError."""
+        """Remove received files and start with an empty folder. Raises OSError."""
         self.take_back(data_dir)
         self.folder = incoming.make_folder(data_dir)
         self.attempt, self.organizations = None, []
         self.write()
 
     def place(self, traces: Path) -> None:
-        """Move what has arrived to the traces. Raises OSError where something is in its place."""
+        """Move received folders to the traces. Raises OSError if one exists there already."""
         traces.mkdir(mode=0o700, exist_ok=True)
         for each in self.organizations:
             if (self.folder / each).exists():
@@ -69,7 +69,7 @@ class Arrival:
         sync(traces)
 
     def take_back(self, data_dir: Path) -> None:
-        """Remove what was placed, and all that has arrived: the node that gives has it still."""
+        """Remove all received files, also those in the traces, since the giving node still has them."""
         for each in self.organizations:
             placed = traces_folder(data_dir) / each
             if not (self.folder / each).exists() and placed.exists():
@@ -86,7 +86,7 @@ _STATE = {
 
 
 class Taker:
-    """The part of the node that takes a bucket. ``paused`` are buckets that it must not receive yet."""
+    """Takes buckets, on one node. ``paused`` are buckets that it must not receive yet."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Taker:
         data_dir: Path,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take buckets into ``data_dir``. Raises OSError."""
+        """Take buckets into ``data_dir``, continuing earlier moves. Raises OSError."""
         self._client = client
         self._node = node
         self._data_dir = data_dir
@@ -117,9 +117,9 @@ class Taker:
         return found
 
     def run_round(self, move: Move | None, holders: Sequence[str | None]) -> bool:
-        """Do what can be done of a move; return whether more can be done at once.
+        """Do the next step of a move; return whether another step can follow at once.
 
-        Raises redis.RedisError, OSError."""
+        ``holders`` are the nodes that keep the buckets. Raises redis.RedisError, OSError."""
         for arrival in list(self._arrivals.values()):
             self._look_after(arrival, move, holders[arrival.move.bucket])
         is_busy = False
@@ -138,7 +138,7 @@ class Taker:
         return is_busy
 
     def _look_after(self, arrival: Arrival, move: Move | None, holder: str | None) -> None:
-        """Place what has arrived where this node keeps it, or remove it where the move is not wanted."""
+        """Move received files to the traces if this node keeps the bucket; remove those of an ended move."""
         id_ = arrival.move.id
         is_kept = holder == self._node
         if is_kept and arrival.attempt is not None:
@@ -155,7 +155,7 @@ class Taker:
             del self._arrivals[id_]
 
     def _ask(self, move: Move) -> bool:
-        """Ask for the next piece of what is offered, and write the one that was asked for."""
+        """Write the piece that was requested, and request the next one; return whether the move goes on."""
         if move.id not in self._arrivals:
             if find_bucket_folders(self._data_dir, move.bucket):
                 refusal = f"the node has calls of bucket {move.bucket} already"
@@ -189,7 +189,7 @@ class Taker:
         return True
 
     def _receive(self, arrival: Arrival, offer: Offer) -> None:
-        """Write the piece that was asked for, if it is there, and go on to the next one."""
+        """Write the piece that was requested, if it is there, and choose the next one."""
         wish = self._wish
         size = dict(offer.files)[wish.name]
         most = min(MOST_PIECE_BYTES, size - wish.offset)
@@ -226,14 +226,14 @@ class Taker:
 
 
 def _find_next(offer: Offer, before: str = "") -> Wish:
-    """Return the first piece to ask for of the file that follows another one, or of the first file."""
+    """Return the wish for the first piece of the file after ``before``, or of the first file."""
     names = [name for name, size in offer.files if size]
     following = names[names.index(before) + 1 :] if before else names
     return Wish(attempt=offer.attempt, name=following[0] if following else "")
 
 
 def _find_place(folder: Path, name: str) -> Path:
-    """Return where a file of an offer is to be, made if need be. Raises OSError."""
+    """Return the path for a file of an offer, created if necessary. Raises OSError."""
     organization_id, _, file_name = name.partition("/")
     path = trace_path_in(folder, organization_id).with_name(file_name)
     path.parent.mkdir(mode=0o700, exist_ok=True)

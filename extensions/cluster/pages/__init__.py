@@ -1,1 +1,1 @@
-"""Pages in a cluster: the node with people forwards them to the nodes that keep the calls."""
+"""Pages in a cluster: the node with the pages forwards requests to the nodes that keep the calls."""

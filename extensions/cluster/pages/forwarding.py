@@ -1,4 +1,4 @@
-"""Forwarding a request to another node, and its response while it comes."""
+"""Forwarding a request to another node, and streaming its response."""
 
 import asyncio
 import logging
@@ -38,23 +38,23 @@ logger = logging.getLogger(__name__)
 
 
 class NodeAwayError(Exception):
-    """A node does not respond with a page of its own. Nothing was sent to the client."""
+    """A node does not respond with a page of its own. Nothing was sent to the client yet."""
 
 
 class NodeSilentError(NodeAwayError):
-    """A node accepts connections, and does not begin its response in time."""
+    """A node accepts connections, but does not begin its response in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedRequest:
-    """A request with its body. ``check`` returns whether the caller may still read."""
+    """A request with its body. ``check`` returns whether the caller may still read the response."""
 
     request: Request
     body: bytes
     check: Check
 
     def build(self, address: str, statement: str) -> httpx.Request:
-        """Return the request to a node. Raises httpx.InvalidURL."""
+        """Return the request to a node, with a statement of the caller. Raises httpx.InvalidURL."""
         request = self.request
         headers = [each for each in request.headers.raw if each[0] not in _NOT_SENT]
         headers.append((HEADER.encode(), statement.encode()))
@@ -74,7 +74,7 @@ class Forwarder:
     """The connections to other nodes."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        """Connect directly, whatever proxies the environment names."""
+        """Connect directly, ignoring HTTP proxies in the environment."""
         limits = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=16)
         self._client = httpx.AsyncClient(limits=limits, trust_env=False, transport=transport)
 
@@ -90,10 +90,10 @@ class Forwarder:
         send: Send,
         patience_s: float | None = None,
     ) -> None:
-        """Send a request to a node with a statement of who makes it, and its response to the client. The
-        response is cut when the caller may no longer read.
+        """Send a request to a node with a statement of the caller, and the response to the client.
 
-        Raises NodeAwayError, also where the response has not begun after ``patience_s`` seconds."""
+        The response is cut when the caller may no longer read it. Raises NodeAwayError, also if the
+        response has not begun after ``patience_s`` seconds."""
         try:
             async with asyncio.timeout(patience_s):
                 response = await self._client.send(forwarded.build(address, statement), stream=True)
@@ -109,7 +109,7 @@ class Forwarder:
 
 
 async def until_gone(receive: Receive, work: Awaitable[None]) -> None:
-    """Do work for a client until it is done, or the client has gone. Raises what the work raises."""
+    """Do work for a client until it is done or the client has left. Raises what ``work`` raises."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.create_task(_wait_for_end(receive))
     try:
@@ -139,7 +139,7 @@ async def _send(response: httpx.Response, check: Check, send: Send) -> None:
 
 
 async def _read(response: httpx.Response, check: Check) -> AsyncGenerator[bytes]:
-    """Yield what comes. Raises httpx.TransportError where it does not come to its end."""
+    """Yield the body of a response. Raises httpx.TransportError if it breaks off."""
     checked_s = time.monotonic()
     async for chunk in response.aiter_raw():
         if time.monotonic() - checked_s >= CHECK_S:

@@ -1,9 +1,8 @@
-"""The front door of a cluster: pages of calls that other nodes keep are forwarded to them.
+"""The front door of a cluster: it forwards requests for pages of calls that other nodes keep.
 
-People sign in here, and everything that changes something is done here. A request for a page of an
-organisation whose calls are elsewhere goes to the node that keeps them, with a statement of who asks; when
-that does not respond, to the node with the other copy.
-"""
+People sign in on this node, and all changes are made here. A request for a page of an organisation
+whose calls are on another node goes to that node, with a statement of the caller; if it does not
+respond, to the node with the other copy."""
 
 import logging
 import time
@@ -59,7 +58,9 @@ class FrontDoor:
         forwarder: Forwarder,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
-        """Sign by this clock, in seconds since 1970. ``routes`` are those of the application."""
+        """Forward requests for those of ``routes`` that read calls.
+
+        ``clock_s`` returns seconds since 1970, for statements."""
         self._app = app
         self._routes = routes
         self._nodes = nodes
@@ -71,8 +72,9 @@ class FrontDoor:
         self._silent_until_s: dict[str, float] = {}  # by node
 
     async def __aenter__(self) -> Self:
-        """Make the key of this node, so that others know it before the first request. Raises
-        sqlite3.Error."""
+        """Load or make the key of this node, so that others know it before the first request.
+
+        Raises sqlite3.Error."""
         self._key = await self._pool.run(load_signing_key)
         return self
 
@@ -104,7 +106,7 @@ class FrontDoor:
     async def _forward(
         self, request: Request, body: bytes, caller: Caller, nodes: PageNodes, send: Send
     ) -> None:
-        """Forward a request to the first node that responds. Raises HTTPException where none does."""
+        """Forward a request to the first node that responds. Raises HTTPException if none does."""
 
         async def check() -> bool:
             try:
@@ -131,7 +133,7 @@ class FrontDoor:
     def _find_holders(
         self, request: Request, caller: Caller, nodes: PageNodes
     ) -> Sequence[PageNode]:
-        """Return the nodes to ask, the first one first. One that was silent a moment ago is the last."""
+        """Return the nodes to ask, in order. A node that was silent a moment ago comes last."""
         found = nodes.find(caller.organization_id)
         if raw_path(request.scope) == METRICS:
             # Who watches counters takes smaller ones for a restart, and counts all of them again.
@@ -153,7 +155,7 @@ class FrontDoor:
 
 
 def _is_dry_run(body: bytes) -> bool:
-    """Return whether a body says that nothing is to be changed."""
+    """Return whether a JSON body asks for a dry run."""
     try:
         found = orjson.loads(body)
     except ValueError:
@@ -162,7 +164,7 @@ def _is_dry_run(body: bytes) -> bool:
 
 
 def _once_more(body: bytes, receive: Receive) -> Receive:
-    """Return what gives a body again that was read."""
+    """Return a ``receive`` that first returns ``body``, which was read already."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:
@@ -172,7 +174,7 @@ def _once_more(body: bytes, receive: Receive) -> Receive:
 
 
 def _without_key(caller: Caller) -> Caller:
-    """Return the caller alone, without the key that was used."""
+    """Return the caller without the API key that was used."""
     if isinstance(caller, Visitor):
         return caller
     return Caller(
@@ -186,7 +188,7 @@ def _without_key(caller: Caller) -> Caller:
 def reads_calls(routes: Sequence[BaseRoute], scope: Scope, *, is_dry_run: bool) -> bool:
     """Return whether a request is for a route that reads calls.
 
-    ``is_dry_run``: its body asks for a dry run."""
+    ``is_dry_run``: the body asks for a dry run."""
     for route in routes:
         match, child = route.matches(scope)
         if match is not Match.FULL:
@@ -208,5 +210,5 @@ def make(
     visitors: Visitors,
     pool: ControlPool,
 ) -> FrontDoor:
-    """Return a front door before an application with these routes."""
+    """Return a front door in front of an application with these routes."""
     return FrontDoor(app, routes, PageNodesFile(data_dir), visitors, pool, Forwarder())

@@ -1,7 +1,6 @@
-"""The callers of a node that answers for the node with people: those of checked statements.
+"""The callers of a node that responds for the node with the pages, known by checked statements.
 
-Nobody signs in here. Every request must have a statement; what else it says of its sender counts nothing.
-"""
+Nobody signs in here. Every request must have a statement; other credentials in it are ignored."""
 
 import time
 from collections.abc import Callable
@@ -31,27 +30,29 @@ _OF_OTHERS = (b"authorization", b"cookie", HEADER.encode())
 
 
 class StatedVisitors(Visitors):
-    """The authentication of requests by their statements."""
+    """Authenticates requests by their statements."""
 
     async def find(self, request: Request) -> Visitor | None:
-        """Return the visitor of the statement, None where it states a service API key."""
+        """Return the visitor named by the statement, None if it names a service API key's owner."""
         caller = request.scope[STATED_CALLER]
         return caller if isinstance(caller, Visitor) else None
 
     async def require_with[T](
         self, request: Request, read: Callable[[ControlDatabase, Visitor], T]
     ) -> tuple[Visitor, T]:
-        """Return the visitor of the statement and what ``read`` finds for them in ``control.db``.
+        """Return the visitor named by the statement, and the result of ``read`` from ``control.db``.
 
-        This node has a part of it. Raises NotSignedInError, sqlite3.Error and what ``read`` raises."""
+        ``control.db`` is incomplete on this node. Raises NotSignedInError, sqlite3.Error and what
+        ``read`` raises."""
         visitor = await self.find(request)
         if visitor is None:
             raise NotSignedInError
         return visitor, await self._pool.run(lambda control: read(control, visitor))
 
     async def require_caller(self, request: Request) -> Caller:
-        """Return the caller of the statement. While a response goes on, the node with people checks
-        whether they may still read."""
+        """Return the caller named by the statement.
+
+        During a response, the node with the pages checks whether the caller may still read."""
         return cast(Caller, request.scope[STATED_CALLER])
 
 
@@ -67,7 +68,7 @@ class CheckStatements:
         data_dir: Path,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
-        """Check by this clock, in seconds since 1970."""
+        """Check with ``clock_s``, which returns seconds since 1970."""
         self._app = app
         self._pool = pool
         self._data_dir = data_dir
@@ -92,7 +93,7 @@ class CheckStatements:
         await self._app(scope, receive, send)
 
     async def _check(self, request: Request) -> Statement:
-        """Return the statement of a request. Raises StatementError, sqlite3.Error."""
+        """Return the valid statement of a request. Raises StatementError, sqlite3.Error."""
         values = request.headers.getlist(HEADER)
         if len(values) != 1:
             raise StatementError("there is no statement of who asks")
@@ -111,7 +112,7 @@ def _is_open(scope: Scope) -> bool:
 
 
 def _saying_so(send: Send) -> Send:
-    """Return what sends a response that says that it was read from a copy."""
+    """Return a ``send`` that adds a header which says that the response was read from a copy."""
 
     async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -125,7 +126,7 @@ def _saying_so(send: Send) -> Send:
 
 
 def _with_caller(scope: Scope, statement: Statement) -> Scope:
-    """Return a scope with the caller of a statement, and without what belongs to the node with people."""
+    """Return a scope with the caller of a statement, and without headers for the node with the pages."""
     caller = statement.caller
     headers = [each for each in scope["headers"] if each[0] not in _OF_OTHERS]
     if not isinstance(caller, Visitor):
@@ -138,7 +139,7 @@ def _with_caller(scope: Scope, statement: Statement) -> Scope:
 
 
 def make(settings: Settings, pool: ControlPool, bad_keys: AttemptLimit) -> StatedCallers:
-    """Return the callers that the node with people states."""
+    """Return the authentication of callers that the node with the pages states."""
     return StatedCallers(
         visitors=StatedVisitors(pool, settings.base_url, bad_keys, settings.data_dir),
         middleware=Middleware(CheckStatements, pool=pool, data_dir=settings.data_dir),
