@@ -89,12 +89,9 @@ def test_what_is_not_valid_is_refused(ann, control, path, form, status):
     assert ordered(control, ann) == []
 
 
-def test_only_who_is_signed_in_writes_and_from_our_own_pages(ann, cid, stranger, control):
+def test_only_who_is_signed_in_writes(ann, cid, stranger, control):
     ann.record(session_id="s1")
     form = {"kind": "session", "id": "s1", "label": "slow"}
-    foreign = {"origin": "https://elsewhere.example"}
-    assert ann.browser.post("/labels", data=form, headers=foreign).status_code == 403
-    assert stranger.post("/labels", data=form, headers=foreign).status_code == 403
     here = {"origin": "http://meter.example:8080"}
     assert (
         stranger.post("/labels", data=form, headers=here).headers["location"].startswith("/sign-in")

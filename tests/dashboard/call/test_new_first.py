@@ -96,18 +96,6 @@ async def test_a_message_that_is_not_as_the_call_before_sent_it_is_named(ask, an
     assert "Message 3 is not as call 1 sent it." in text_of(await ask("/calls/2"))
 
 
-async def test_a_failed_call_says_why_before_all_else(ask, ann):
-    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded <b>"}}
-    ann.record(
-        request_body=body_of(messages(1)),
-        response_body=json.dumps(error).encode(),
-        outcome="upstream_error",
-        status_code=529,
-    )
-    seen = Page((await ask("/calls/1")).text).find("main")[0].text
-    assert seen.index("overloaded_error: Overloaded <b>") < seen.index("Words of 1.")
-
-
 async def test_a_call_that_was_sent_again_has_nothing_new(ask, ann):
     ann.record(*[{"request_body": body_of(messages(3))}] * 2, session_id="s")
     seen = text_of(await ask("/calls/2"))

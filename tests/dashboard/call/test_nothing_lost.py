@@ -12,7 +12,6 @@ import pytest
 from dashboard import rendering
 from dashboard.call.addresses import Address
 from dashboard.call.bodies import describe_body
-from dashboard.call.response import parse_response
 from dashboard.call.views import View, open_view
 from store.traces.calls.call_reader import Call, CallReader, Side
 from store.traces.database import TraceDatabase
@@ -200,16 +199,3 @@ def test_every_kind_of_block_is_displayed_whole(shown, name):
         for number, block in enumerate(content):
             _, alone = call.open(side, view="block", place=f"{start}{number}")
             assert_shown(alone, block)
-
-
-def test_the_blocks_of_a_cut_stream_are_displayed_as_far_as_they_came(shown):
-    events = [
-        {"type": "message_start", "message": {"id": "m"}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hel"}},
-    ]
-    body = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
-    (call,) = shown((None, body))
-    _, page = call.open("response", view="read")
-    assert call.put_together("response", page) == {"0": {"type": "text", "text": "Hel"}}
-    assert parse_response(body) is not None

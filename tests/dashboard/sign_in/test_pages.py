@@ -267,11 +267,6 @@ def test_nobody_is_sent_elsewhere(site, mailbox, next_path):
     assert answer.headers["location"] == "/"
 
 
-def test_asking_must_come_from_a_page_of_ours(site, mailbox):
-    assert site.post("/sign-in", {"email": ANN}, origin="http://evil.example").status_code == 403
-    assert not mailbox.deliveries
-
-
 def test_programs_that_open_links_use_nothing_up(site, mailbox):
     ask(site)
     path = link_in(mailbox.wait_for(ANN)).removeprefix(BASE_URL)
@@ -367,14 +362,6 @@ def test_signing_out_ends_one_session_and_everywhere_all(site):
     answer = site.post("/sign-out/everywhere", **cookie_for(site, there))
     assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
     assert [bool(visitor) for visitor in visitors()] == [False, False, True]
-
-
-def test_nobody_is_signed_out_everywhere_from_another_site(site):
-    session = SignIn(site.control).sign_in(ANN)
-    header = cookie_for(site, session) | {"origin": "http://evil.example"}
-    assert site.post("/sign-out/everywhere", **header).status_code == 403
-    assert SignIn(site.control).find_visitor(session) is not None
-    assert site.client.get("/sign-out/everywhere").status_code == 405
 
 
 def invite(site, email, name="Local"):
