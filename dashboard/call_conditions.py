@@ -10,10 +10,11 @@ from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
+from metering.entry import NO_ERROR
 from runtime.intervals import Interval
 from store.traces.sessions.unnamed_sessions import PREFIX, parse_first_id
 from store.traces.sums.requested_models import find_requested
-from store.traces.sums.rollup import NO_ERROR, OVERAGE, SUBSCRIPTION
+from store.traces.sums.rollup import OVERAGE, SUBSCRIPTION
 
 type Value = str | int | float
 

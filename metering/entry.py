@@ -24,6 +24,8 @@ type Outcome = Literal[
     "client_disconnected",
     "proxy_restarted",
 ]
+# A client that disconnects (a person pressing Esc) is not an error.
+NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
 # `estimated`: the response was cut, and its output was counted by what was delivered. `partial`: the
 # same, where a part of that is lost, or a stop reason has come: the output is what upstream had counted.
 type UsageSource = Literal["final", "estimated", "partial", "none", "imported"]

@@ -31,7 +31,7 @@ from metering.client_hints import (
     keep_identifiers,
 )
 from metering.cut_streams import estimate_usage
-from metering.entry import Outcome, UsageLogEntry, sum_estimates
+from metering.entry import NO_ERROR, Outcome, UsageLogEntry, sum_estimates
 from metering.limit_windows import fingerprint_account, name_account
 from metering.metadata_only import drop_text
 from metering.output_estimate import is_estimable, measure_output
@@ -291,7 +291,7 @@ def _refine_outcome(
 ) -> Outcome:
     response, outcome = exchange.response, exchange.ending.outcome
     # A client may leave as soon as it has read of the error: that did not make the call fail.
-    if outcome not in ("complete", "client_disconnected") or response is None:
+    if outcome not in NO_ERROR or response is None:
         return outcome
     if response.status_code >= 400 or usage.has_error:
         return "upstream_error"

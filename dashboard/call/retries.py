@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from metering.entry import UsageLogEntry
+from metering.entry import NO_ERROR, UsageLogEntry
 from runtime import clock
 from store.traces.calls.call_reader import Call, CallReader
-from store.traces.sums.rollup import NO_ERROR
 
 MAX_RETRIES = 10
 

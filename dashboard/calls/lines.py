@@ -9,11 +9,11 @@ from dashboard.addresses import session_address
 from dashboard.formats import name_failure
 from dashboard.moments import describe_moment, move
 from dashboard.what_was_done import Deed, describe_deed, find_root, sum_known
+from metering.entry import NO_ERROR
 from metering.refusals import STOP_REASON as REFUSAL
 from runtime import clock
 from store.traces.calls.listed_calls import ListedSession, Row
 from store.traces.calls.tool_uses import StoredUse
-from store.traces.sums.rollup import NO_ERROR
 
 _LEFT = "client_disconnected"
 

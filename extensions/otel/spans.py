@@ -20,6 +20,7 @@ from opentelemetry.semconv.attributes import (
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from metering.attribution import parse_tags
+from metering.entry import NO_ERROR
 from runtime import clock
 from runtime.setting_values import Upstream
 from store.traces.bodies.bodies import StoredBodies
@@ -28,7 +29,6 @@ from store.traces.calls.finished_calls import FinishedCall
 MAX_BODY_BYTES = 1024 * 1024  # a larger one is left out
 MAX_TEXT = 1000  # characters of any other text: a request may name a model of megabytes
 _PREFIX = "taximeter."
-_WENT_WELL = ("complete", "client_disconnected")
 
 type Attribute = str | int | float | bool | tuple[str, ...]
 
@@ -51,7 +51,7 @@ class SpanMaker:
     ) -> ReadableSpan:
         """Return the span of a call."""
         start_ns = int(clock.parse_instant(call.created_at).timestamp() * 1000) * 1_000_000
-        went_well = call.outcome in _WENT_WELL
+        went_well = call.outcome in NO_ERROR
         context = make_context(organization_id, call)
         call = _cut(call)
         model = call.request_model or call.model
@@ -105,7 +105,7 @@ def _make_id(size: int, *parts: str) -> int:
 
 
 def _list_attributes(organization_id: str, call: FinishedCall) -> dict[str, Attribute | None]:
-    went_well = call.outcome in _WENT_WELL
+    went_well = call.outcome in NO_ERROR
     return {
         gen_ai.GEN_AI_REQUEST_MODEL: call.request_model or call.model,
         gen_ai.GEN_AI_REQUEST_MAX_TOKENS: call.max_tokens,

@@ -35,12 +35,12 @@ from manage.cli.follow import Followed, Follower
 from manage.cli.parameters import Choice, Whole
 from manage.cli.periods import Instant, find_instants, period_options
 from manage.cli.terminal import Colour, paint
+from metering.entry import NO_ERROR
 from metering.formats import format_calls, format_objects
 from runtime.safe_text import terminal_line
 from store.traces.calls.call_line import format_entry
 from store.traces.calls.call_list import make_item
 from store.traces.calls.reader import EntryFilter, make_entry
-from store.traces.sums.rollup import NO_ERROR
 
 POLL_S = 0.2
 _FORMATS: dict[str, Format] = {

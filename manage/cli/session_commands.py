@@ -20,12 +20,12 @@ from manage.cli.terminal import (
     format_table,
     format_time,
 )
+from metering.entry import NO_ERROR
 from metering.formats import format_calls
 from runtime import clock
 from runtime.safe_text import terminal_line
 from store.pagination import MAX_LIMIT
 from store.traces.sessions.session_model import OpenedSession, SessionTurn
-from store.traces.sums.rollup import NO_ERROR
 
 TITLE_CHARS = 60
 MAIN_AGENT = "main"

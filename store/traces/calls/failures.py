@@ -4,8 +4,8 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from metering.entry import NO_ERROR
 from store.database import read_records
-from store.traces.sums.rollup import NO_ERROR
 
 # So many rows of ``usage`` are read in some milliseconds.
 AMONG = 5_000

@@ -4,9 +4,9 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from metering.entry import NO_ERROR
 from store.database import list_columns
 from store.traces.sessions import unnamed_sessions
-from store.traces.sums.rollup import NO_ERROR
 
 MAX_PLACES = 2_000
 MAX_TARGETS = 200

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from metering.entry import NO_ERROR
 from metering.token_counts import NAMES, TokenCounts
 from runtime import clock
 from store.database import bind_list, list_columns
@@ -15,7 +16,6 @@ from store.traces.calls.cache_breaks import BrokenCall, CacheBreak
 from store.traces.sessions import session_figures, unnamed_sessions
 from store.traces.sessions.deeds import Deeds, read_deeds
 from store.traces.sessions.session_figures import SessionFigures, ToolCost
-from store.traces.sums.rollup import NO_ERROR
 
 # A session with more is rare; reading so many takes some 0.1 s.
 MAX_TURNS = 2_000

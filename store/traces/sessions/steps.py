@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from metering.entry import NO_ERROR
 from runtime import clock
 from store.traces.calls.tool_uses import StoredUse
 from store.traces.sessions.deeds import Deeds
 from store.traces.sessions.session_reader import SIDE_CALL, Turn
-from store.traces.sums.rollup import NO_ERROR
 
 COMPACTION = "compaction"  # the class of requests that shorten the history
 

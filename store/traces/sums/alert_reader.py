@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from metering.alerts import BURST_CALLS, Burst, Failure, compare_with_usual, find_burst
+from metering.entry import NO_ERROR
 from runtime import clock
 from store.database import read_records
 from store.traces.sums.overview_query import format_hour
-from store.traces.sums.rollup import NO_ERROR
 
 BURST_WITHIN = timedelta(hours=1)
 MAX_CALLS = 5_000  # reading so many takes some 5 ms

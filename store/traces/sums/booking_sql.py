@@ -6,8 +6,9 @@ Reports and verification compute sums again by it, from calls and their line ite
 from metering import token_counts
 from metering.billed_passes import FIRST_FAILURE_STATUS, UNBILLED_OUTCOMES
 from metering.components import CACHE_WRITE_1H, TOKEN_COMPONENTS, WEB_SEARCH
+from metering.entry import NO_ERROR
 from metering.refusals import STOP_REASON
-from store.traces.sums.rollup import NO_ERROR, OVERAGE, PAID_BY_OTHERS, SUBSCRIPTION
+from store.traces.sums.rollup import OVERAGE, PAID_BY_OTHERS, SUBSCRIPTION
 
 # As ``metering.billed_passes.may_be_billed`` decides.
 MAY_BE_BILLED = (

@@ -26,10 +26,8 @@ from typing import NamedTuple, Self
 from metering import token_counts
 from metering.billed_passes import may_be_billed
 from metering.components import CACHE_WRITE_1H, TOKEN_CLASSES, WEB_SEARCH
-from metering.entry import CostItem, Outcome, UsageLogEntry, UsageSource
+from metering.entry import NO_ERROR, CostItem, Outcome, UsageLogEntry, UsageSource
 
-# A client that disconnects (a person pressing Esc) is not an error.
-NO_ERROR: tuple[Outcome, ...] = ("complete", "client_disconnected")
 MAX_CLIENTS, MAX_CREDENTIALS = 20, 100
 UNKNOWN, OTHER = "", "(other)"
 # A call of a subscription has a value and no bill, unless paid extra usage covers it. So has one that a
