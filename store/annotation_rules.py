@@ -1,8 +1,7 @@
-"""Labels and notes of sessions and calls: what they may be, and an order to write one.
+"""Labels and notes of sessions and calls: their limits, and the subject of an order to write one.
 
-A label is a few words in small letters, a note a text. What people order is carried out by the recorder, for
-it alone writes into traces.
-"""
+A label is a few words in small letters, a note is a text. Only the recorder writes into trace
+databases, so it carries out what people order."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -22,14 +21,15 @@ _REFUSED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The session or the call that is labelled: by the session's id, or by that of the call's entry."""
+    """The session or the call that has a label or note. ``id`` is the session's id or the id of the call's
+    entry."""
 
     kind: Kind
     id: str
 
 
 def parse_kind(text: str) -> Kind:
-    """Return what is labelled. Raises NotFoundError."""
+    """Return the kind of subject that ``text`` names. Raises NotFoundError for another text."""
     for kind in get_args(Kind.__value__):
         if text == kind:
             found: Kind = kind

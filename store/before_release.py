@@ -1,9 +1,9 @@
-"""The databases of the last commit before the first release, and older ones, which are refused.
+"""Migration of databases of the last commit before the first release; older ones are refused.
 
-That commit's migrations made the schema of 0.1.0, and a table ``backfills`` with what was left to be done for
-calls of still earlier versions. Where nothing is left, their record is replaced by that of today's
-migration. No row is changed. This module goes once nobody has such a database.
-"""
+The migrations of that commit made the schema of 0.1.0 and a table ``backfills`` with the work still
+to do on calls of earlier versions. If nothing is left to do, the list of applied migrations is
+replaced by the name of today's first one. No row of data is changed. Remove this module when nobody
+has such a database any more."""
 
 import sqlite3
 from collections.abc import Collection
@@ -51,11 +51,11 @@ type Origin = Literal["a release", "the last commit", "an earlier one"]
 
 
 class EarlierVersionError(sqlite3.DatabaseError):
-    """A database is of an earlier version than those that are taken over. It was not changed."""
+    """A database of a version that is too old to be migrated. The database was not changed."""
 
 
 def find_origin(applied: Collection[str]) -> Origin:
-    """Return what made a database that has had these migrations."""
+    """Return which kind of version made a database, by the names of its ``applied`` migrations."""
     names = set(applied)
     for earlier in (_CONTROL, _TRACES):
         if not names.isdisjoint(earlier):
@@ -64,7 +64,7 @@ def find_origin(applied: Collection[str]) -> Origin:
 
 
 def read_origin(connection: sqlite3.Connection) -> Origin:
-    """Return what made a database. One whose earlier calls are not dealt with counts as an earlier one."""
+    """Return which kind of version made a database. Counts as an earlier one while ``backfills`` has rows."""
     if not _has_table(connection, "_sqlite_migrations"):
         return "a release"  # which is about to make it
     applied = connection.execute("select name from _sqlite_migrations").fetchall()
@@ -76,7 +76,8 @@ def read_origin(connection: sqlite3.Connection) -> Origin:
 
 
 def check(connection: sqlite3.Connection) -> bool:
-    """Return whether a database is to be taken over. Raises EarlierVersionError."""
+    """Return whether ``take_over`` must be called for a database. Raises EarlierVersionError for older
+    ones."""
     origin = read_origin(connection)
     if origin == "an earlier one":
         (_, _, path) = connection.execute("pragma database_list").fetchone()
@@ -85,8 +86,8 @@ def check(connection: sqlite3.Connection) -> bool:
 
 
 def take_over(connection: sqlite3.Connection, first: str) -> None:
-    """Replace the record of the migrations by that of the first one of today, given by its name. The
-    caller holds the write lock."""
+    """Replace the list of applied migrations by ``first``, the name of today's first one. The caller holds
+    the write lock."""
     connection.execute(
         "delete from _sqlite_migrations where id > (select min(id) from _sqlite_migrations)"
     )

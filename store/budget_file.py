@@ -1,10 +1,10 @@
-"""The file that tells the proxies which budgets are used up: ``budgets.json`` in the data directory.
+"""``budgets.json`` in the data directory, which tells the proxies which budgets are used up.
 
-The recorder replaces it when a budget is reached, and when one is no longer. A proxy looks every quarter of
-a second whether it is another file, so a call costs a look into a dictionary, and any number of proxies read
-the same file. It holds only budgets that refuse. Each has its period, by the clock of the machine: a proxy
-stops refusing at its end by itself, also while the recorder is away.
-"""
+The recorder replaces it when a budget is reached or is no longer reached. A proxy checks four times
+a second whether the file was replaced, so a call costs one dictionary look-up, and any number of
+proxies read the same file. It holds only budgets that refuse calls. Each has its period by the
+clock of the machine: a proxy stops refusing at the end of the period by itself, even if the
+recorder is not running."""
 
 import os
 from collections.abc import Sequence
@@ -20,8 +20,10 @@ from store.control.records import Id, Instant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedBudget:
-    """A budget that is used up. ``subject_id`` is the endpoint or the organisation that it is for; the
-    period begins and ends at seconds since 1970. ``resets_at`` is its end for people."""
+    """A budget that is used up. ``subject_id`` is the id of its endpoint or organisation.
+
+    ``starts_s`` and ``resets_s`` are the period's bounds in seconds since 1970; ``resets_at`` is its
+    end as an ISO instant."""
 
     organization_id: Id
     subject_id: Id
@@ -42,43 +44,44 @@ NAME = "budgets.json"
 
 
 def pack(reached: Sequence[ReachedBudget]) -> bytes:
-    """Return the content of a file with these budgets."""
+    """Return the content of a budget file: the budgets as JSON."""
     return orjson.dumps([asdict(each) for each in reached])
 
 
 class BudgetFile:
-    """The file of one data directory, or another one of its kind."""
+    """The budget file of a data directory, or another file of the same format."""
 
     def __init__(self, data_dir: Path, name: str = NAME) -> None:
         self._path = data_dir / name
 
     def write(self, reached: Sequence[ReachedBudget]) -> None:
-        """Replace the file. Raises OSError."""
+        """Replace the file by one with the budgets ``reached``. Raises OSError."""
         replace_private(self._path, pack(reached))
 
     def read(self) -> Sequence[ReachedBudget]:
-        """Return the budgets in the file, none where there is no file that can be read."""
+        """Return the budgets in the file, an empty sequence if there is no file that can be read."""
         try:
             return [ReachedBudget(**each) for each in orjson.loads(self._path.read_bytes())]
         except (OSError, ValueError, TypeError):
             return ()
 
     def copy(self) -> bytes:
-        """Return the content for another data directory."""
+        """Return the content of the file, to be given to ``paste`` for another data directory."""
         try:
             return self._path.read_bytes()
         except OSError:
             return NONE
 
     def paste(self, content: bytes) -> None:
-        """Replace the file by a copy; without budgets there is none. Raises OSError."""
+        """Replace the file by ``content`` from ``copy``; without budgets the file is removed. Raises
+        OSError."""
         if content == NONE:
             self._path.unlink(missing_ok=True)
         else:
             replace_private(self._path, content)
 
     def identify(self) -> tuple[int, int] | None:
-        """Return what another version of the file differs in, None while there is no file."""
+        """Return the inode and modification time in ns, which differ after each write, or None."""
         try:
             status = os.stat(self._path)  # noqa: PTH116 - four times a second
         except OSError:

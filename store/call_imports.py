@@ -1,9 +1,8 @@
-"""Lines of an export that are handed over to be imported, in files that the recorder stores.
+"""Files with lines of an export that wait to be imported by the recorder.
 
-Each is ``imports/<organization>/<id>.jsonl`` in the data directory; its calls are stored in one transaction,
-and it goes once all is stored. One that is stored again changes nothing, since an entry is known by its id,
-and a managed session or dream by its id and when it was read.
-"""
+Each file is ``imports/<organization>/<id>.jsonl`` in the data directory. Its calls are stored in
+one transaction, and the file is removed once all are stored. Storing a line again changes nothing:
+an entry is known by its id, and a managed session or dream by its id and the time when it was read."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -23,24 +22,25 @@ BUSY_TIMEOUT_S = 5.0
 
 
 def find_folder(data_dir: Path, organization_id: str) -> Path:
-    """Return where the files of an organisation are handed over."""
+    """Return the folder in which import files of an organisation wait."""
     return data_dir / FOLDER / organization_id
 
 
 def list_organizations(data_dir: Path) -> list[str]:
-    """Return the organisations that a file was handed over for."""
+    """Return the ids of organisations with import files that wait."""
     return sorted({path.parent.name for path in (data_dir / FOLDER).glob(f"*/*{SUFFIX}")})
 
 
 def find_next(data_dir: Path, organization_id: str) -> Path | None:
-    """Return the file that was handed over first, None where there is none."""
+    """Return the oldest import file of an organisation, or None."""
     return min(find_folder(data_dir, organization_id).glob(f"*{SUFFIX}"), default=None)
 
 
 def store_file(traces: TraceDatabase, path: Path) -> None:
-    """Store the calls of a file, and remove it. One that no import has written gets another name.
+    """Store the calls of an import file and remove the file.
 
-    Raises LineError for that one, sqlite3.Error, OSError."""
+    A file whose lines are not valid is renamed and raises LineError. Also raises sqlite3.Error,
+    OSError."""
     try:
         store_lines(traces, path.read_bytes().splitlines())
     except LineError:
@@ -50,7 +50,7 @@ def store_file(traces: TraceDatabase, path: Path) -> None:
 
 
 def store_lines(traces: TraceDatabase, lines: Iterable[bytes]) -> None:
-    """Store what lines have, unless one of them is wrong. Raises LineError, sqlite3.Error."""
+    """Store the calls and objects in ``lines``, all or none. Raises LineError, sqlite3.Error."""
     rows = list(map(parse_document, lines))
     objects = [parse_object_row(row) for row in rows if is_object(row)]
     calls = [parse_row(row) for row in rows if not is_object(row)]
@@ -66,14 +66,14 @@ def store_lines(traces: TraceDatabase, lines: Iterable[bytes]) -> None:
 
 
 def find_known(traces: Path, entry_ids: Sequence[str]) -> set[str]:
-    """Return those of these entries that a trace database has. Raises sqlite3.Error."""
+    """Return those of ``entry_ids`` that the trace database at ``traces`` has. Raises sqlite3.Error."""
     return {entry_id for (entry_id,) in _select(traces, "entry_id", "entry_id", entry_ids)}
 
 
 def find_messages(traces: Path, message_ids: Sequence[str]) -> list[tuple[str, str]]:
-    """Return those of these messages of upstream that a trace database has, each with an entry's id.
+    """Return (message id, entry id) for those of ``message_ids`` that the trace database has.
 
-    Raises sqlite3.Error."""
+    Message ids are upstream's. Raises sqlite3.Error."""
     return _select(traces, "message_id, entry_id", "message_id", message_ids)
 
 

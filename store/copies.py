@@ -1,4 +1,4 @@
-"""The copies of all calls, where several machines of the service keep some of them."""
+"""Copies of all calls, if several machines of the service keep them."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from store.control.erasures import Erasure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyProgress:
-    """The state of an order to erase calls in a copy.
+    """The progress of an order to erase calls in one copy.
 
-    Its node has erased what it had at ``erased_at``, and what came later by ``settled_at``. ``address`` and
-    ``is_alive`` are of the node, as far as this one knows."""
+    The node has erased the calls that it had at ``erased_at``, and those that arrived later at
+    ``settled_at``. ``address`` and ``is_alive`` are those of the node, as far as this machine knows."""
 
     copy: str
     node: str
@@ -28,10 +28,10 @@ class CopyProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The state of an order.
+    """The progress of an order to erase calls.
 
-    Of several copies ``copies`` has the nodes that carry it out, and ``unshipped`` names the proxy nodes that
-    may have calls of before it."""
+    If there are several copies, ``copies`` has the progress of each, and ``unshipped`` the proxy nodes
+    that may still have calls from before the order."""
 
     erasure: Erasure
     copies: Sequence[CopyProgress] = ()
@@ -39,25 +39,25 @@ class Progress:
 
 
 class Copies(Protocol):
-    """The copies as one of the machines sees them."""
+    """The copies of all calls, as seen from one machine."""
 
     def is_elsewhere(self, organization_id: str) -> bool:
-        """Return whether other machines keep the calls of an organisation, and this one does not."""
+        """Return whether only other machines keep the calls of an organisation."""
 
     def list_others(self) -> Sequence[str]:
         """Return the address of each other machine that keeps calls, with the name of its copy."""
 
     def wait_until_whole(self) -> bool:
-        """Wait until this machine has all that other copies have now; return whether it has."""
+        """Wait until this machine has all calls that other copies have now; return whether it has."""
 
     def note_order(self, erasure: Erasure, db: sqlite3.Connection) -> None:
-        """Note who has to carry out a new order to erase calls, in its transaction of ``control.db``."""
+        """Note which machines have to carry out a new order, in its transaction of ``control.db``."""
 
     def find_progress(self, erasure: Erasure, db: sqlite3.Connection) -> Progress:
-        """Return how far an order is, as ``control.db`` says."""
+        """Return the progress of an order, as noted in ``control.db``."""
 
 
 def find_copies(data_dir: Path) -> Copies | None:
-    """Return the copies that a data directory has a part of, None where it has all calls."""
+    """Return the copies that a data directory has a part of, or None if it has all calls."""
     found: Copies | None = extensions.call().copies(data_dir=data_dir)
     return found

@@ -1,4 +1,4 @@
-"""Opening SQLite files, and transactions."""
+"""Functions that open SQLite files, and transactions."""
 
 import fcntl
 import os
@@ -28,11 +28,11 @@ def open_database(
     any_thread: bool = False,
     page_bytes: int = SMALL_PAGE_BYTES,
 ) -> sqlite3.Connection:
-    """Open a database for writing, made and migrated if need be. Transactions are explicit.
-    ``any_thread``: it may be handed from thread to thread. ``page_bytes`` is for one that is made now.
+    """Open a database for writing; create and migrate it if needed. Transactions are explicit.
 
-    Raises OSError when the folder or file cannot be made, sqlite3.Error as SQLite gives it, and
-    EarlierVersionError, which is one."""
+    ``any_thread``: the connection may be passed between threads. ``page_bytes`` is the page size of a
+    new file. Raises OSError if the folder or file cannot be created, sqlite3.Error, and
+    EarlierVersionError, a subclass of sqlite3.DatabaseError."""
     _make_private(path.parent)
     _make_file(path)
     connection = sqlite3.connect(
@@ -58,14 +58,14 @@ def open_database(
 
 
 def open_temporary() -> sqlite3.Connection:
-    """Open an empty database of this process alone, which goes when it is closed.
+    """Open an empty database for this process alone, which is deleted when it is closed.
 
-    It is on the disk as soon as it is large. Transactions are explicit. Raises sqlite3.Error."""
+    SQLite moves it to the disk when it is large. Transactions are explicit. Raises sqlite3.Error."""
     return sqlite3.connect("", isolation_level=None)
 
 
 def read_page_bytes(connection: sqlite3.Connection) -> int:
-    """Return the size of the pages of a database."""
+    """Return the page size of a database in bytes."""
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     return int(size)
 
@@ -73,9 +73,9 @@ def read_page_bytes(connection: sqlite3.Connection) -> int:
 def open_readonly(
     path: Path, *, busy_timeout_s: float, any_thread: bool = False
 ) -> sqlite3.Connection:
-    """Open a database that is there, as it is: nothing is made or migrated. Transactions are explicit.
+    """Open an existing database for reading, without creating or migrating anything.
 
-    Raises sqlite3.Error when there is none."""
+    Transactions are explicit. Raises sqlite3.Error if there is none."""
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro",
         uri=True,
@@ -86,10 +86,10 @@ def open_readonly(
 
 
 def open_held(path: Path) -> sqlite3.Connection:
-    """Open a database that is there, and keep everybody from writing it until the connection is closed.
+    """Open an existing database and lock out other writers until the connection is closed.
 
-    Its write-ahead log is empty then, so that the file is the database. Raises sqlite3.OperationalError
-    where somebody else uses it now, sqlite3.Error."""
+    The write-ahead log is empty then, so that the file is the whole database. Raises
+    sqlite3.OperationalError if another connection uses it now, and sqlite3.Error."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=1.0, isolation_level=None
     )
@@ -108,8 +108,9 @@ def open_held(path: Path) -> sqlite3.Connection:
 
 
 def list_columns(connection: sqlite3.Connection, table: str) -> set[str]:
-    """Return the columns of a table or view. There are none before a newer version has made it, and the
-    newest are missing before it has migrated it."""
+    """Return the columns of a table or view; empty if it does not exist.
+
+    In a database that was not migrated yet, the newest columns are missing."""
     rows = connection.execute("select name from pragma_table_info(?)", (table,))
     return {name for (name,) in rows}
 
@@ -120,7 +121,7 @@ def read_records[Record](
     query: str,
     parameters: Sequence[object] | Mapping[str, object] = (),
 ) -> list[Record]:
-    """Return the rows of a query as records, of which its columns are the fields. Raises sqlite3.Error."""
+    """Return the rows of a query as records whose fields are the columns. Raises sqlite3.Error."""
     cursor = connection.cursor()
     cursor.row_factory = None
     cursor.execute(query, parameters)
@@ -129,7 +130,7 @@ def read_records[Record](
 
 
 def bind_list(values: Iterable[int | str | None]) -> str:
-    """Return values for one placeholder of a query, which reads them with ``json_each``."""
+    """Return values as one JSON parameter of a query, which reads it with ``json_each``."""
     return orjson.dumps([*values]).decode()
 
 
@@ -139,15 +140,17 @@ def make_dict(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]
 
 
 def open_copy(path: Path) -> sqlite3.Connection:
-    """Open a database that nobody writes for reading, without making files beside it.
+    """Open for reading a database that nobody writes, without creating files beside it.
 
     Raises sqlite3.Error."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
 
 
 def open_target(path: Path) -> sqlite3.Connection:
-    """Open an empty file to be filled with a copy. SQLite keeps no journal of it and does not wait for
-    the disk: whoever fills it brings it there. Raises sqlite3.Error."""
+    """Open an empty file to be filled with a copy.
+
+    SQLite keeps no journal and does not sync the file to the disk: the caller must. Raises
+    sqlite3.Error."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=OFF").fetchall()
     connection.execute("PRAGMA synchronous=OFF")
@@ -156,22 +159,24 @@ def open_target(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def immediate(connection: sqlite3.Connection) -> Iterator[None]:
-    """Open a transaction that holds the write lock from its beginning. So what it reads is current
-    when it writes. Rolled back on any exception."""
+    """Open a transaction that holds the write lock from its beginning; roll it back on any exception.
+
+    No other process can change what it has read before it writes."""
     with _transaction(connection, "BEGIN IMMEDIATE"):
         yield
 
 
 @contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Open a transaction for several reads that see the same state. It blocks no writer."""
+    """Open a transaction for several reads that see the same state. Blocks no writer."""
     with _transaction(connection, "BEGIN"):
         yield
 
 
 def empty_log(connection: sqlite3.Connection) -> bool:
-    """Write all pages of the write-ahead log back and empty it. Return whether that was possible: it is
-    not while somebody reads an earlier state, or writes."""
+    """Write all pages of the write-ahead log back and truncate it; return whether that was possible.
+
+    It is not while another connection reads an earlier state, or writes."""
     (usual,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute("PRAGMA busy_timeout=0")  # whoever waits here keeps others waiting
     try:
@@ -196,7 +201,7 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migrations) -> None:
-    """Apply what is pending. Leaves another busy timeout than it found."""
+    """Apply pending migrations. Changes the busy timeout of the connection."""
     with suppress(sqlite3.OperationalError):  # another process migrates it: wait for its end below
         if _is_migrated(connection, migrations):
             return
@@ -218,7 +223,7 @@ def _migrate(connection: sqlite3.Connection, folder: Path, migrations: Migration
 
 
 def _is_migrated(connection: sqlite3.Connection, migrations: Migrations) -> bool:
-    """Return whether nothing is pending. Raises sqlite3.OperationalError when it is locked."""
+    """Return whether no migration is pending. Raises sqlite3.OperationalError if the file is locked."""
     (journal_mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     return journal_mode == "wal" and not migrations.is_pending(connection)
 
@@ -236,10 +241,10 @@ def _locked(folder: Path) -> Iterator[None]:
 def _make_file(path: Path) -> None:
     """Create the database file, readable by its owner only; SQLite would let the umask decide.
 
-    SQLite gives the write-ahead log the mode of the file. An existing file must not be opened, not
-    even for a moment: closing it would drop the locks of every connection that this process has to
-    it. The last connection of another process could then delete the write-ahead log, which the
-    connections of this process go on writing to."""
+    SQLite gives the write-ahead log the mode of the file. An existing file must not be opened, not even
+    for a moment: closing it would drop the locks of every connection that this process has to it. The
+    last connection of another process could then delete the write-ahead log, which the connections of
+    this process go on writing to."""
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 

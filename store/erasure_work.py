@@ -1,9 +1,8 @@
-"""Carrying out an order to erase calls: in the traces, in the spool, and in the order itself.
+"""Execution of orders to erase calls: in the traces, in the spool, and in the order itself.
 
-The recorder does it between its calls, in steps; where none runs, the command does it. What is recorded is
-erased first. A call that was in flight is erased after it was recorded, so the order stays open until every
-call has ended that began before it.
-"""
+The recorder does it in steps between its calls; if no recorder runs, the command does it. Recorded
+calls are erased first. Calls in flight are erased after they were recorded, so the order stays open
+until every call that began before it has ended."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,11 +23,13 @@ from store.traces.steps import Steps
 
 
 class ErasureWork(Protocol):
-    """Carries out orders in the recorder. It may raise sqlite3.Error and OSError; then it is done again."""
+    """The part of the recorder that carries out orders to erase.
+
+    It may raise sqlite3.Error and OSError; the work is then tried again."""
 
     @property
     def makes_databases(self) -> bool:
-        """Return whether orders are carried out also where nothing was recorded, in databases made for it."""
+        """Return whether a trace database is created for an order if the organisation has none."""
 
     def note_orders(self, orders: Sequence[Erasure], control: ControlDatabase) -> None:
         """Note what open orders need of this machine besides ``find_work``. Called every second."""
@@ -36,11 +37,11 @@ class ErasureWork(Protocol):
     def find_work(
         self, erasure: Erasure, control: ControlDatabase, traces: TraceDatabase
     ) -> Steps[None] | None:
-        """Return the next work on an order, None where there is none now."""
+        """Return the next work on an order, or None if there is none now."""
 
 
 class LocalErasureWork:
-    """Carries out orders where all calls are recorded on this machine."""
+    """The execution of orders if all calls are recorded on this machine."""
 
     makes_databases = True
 
@@ -48,25 +49,26 @@ class LocalErasureWork:
         self._spool_path = spool_path
 
     def note_orders(self, orders: Sequence[Erasure], control: ControlDatabase) -> None:
-        """Do nothing: an order is in ``control.db`` alone."""
+        """Do nothing: all that is known of an order is in ``control.db``."""
 
     def find_work(
         self, erasure: Erasure, control: ControlDatabase, traces: TraceDatabase
     ) -> Steps[None] | None:
-        """Return the next work on an order, None where there is none now."""
+        """Return the next work on an order, or None if there is none now."""
         if not is_ready(erasure, self._spool_path):
             return None
         return carry_out(erasure, control, traces, self._spool_path)
 
 
 def is_ready(erasure: Erasure, spool_path: Path) -> bool:
-    """Return whether there is something to do for an order now. There is not while calls are in flight
-    that began before it, and the others are erased."""
+    """Return whether there is work on an order now.
+
+    There is none if recorded calls are erased and calls that began before the order are in flight."""
     return erasure.erased_at is None or not count_waiting(erasure, spool_path)
 
 
 def count_waiting(erasure: Erasure, spool_path: Path) -> int:
-    """Return how many calls are not recorded yet that began before an order."""
+    """Return how many calls that began before an order are not recorded yet."""
     unrecorded = find_unrecorded(spool_path, erasure.organization_id)
     return sum(entry_id < erasure.id for entry_id in unrecorded)
 
@@ -74,7 +76,7 @@ def count_waiting(erasure: Erasure, spool_path: Path) -> int:
 def carry_out(
     erasure: Erasure, control: ControlDatabase, traces: TraceDatabase, spool_path: Path
 ) -> Steps[None]:
-    """Erase what is recorded, and end the order where no call is in flight that began before it.
+    """Erase the recorded calls, and end the order if no call that began before it is in flight.
 
     Raises sqlite3.Error, OSError; the order stays open then."""
     criteria = erasure.find_criteria()
@@ -104,15 +106,17 @@ def carry_out(
 def is_unfinished(
     erasure_id: str, erased_at: str | None, entries: int, traces: TraceDatabase
 ) -> bool:
-    """Return whether what was recorded has to be erased: it never was, or the count of removed calls
-    differs from what is noted, since work on their texts failed, or it was done elsewhere."""
+    """Return whether recorded calls are still to be erased for an order.
+
+    They are if ``erased_at`` is None, or if the number of removed calls in the traces differs from
+    ``entries``, because the removal of texts failed or another machine did the work."""
     return erased_at is None or erasing.read_count(traces.connection, erasure_id) != entries
 
 
 def erase_set_aside(erasure: Erasure, criteria: Criteria, spool_path: Path) -> int:
-    """Delete the spool files of such calls that could not be recorded.
+    """Delete the unrecordable spool files whose calls match the criteria.
 
-    Returns how many files of the organisation cannot be read and are left."""
+    Returns how many files of the organisation are left because they cannot be read."""
     left = 0
     for path in unrecorded.list_set_aside(spool_path, erasure.organization_id):
         head = unrecorded.read_head_set_aside(path)
@@ -124,7 +128,7 @@ def erase_set_aside(erasure: Erasure, criteria: Criteria, spool_path: Path) -> i
 
 
 def _is_meant(criteria: Criteria, head: RequestHead) -> bool | None:
-    """Return whether a call is to be erased, None where its head does not tell."""
+    """Return whether a call matches the criteria, None if its head does not say."""
     client = head.user_agent or ""
     is_meant = (
         (criteria.credential in (None, head.credential_hmac))

@@ -1,10 +1,8 @@
-"""The parts of the models of requests and responses. Requests are validated by these models,
-responses are written and read by them, and the OpenAPI document describes them. The management API and
-the pages that are JSON are made of them.
+"""Base classes of the models of requests and responses, for the management API and JSON pages.
 
-They define only names and types in JSON. The rules for names and slugs are quoted from ``store``. A model is
-built when it is first used (``defer_build``): a command uses a few of those that it loads.
-"""
+Requests are validated by these models, responses are written and read by them, and the OpenAPI
+document is generated from them. They define only names and JSON types. The rules for names and
+slugs are in ``store``."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -30,8 +28,9 @@ _WHOLE_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def parse_whole_number(text: object) -> object:
-    """Parse a number of digits alone. What else Python takes for a number (``+1``, ``1_0``,
-    ``1.0``) is a typing error."""
+    """Convert text of digits alone to an int, and return any other value unchanged.
+
+    Raises ValueError for other texts that Python takes for a number (``+1``, ``1_0``, ``1.0``)."""
     if isinstance(text, str):
         if not _WHOLE_NUMBER.fullmatch(text):
             raise ValueError("write a whole number")
@@ -90,7 +89,7 @@ class NoFields(RequestModel):
 
 
 class ResponseModel(BaseModel):
-    """A response. The document says that it has no other fields.
+    """A response. The OpenAPI document says that it has no other fields.
 
     A client of an older version ignores the fields that a newer service adds. A newer client meets
     services that do not have them yet, so a field added later needs a default."""
@@ -107,7 +106,7 @@ class ResponseModel(BaseModel):
 
     @classmethod
     def of(cls, value: object, **fields: object) -> Self:
-        """Return the response that has the attributes of a value, and these fields."""
+        """Return a response made of ``fields`` and, for other fields, the attributes of ``value``."""
         own = {
             name: getattr(value, name)
             for name in cls.model_fields
@@ -141,7 +140,7 @@ class ListResponse(ResponseModel):
 
     @classmethod
     def of_page[Item: Listed](cls, page: Page[Item], make: Callable[[Item], ResponseModel]) -> Self:
-        """Return a page of a list, each item of which becomes a response."""
+        """Return a page of a list, with each item converted by ``make``."""
         return cls.of(page, items=[make(each) for each in page.items])
 
 
@@ -177,7 +176,7 @@ class Error(ResponseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonPage:
-    """A page that is JSON, as the OpenAPI document describes it among the operations."""
+    """A page in JSON, as the OpenAPI document describes it among the operations."""
 
     path: str
     name: str

@@ -1,9 +1,8 @@
 """The library ``sqlite-utils`` without pandas and numpy. Import it from here only.
 
-It imports both where they are installed, to store their types, and our migrations have none of those.
-They take longer than everything else that a process imports, and start threads, which the pool of query
-processes must not have when it forks.
-"""
+It imports both if they are installed, for their types, which our migrations do not use. These two
+take longer to import than everything else in a process, and start threads, which the pool of query
+processes must not have when it forks."""
 
 import sqlite3
 import sys
@@ -24,7 +23,7 @@ __all__ = ["Database", "apply"]
 def apply(
     connection: sqlite3.Connection, name: str, migrations: Iterable[Callable[[Database], None]]
 ) -> None:
-    """Apply those that are pending, and note it under this name."""
+    """Apply the pending migrations, and record them under ``name``."""
     known = Migrations(name)
     for migration in migrations:
         known()(migration)

@@ -1,4 +1,4 @@
-"""Cursors of lists of traces, which stand for a place and are opaque to callers."""
+"""Cursors of lists of traces: an item's place as text that is opaque to callers."""
 
 from collections.abc import Iterable
 
@@ -9,12 +9,12 @@ from store.pagination import decode_cursor, encode_cursor
 
 
 def format_cursor(place: Iterable[str | int]) -> str:
-    """Return the cursor for the page of a list that begins behind a place."""
+    """Return the cursor for the page that begins after a place."""
     return encode_cursor(orjson.dumps([*place]).decode())
 
 
 def parse_cursor[Part: (str, int)](cursor: str, kind: type[Part]) -> tuple[Part, Part]:
-    """Return the place that a cursor stands for, in two parts of a kind. Raises InvalidCursorError."""
+    """Return the place of a cursor: two values of type ``kind``. Raises InvalidCursorError."""
     try:
         place = orjson.loads(decode_cursor(cursor))
     except ValueError as error:

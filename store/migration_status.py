@@ -1,4 +1,4 @@
-"""The migrations that a database has had, read without changing it."""
+"""The migrations that were applied to a database, read without changing it."""
 
 import sqlite3
 from collections.abc import Collection
@@ -37,9 +37,9 @@ def read_migration_status(path: Path, migrations: Migrations) -> MigrationStatus
 
 
 def check_all(data_dir: Path) -> None:
-    """Check that no database of a data directory is of an earlier version than those that are taken over.
+    """Check that no database of a data directory is too old to be migrated.
 
-    Raises EarlierVersionError. One that cannot be read is left to whoever uses it."""
+    Raises EarlierVersionError. A database that cannot be read is skipped."""
     for path in (data_dir / "control.db", *find_trace_files(data_dir)):
         try:
             with closing(database.open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as connection:
@@ -51,7 +51,7 @@ def check_all(data_dir: Path) -> None:
 
 
 def list_applied(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Return the names of the migrations that a database has had, of whichever version."""
+    """Return the names of the migrations that were applied to a database, including unknown ones."""
     table = "select 1 from sqlite_schema where name = '_sqlite_migrations'"
     if connection.execute(table).fetchone() is None:
         return ()
@@ -60,5 +60,5 @@ def list_applied(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 
 def find_unknown(applied: Collection[str], migrations: Migrations) -> set[str]:
-    """Return those of these migrations that only a newer version has."""
+    """Return those of the ``applied`` migrations that this version does not know."""
     return set(applied) - set(migrations.names)

@@ -1,8 +1,7 @@
 """The migrations of a database: functions that are applied once each, in order.
 
-``sqlite-utils`` applies them and keeps the record of it. Nearly always there is nothing to apply, so it is
-loaded only then: to load it takes as long as a sixth of a command.
-"""
+``sqlite-utils`` applies and records them. It takes a sixth of the time of a command to load, so it
+is loaded only if a migration is pending."""
 
 import sqlite3
 from collections.abc import Callable
@@ -17,14 +16,14 @@ type Migration = Callable[[Database], None]
 
 
 class Migrations:
-    """The migrations of one kind of database, under the name that its record has."""
+    """The migrations of one kind of database, recorded under ``name``."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._migrations: dict[str, Migration] = {}
 
     def __call__(self) -> Callable[[Migration], Migration]:
-        """Return a decorator that adds a function at the end."""
+        """Return a decorator that adds a function as the last migration."""
 
         def add(migration: Migration) -> Migration:
             name = migration.__name__
@@ -40,7 +39,7 @@ class Migrations:
         return list(self._migrations)
 
     def read_applied(self, connection: sqlite3.Connection) -> set[str]:
-        """Return the names of what a database has had, also of what only a newer version knows."""
+        """Return the names of the applied migrations, including unknown ones."""
         is_there = (
             "select 1 from sqlite_schema where type = 'table' and name = '_sqlite_migrations'"
         )
@@ -50,11 +49,11 @@ class Migrations:
         return {name for (name,) in connection.execute(names, (self.name,))}
 
     def is_pending(self, connection: sqlite3.Connection) -> bool:
-        """Return whether anything is to be applied."""
+        """Return whether a migration is pending."""
         return not self._migrations.keys() <= self.read_applied(connection)
 
     def apply(self, connection: sqlite3.Connection) -> None:
-        """Apply what is pending."""
+        """Apply the pending migrations."""
         import_module("store.lean_sqlite_utils").apply(
             connection, self.name, self._migrations.values()
         )

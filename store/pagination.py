@@ -1,10 +1,9 @@
 """Pages of a list, newest first, that stay correct while items are created and deleted.
 
 A cursor holds the position of the last item of its page in the order of the list: time of creation,
-then id. The next page begins after that position, whether or not the item still exists; so an item that
-exists while all pages are read is returned exactly once. A cursor is opaque to callers. It names its
-list, so that it cannot be used with another one.
-"""
+then id. The next page begins after that position, whether or not the item still exists; so an item
+that exists while all pages are read is returned exactly once. A cursor is opaque to callers. It
+names its list, so that it cannot be used with another one."""
 
 import base64
 import binascii
@@ -52,8 +51,7 @@ START = Position("~", "~")
 class Page[T: Listed]:
     """A page of a list. ``next_cursor`` is None on the last page.
 
-    ``previous_cursor`` is found only on request, and None where the previous page is the first one.
-    """
+    ``previous_cursor`` is set only on request; it is None if the previous page is the first one."""
 
     items: Sequence[T]
     next_cursor: str | None
@@ -75,9 +73,8 @@ def read_page[T: Listed](
 ) -> Page[T]:
     """Return one page of the list ``kind``.
 
-    ``read`` returns as many items behind a position as it is told, all of them for -1.
-
-    Raises InvalidInputError for a limit out of bounds, InvalidCursorError."""
+    ``read`` returns up to so many items after a position (-1: all). Raises InvalidInputError if the
+    limit is out of bounds, InvalidCursorError."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", "limit")
     position = START if cursor is None else parse_cursor(kind, cursor)
@@ -96,9 +93,9 @@ def read_page[T: Listed](
 def _find_previous[T: Listed](
     position: Position, limit: int, read: Callable[[Position, int], Sequence[T]]
 ) -> T | None:
-    """Return the position that the page before this one starts behind, None where that is the first page.
+    """Return the item after which the previous page begins, or None if that is the first page.
 
-    The items before it are read for that: they are endpoints or keys, of which nobody has many."""
+    All items before are read for this, since a caller has few endpoints or keys."""
     place = (position.created_at, position.id)
     before = [item for item in read(START, -1) if (item.created_at, item.id) >= place]
     return before[-limit - 1] if len(before) > limit else None
@@ -110,10 +107,9 @@ def format_cursor(kind: str, last: Listed) -> str:
 
 
 def parse_cursor(kind: str, cursor: str) -> Position:
-    """Return the position that a cursor stands for.
+    """Return the position of a cursor.
 
-    Raises InvalidCursorError for text that ``format_cursor`` did not write for this kind of list.
-    """
+    Raises InvalidCursorError for text that ``format_cursor`` did not write for this kind of list."""
     match = _CURSOR.fullmatch(decode_cursor(cursor))
     if match is None or match["kind"] != kind:
         raise InvalidCursorError
@@ -121,12 +117,12 @@ def parse_cursor(kind: str, cursor: str) -> Position:
 
 
 def encode_cursor(text: str) -> str:
-    """Return a cursor that holds a text."""
+    """Return ``text`` as an opaque cursor."""
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str) -> str:
-    """Return the text that a cursor holds. Raises InvalidCursorError."""
+    """Return the text in a cursor. Raises InvalidCursorError."""
     try:
         padding = "=" * (-len(cursor) % 4)
         text = base64.b64decode(cursor + padding, altchars=b"-_", validate=True).decode()

@@ -15,10 +15,9 @@ from metering.prices import PriceTable
 
 
 def load_prices(path: Path | None = None, *, may_be_pipe: bool = False) -> PriceTable:
-    """Return the built-in prices, with those of the operator's file before them where there is one.
+    """Return the price table: the prices of the operator's file, if there is one, then the built-in ones.
 
-    ``may_be_pipe``: for a command, which somebody waits for and which reads it once. Raises
-    PriceFileError."""
+    ``may_be_pipe`` allows a pipe, for a command that reads it once. Raises PriceFileError."""
     if path is None:
         return PriceTable()
     try:
@@ -38,10 +37,10 @@ logger = logging.getLogger(__name__)
 
 
 class LivePrices:
-    """Holds the price table, and reads it again when the operator's file changes.
+    """The current price table, read again when the operator's file changes.
 
-    A file that is not valid is reported and the last valid table stays, at the start the built-in
-    one: a typing error must not keep calls from being recorded, and ``taximeter reprice --all``
+    If the file is not valid, an error is logged and the last valid table stays (the built-in one at the
+    start): a typing error must not keep calls from being recorded, and ``taximeter reprice --all``
     corrects their costs afterwards."""
 
     def __init__(self, path: Path | None) -> None:
@@ -51,7 +50,7 @@ class LivePrices:
         self.refresh()
 
     def __call__(self) -> PriceTable:
-        """Return the table to price by now."""
+        """Return the current price table."""
         return self._table
 
     def refresh(self) -> None:

@@ -35,10 +35,10 @@ _EMPTY = frozenset({LOCK, f"{NAME}.new", "lost+found"})
 class Report:
     """The result of a run: numbers of databases, and of calls that wait in the spool.
 
-    ``problems`` are folders of organisations that could not be copied, with the reason: the backup keeps
-    its earlier copy of them, where it has one. ``erased`` are organisations of which calls were erased
-    while it was made, so that it may still have them. ``unknown`` are files in the data directory that a
-    backup has no rule for."""
+    ``problems`` has the reason for each folder of an organisation that could not be copied; the backup
+    keeps its earlier copy of that folder, if it has one. ``erased`` has the organisations of which
+    calls were erased during the run: the backup may still contain those calls. ``unknown`` has the
+    files of the data directory that no rule is about."""
 
     copied: int = 0
     unchanged: int = 0
@@ -50,16 +50,16 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether everything was copied, and nothing that was erased."""
+        """Return whether everything was copied and no calls were erased during the run."""
         return not self.problems and not self.erased
 
 
 def make_backup(
     data_dir: Path, folder: Path, *, time_ns: Callable[[], int] = time.time_ns
 ) -> Report:
-    """Make a backup in a folder that is not there yet, is empty, or has an earlier one.
+    """Make a backup in a folder that does not exist, is empty, or has an earlier backup.
 
-    Raises BackupError, sqlite3.Error, OSError: the earlier backup is as it was then."""
+    Raises BackupError, sqlite3.Error or OSError; the earlier backup is unchanged then."""
     _check_places(data_dir, folder)
     copying.make_folder(folder)
     try:
@@ -98,8 +98,9 @@ def _check_places(data_dir: Path, folder: Path) -> None:
 
 
 def _begin(data_dir: Path, folder: Path) -> Manifest:
-    """Return the manifest of the earlier backup, or write one without files. Raises BackupError for a
-    folder that has something else."""
+    """Return the manifest of the earlier backup; in an empty folder write one without files and return it.
+
+    Raises BackupError if the folder has other files or the backup of another service."""
     service_id = _read_service_id(data_dir / contents.CONTROL)
     earlier = read_manifest(folder)
     if earlier is None:
@@ -133,7 +134,7 @@ def _read_service_id(control: Path) -> str:
 
 
 def _remove_unnamed(folder: Path, files: Mapping[str, StoredFile]) -> None:
-    """Remove the files of earlier runs that the manifest does not name."""
+    """Remove the files in ``folder`` that the manifest does not name."""
     kept = {folder / stored.folder / name for name, stored in files.items()}
     runs = [
         path
@@ -153,7 +154,8 @@ def _remove_unnamed(folder: Path, files: Mapping[str, StoredFile]) -> None:
 
 
 class _Run:
-    """One run: copies, in the order in which calls and what they refer to come into being."""
+    """One run of a backup. It copies in the order in which calls arise: spool, organisations,
+    ``control.db``."""
 
     def __init__(
         self, data_dir: Path, folder: Path, earlier: Manifest, time_ns: Callable[[], int]
@@ -170,7 +172,8 @@ class _Run:
         self._time_ns = time_ns
 
     def copy_all(self) -> None:
-        """Copy what there is. Raises OSError, and sqlite3.Error where it is about ``control.db``."""
+        """Copy the spool, all organisations and ``control.db``. Raises OSError, and sqlite3.Error for
+        ``control.db``."""
         copying.make_folder(self.folder)
         for path in contents.list_spool(self._data_dir):
             self._copy_spooled(path)
@@ -191,7 +194,7 @@ class _Run:
         self.report.unknown = list(map(str, contents.list_unknown(self._data_dir)))
 
     def _copy_spooled(self, path: PurePosixPath) -> None:
-        """Copy a spool file. One that is gone has been recorded since, and the traces come later."""
+        """Copy a spool file. A file that is gone was recorded meanwhile, and the traces are copied later."""
         names = [path]
         if path.suffix == OPEN:  # its call may have ended since
             names.append(path.with_suffix(DONE))
@@ -209,8 +212,8 @@ class _Run:
             return
 
     def _copy_organization(self, folder: str, paths: Sequence[PurePosixPath]) -> None:
-        """Copy the files of an organisation. Where one of them fails, all stay those of the earlier backup,
-        since they refer to each other."""
+        """Copy the files of an organisation. If one of them fails, the backup keeps all of them from the
+        earlier run, since they refer to each other."""
         try:
             for path in paths:
                 if path.suffix == ".db":
@@ -225,10 +228,10 @@ class _Run:
             } | {name: stored for name, stored in self._earlier.items() if name.startswith(ours)}
 
     def _copy_database(self, path: PurePosixPath) -> None:
-        """Copy a database, unless the earlier backup has it as it is.
+        """Copy a database that was written since the earlier backup; otherwise keep the earlier copy.
 
-        A copy is checked before it takes the place of an earlier one, which may be the last that is whole.
-        Raises sqlite3.Error, DamagedError, OSError."""
+        A copy is checked before it replaces an earlier one, which may be the last undamaged one. Raises
+        sqlite3.Error, DamagedError, OSError."""
         name, source, target = str(path), self._data_dir / path, self.folder / path
         fingerprint = take_fingerprint(source, self._time_ns())
         earlier = self._earlier.get(name)

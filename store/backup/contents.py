@@ -79,9 +79,9 @@ _LEFT_OUT = (
 
 @cache
 def list_rules() -> Sequence[DataFile]:
-    """Return the rules, of which the first that matches holds.
+    """Return the rules for files. The first one that matches a path decides.
 
-    Within an organisation this is also the order of copying: what extensions keep, then the traces."""
+    Within an organisation this is also the order of copying: files of extensions, then the traces."""
     added = list(chain(*extensions.call().data_files()))
     copied = [each for each in added if each.is_copied]
     left_out = [each for each in added if not each.is_copied]
@@ -98,21 +98,21 @@ def _list_of_organization() -> list[DataFile]:
 
 
 def list_spool(data_dir: Path) -> list[PurePosixPath]:
-    """Return the spool files to copy.
+    """Return the spool files to copy, as paths in the data directory.
 
-    A file that is renamed while its folder is listed may be missed under both names, so folders are
-    listed twice: a file is renamed only once."""
+    A file that is renamed while its folder is listed may be missed under both names. A file is renamed
+    only once, so folders are listed twice."""
     return sorted({path for _ in range(2) for rule in _SPOOL for path in _find(data_dir, rule)})
 
 
 def list_organizations(data_dir: Path) -> list[PurePosixPath]:
-    """Return the files of all organisations to copy."""
+    """Return the files of all organisations to copy, as paths in the data directory."""
     found = [path for rule in _list_of_organization() for path in _find(data_dir, rule)]
     return sorted(found, key=lambda path: path.parent)  # keeps the order of the rules within each
 
 
 def list_unknown(data_dir: Path) -> list[PurePosixPath]:
-    """Return the files that no rule is about."""
+    """Return the files of the data directory that no rule matches."""
     found = (
         PurePosixPath(folder.relative_to(data_dir).as_posix()) / name
         for folder, _, names in data_dir.walk()
@@ -122,9 +122,10 @@ def list_unknown(data_dir: Path) -> list[PurePosixPath]:
 
 
 def find_rule(path: PurePosixPath) -> DataFile | None:
-    """Return the rule about a path in the data directory.
+    """Return the rule for a path in the data directory, or None.
 
-    None is about a file to copy under a name that Taximeter gives to none: a restore refuses these."""
+    A file that would be copied but has a name that Taximeter never gives has no rule: a restore refuses
+    such names."""
     rule = next(
         (rule for rule in list_rules() if _matches(path.parts, rule.pattern.split("/"))), None
     )
@@ -134,7 +135,7 @@ def find_rule(path: PurePosixPath) -> DataFile | None:
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a file or folder of a data directory, or of a backup, may have this name."""
+    """Return whether ``name`` is allowed for a file or folder of a data directory or of a backup."""
     return _PART.fullmatch(name) is not None
 
 

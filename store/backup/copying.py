@@ -1,4 +1,4 @@
-"""Copying databases and files so that they are whole, private, and on the disk."""
+"""Copying of databases and files: complete, readable by the owner only, and synced to the disk."""
 
 import errno
 import hashlib
@@ -23,20 +23,21 @@ type Progress = Callable[[int, int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A file that was written: its size and SHA-256."""
+    """The size in bytes and the SHA-256 of a file that was written."""
 
     size: int
     sha256: str
 
 
 class DamagedError(Exception):
-    """A database that SQLite finds damaged, or a file with other content than it should have."""
+    """A database that SQLite finds damaged, or a file whose content is not the expected one."""
 
 
 def open_file(path: Path) -> int:
-    """Return a descriptor of a file for reading.
+    """Open a regular file for reading and return its descriptor.
 
-    Raises OSError, and DamagedError for what is no file: a link leads elsewhere, and a pipe never ends."""
+    Raises OSError, and DamagedError for a link, pipe or other non-file: a link leads elsewhere, and a
+    pipe never ends."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -50,11 +51,11 @@ def open_file(path: Path) -> int:
 
 
 def copy_database(source: Path, target: Path, progress: Progress = lambda *_: None) -> None:
-    """Copy the state that a database has now into a new file, by SQLite's online backup.
+    """Copy the present state of a database into a new file, by SQLite's online backup.
 
-    The source is read in one transaction, which blocks no writer. Without it, SQLite would begin anew
-    after each commit of another process, and never end under load. What is committed meanwhile stays in
-    the write-ahead log until the copy is made. Raises sqlite3.Error, OSError."""
+    The source is read in one transaction, which blocks no writer. Without a transaction SQLite would
+    begin again after each commit of another process, and never end under load. Commits of other
+    processes stay in the write-ahead log until the copy is made. Raises sqlite3.Error, OSError."""
     _create(target)
     with (
         closing(database.open_readonly(source, busy_timeout_s=BUSY_TIMEOUT_S)) as reading,
@@ -66,7 +67,8 @@ def copy_database(source: Path, target: Path, progress: Progress = lambda *_: No
 
 
 def check_database(path: Path, *, quick: bool) -> None:
-    """Check the pages of a copy. Raises DamagedError, sqlite3.OperationalError."""
+    """Check the pages of a copied database. Raises DamagedError, or sqlite3.OperationalError if it cannot
+    be read."""
     with closing(database.open_copy(path)) as connection:
         try:
             check = "quick_check" if quick else "integrity_check"
@@ -80,7 +82,7 @@ def check_database(path: Path, *, quick: bool) -> None:
 
 
 def copy_file(source: Path, target: Path, size_limit: float = math.inf) -> Copied:
-    """Copy a file, and return its size and SHA-256; of one above the limit no more than a block beyond it.
+    """Copy a file, and return its size and SHA-256. Stops after at most one block beyond ``size_limit``.
 
     Raises DamagedError, OSError."""
     fd = open_file(source)
@@ -98,14 +100,14 @@ def copy_file(source: Path, target: Path, size_limit: float = math.inf) -> Copie
 
 
 def settle(path: Path) -> Copied:
-    """Bring a file that was written to the disk, and return its size and SHA-256. Raises OSError."""
+    """Sync a written file to the disk, and return its size and SHA-256. Raises OSError."""
     with path.open("r+b") as file:
         os.fsync(file.fileno())
         return Copied(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Replace a file in one step that survives a loss of power. Raises OSError."""
+    """Replace the content of a file in one step that survives a loss of power. Raises OSError."""
     draft = path.with_name(f"{path.name}.new")
     draft.unlink(missing_ok=True)
     _create(draft)
@@ -125,13 +127,13 @@ def make_folder(path: Path) -> None:
 
 
 def settle_folders(root: Path) -> None:
-    """Bring the names in a folder, and in those below it, to the disk. Raises OSError."""
+    """Sync the directory entries of a folder, and of all folders below, to the disk. Raises OSError."""
     for folder, _, _ in root.walk():
         settle_folder(folder)
 
 
 def settle_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk. Raises OSError."""
+    """Sync the directory entries of a folder to the disk. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(PermissionError):  # some file systems refuse it, and need it not

@@ -1,12 +1,11 @@
-"""``manifest.json``: what a backup consists of.
+"""``manifest.json``: the files that a backup consists of.
 
-A backup is a folder with the manifest and folders of files, one for each run that copied something. The
-manifest names the file of each path of the data directory. It is replaced in one step, after all that it
-names is on the disk, so a run that is killed leaves the backup as it was.
+A backup is a folder with the manifest and folders of files, one for each run that copied something.
+The manifest names the stored file of each path of the data directory. It is replaced in one step,
+after all files in it are on the disk, so a run that is killed leaves the earlier backup intact.
 
-Whoever can write to the folder can write a manifest. What it names is within the backup and within the data
-directory, and is what a backup has, once.
-"""
+A manifest is not trusted, since others may be able to write it: its paths must be inside the backup
+and the data directory, be of files that a backup has, and occur once."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -34,10 +33,11 @@ class BackupError(ControlError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file of a backup. ``folder`` is that of the run that copied it, ``as_of`` its beginning.
+    """A file of a backup. ``folder`` is the folder of the run that copied it, ``as_of`` the start of that
+    run.
 
-    ``migrations`` are those of a database; ``fingerprint`` is what it was copied from, where that was
-    certain."""
+    ``migrations`` are those of a database. ``fingerprint`` is that of the source, None if the source
+    had just been written."""
 
     folder: str
     as_of: str
@@ -51,8 +51,8 @@ class StoredFile:
 class Manifest:
     """The files of a backup by their paths in the data directory.
 
-    ``service_id`` tells the data directories of different services apart. ``finished_at`` is None until
-    the first run has ended."""
+    ``service_id`` identifies the service whose data directory it is. ``finished_at`` is None until the
+    first run has ended."""
 
     service_id: str
     taximeter: str
@@ -63,7 +63,7 @@ class Manifest:
     format: int = FORMAT
 
     def write(self, folder: Path) -> None:
-        """Replace the manifest of a backup. Raises OSError."""
+        """Write the manifest into the backup's ``folder``, in place of an earlier one. Raises OSError."""
         write_file(folder / NAME, orjson.dumps(self, option=orjson.OPT_INDENT_2))
 
 
@@ -71,7 +71,8 @@ _FORMAT = TypeAdapter(Manifest)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a backup, None where there is none. Raises BackupError, OSError."""
+    """Return the manifest of the backup in ``folder``, or None if there is none. Raises BackupError,
+    OSError."""
     path = folder / NAME
     try:
         content = _read(path)
@@ -99,9 +100,9 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(folder: Path, document: Any) -> Manifest:
-    """Return a manifest. Raises BackupError for one of a newer format.
+    """Return the manifest in a parsed JSON ``document``. Raises BackupError if its format is a newer one.
 
-    Raises ValueError, AttributeError, OverflowError or ValidationError for any other text."""
+    Raises ValueError, AttributeError, OverflowError or ValidationError for any other document."""
     version, program = document.get("format"), document.get("taximeter")
     if type(version) is not int or version < 1 or not _is_line(program):
         raise ValueError("no manifest")
@@ -124,7 +125,8 @@ def _is_line(text: object) -> bool:
 
 
 def _check_files(path: Path, files: Mapping[str, StoredFile]) -> None:
-    """Check that the files are those that a backup has. Raises BackupError."""
+    """Check that each file of a manifest is one that a backup may have, and occurs once. Raises
+    BackupError."""
     seen = set[str]()
     for name, stored in files.items():
         place = PurePosixPath(name)

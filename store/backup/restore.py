@@ -1,12 +1,11 @@
-"""Restoring a backup into an empty data directory.
+"""Restoring of a backup into an empty data directory.
 
-Everything is copied into a folder of its own there, checked, and then renamed into its place, ``control.db``
-last. So a directory with a ``control.db`` has all of the backup, and what an interrupted restore has left is
-removed by the next one.
+All files are copied into a folder inside the data directory, checked, and then moved into place,
+``control.db`` last. So a directory with a ``control.db`` has the whole backup, and the next restore
+removes what an interrupted one has left.
 
-A backup that others could write to is not trusted beyond its databases: nothing is read or written elsewhere,
-and no database brings statements that would run when the service writes.
-"""
+The content of databases in a backup is trusted, nothing else: no file outside is read or written,
+and a database with triggers, which would run when the service writes, is refused."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,7 @@ _INTERRUPTED = frozenset({contents.RESTORING, "spool", "traces"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """The result of a restore. ``waiting`` counts calls that the service records when it starts."""
+    """The result of a restore. ``waiting`` counts the calls that the service will record when it starts."""
 
     as_of: str
     organizations: int
@@ -38,9 +37,9 @@ class Restored:
 
 
 def restore_backup(folder: Path, data_dir: Path) -> Restored:
-    """Restore a backup into a data directory that is there, and empty.
+    """Restore a backup into an existing, empty data directory.
 
-    Raises BackupError, sqlite3.Error, OSError: there is no ``control.db`` then."""
+    Raises BackupError, sqlite3.Error or OSError; the directory has no ``control.db`` then."""
     if data_dir.resolve().is_relative_to(folder.resolve()):
         raise BackupError(f"{data_dir} is within the backup: choose another data directory")
     manifest = read_manifest(folder)
@@ -63,7 +62,7 @@ def restore_backup(folder: Path, data_dir: Path) -> Restored:
 
 
 def _check_versions(folder: Path, manifest: Manifest) -> None:
-    """Check that this version knows the schemas. Raises BackupError."""
+    """Check that this version knows the database migrations of a backup. Raises BackupError."""
     for name, stored in manifest.files.items():
         rule = contents.find_rule(PurePosixPath(name))
         if rule is None or rule.migrations is None:
@@ -84,7 +83,7 @@ def _check_versions(folder: Path, manifest: Manifest) -> None:
 
 @contextmanager
 def _locked(data_dir: Path) -> Iterator[None]:
-    """Keep services from starting on the directory. Raises BackupError, OSError."""
+    """Hold the lock that keeps services from starting on the directory. Raises BackupError, OSError."""
     try:
         lock = ProcessLock(data_dir / SERVICE_LOCK)
     except LockHeldError as error:
@@ -99,7 +98,7 @@ def _locked(data_dir: Path) -> Iterator[None]:
 
 
 def _clear(data_dir: Path) -> None:
-    """Remove what an interrupted restore has left. Raises BackupError for a directory in use."""
+    """Remove the files of an interrupted restore. Raises BackupError if the directory has other files."""
     names = {path.name for path in data_dir.iterdir()} - {SERVICE_LOCK, "lost+found"}
     was_interrupted = contents.RESTORING in names and names <= _INTERRUPTED
     if names and not was_interrupted:
@@ -134,9 +133,9 @@ def _restore_file(folder: Path, draft: Path, path: PurePosixPath, stored: Stored
 
 
 def _check_schema(path: Path, migrations: Sequence[str]) -> None:
-    """Check that a database has the schema that the manifest names, and runs nothing of its own.
+    """Check that a restored database has the migrations of the manifest and no triggers.
 
-    None of ours has triggers, and only traces have views. Raises DamagedError, sqlite3.Error."""
+    Views are allowed in trace databases only. Raises DamagedError, sqlite3.Error."""
     refused = ("trigger",) if path.name == contents.TRACES else ("trigger", "view")
     with closing(database.open_copy(path)) as db:
         kinds = {row[0] for row in db.execute("select type from sqlite_schema")}

@@ -1,4 +1,4 @@
-"""Reading the activity log, with the words of every action that a noun declares."""
+"""Reading of the activity log, and the text of every action in it."""
 
 import json
 import sqlite3
@@ -51,9 +51,8 @@ ACTIVITIES: Mapping[str, str] = {
 class AuditEntry:
     """An entry of the activity log.
 
-    ``user_id`` is None for the operator at the command line; ``details`` then has their account on
-    that machine as ``operator``. It is None too for what the service did by itself, which ``details`` says
-    by ``service``."""
+    ``user_id`` is None for the operator at the command line and for the service itself. ``details``
+    then has the operator's account on that machine as ``operator``, or true as ``service``."""
 
     at: str
     organization_id: str
@@ -65,7 +64,7 @@ class AuditEntry:
 
     @property
     def activity(self) -> str:
-        """Return the action in words; of an action that a newer version wrote, its name."""
+        """Return the action in words, or its name if a newer version of the program wrote it."""
         return ACTIVITIES.get(self.action, self.action)
 
 
@@ -73,7 +72,7 @@ TABLE = Table("audit_log", AuditEntry)
 
 
 def read(db: sqlite3.Connection, organization_id: str, limit: int = 100) -> Sequence[AuditEntry]:
-    """Return an organisation's activity log, newest first."""
+    """Return the newest ``limit`` entries of an organisation's activity log, newest first."""
     return TABLE.read(
         db, "where organization_id = ? order by id desc limit ?", organization_id, limit
     )

@@ -33,7 +33,7 @@ _WEEK = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleStatus:
-    """A rule with its latest alert, and the latest delivery of one; None where there was none."""
+    """A rule with its latest alert and latest delivery, None if there was none."""
 
     rule: AlertRule
     made: Alert | None
@@ -42,7 +42,8 @@ class RuleStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A threshold for a day's cost: twice what days of the same weekday cost in the median of ``days``."""
+    """A threshold for the cost of a day: twice the median cost of ``days`` earlier days of the same
+    weekday."""
 
     weekday: str
     days: int
@@ -50,12 +51,12 @@ class Proposal:
 
     @property
     def threshold_usd(self) -> float:
-        """Return dollars, rounded to two digits that mean something."""
+        """Return the threshold in dollars, rounded to two significant digits."""
         return float(f"{2 * self.median_cents / 100:.2g}")
 
     @property
     def words(self) -> str:
-        """Return the threshold as a form has it."""
+        """Return the threshold in dollars as text for a form, without ".00"."""
         return f"{self.threshold_usd:.2f}".removesuffix(".00")
 
 
@@ -69,8 +70,8 @@ class AlertManagement:
     _webhook_rule: WebhookRule
 
     def list(self, caller: Caller) -> Sequence[RuleStatus]:
-        """Return the rules, newest first. To members who are not owners, an address is its host alone:
-        the rest of it may be a secret."""
+        """Return the rules, newest first. Callers who are no owners get only the host of a webhook's
+        address: the rest may be a secret."""
         with self._control.reading() as db:
             found = alerts.list_rules(db, caller.organization_id)
             return [_make_status(db, caller, each) for each in found]
@@ -118,9 +119,9 @@ class AlertManagement:
             return rule
 
     def test(self, caller: Caller, rule_id: str) -> RuleStatus:
-        """Have a test sent to where the alerts of a rule go; the web process sends it within seconds.
+        """Order a test message to the recipients of a rule's alerts; the web process sends it soon.
 
-        Raises ForbiddenError, NotFoundError, and InvalidInputError where they go nowhere."""
+        Raises ForbiddenError, NotFoundError, and InvalidInputError if nobody gets the alerts."""
         require_owner(caller, "send a test of an alert")
         with audited(self._control, caller) as (db, note):
             rule = alerts.get_rule(db, caller.organization_id, rule_id)
@@ -135,9 +136,9 @@ class AlertManagement:
             return _make_status(db, caller, rule)
 
     def propose_day_cost(self, caller: Caller) -> Proposal | None:
-        """Return a threshold for the cost of a day, by what the same weekday cost in the weeks before.
+        """Return a threshold for the cost of a day, from the cost of the same weekday in earlier weeks.
 
-        None where too few of them had calls, or traces cannot be read now."""
+        None if too few of these days had calls, or if the traces cannot be read now."""
         now = self._now()
         with self._control.reading() as db:
             zone = budgets.get_time_zone(db, caller.organization_id)
@@ -153,7 +154,7 @@ class AlertManagement:
         return Proposal(weekday=weekday, days=len(cents), median_cents=median(cents))
 
     def find(self, caller: Caller, rule_id: str) -> RuleStatus:
-        """Return a rule with its latest delivery. Raises NotFoundError."""
+        """Return a rule with its latest alert and delivery. Raises NotFoundError."""
         with self._control.reading() as db:
             rule = alerts.get_rule(db, caller.organization_id, rule_id)
             return _make_status(db, caller, rule)

@@ -37,8 +37,8 @@ GIVEN_UP = Activity("alert.not_delivered", "gave up sending the alert")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """A rule. ``threshold`` is in dollars for costs, failed calls within an hour for ``errors``, and the
-    used share for ``window``. Without ``url`` a webhook is that of the organisation."""
+    """A rule for alerts. ``threshold`` is in dollars for costs, failed calls per hour for ``errors``, and
+    the used share for ``window``. Without ``url`` a webhook alert goes to the organisation's webhook."""
 
     id: Id
     organization_id: Id
@@ -51,12 +51,12 @@ class AlertRule:
 
     @property
     def words(self) -> str:
-        """Return what the rule is about, in words."""
+        """Return the condition of the rule in words, such as "a day costs $5 or more"."""
         return describe(self.kind, self.threshold)
 
 
 def describe(kind: Kind, threshold: float) -> str:
-    """Return when a rule of a kind alerts, in words."""
+    """Return in words when a rule of ``kind`` makes an alert."""
     match kind:
         case "session_cost":
             return f"a session costs {format_sum_cost(100 * threshold)} or more"
@@ -70,9 +70,10 @@ def describe(kind: Kind, threshold: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """An alert of a rule: what it is about (``subject``, in a few words), a sentence, and where to look.
+    """An alert of a rule: its ``subject`` in a few words, a ``sentence`` about it, and a ``link``.
 
-    ``occasion`` tells the alerts of a rule apart. ``link`` is below the address of the service."""
+    ``occasion`` identifies an alert among those of its rule. ``link`` is a path below the address of
+    the service."""
 
     id: Id
     organization_id: Id
@@ -87,7 +88,7 @@ class Alert:
 
     @property
     def given_up(self) -> tuple[Activity, str, Details]:
-        """Return what the activity log has of a delivery that was given up."""
+        """Return the entry of the activity log for a delivery that is not tried any more."""
         return GIVEN_UP, self.rule_id, {"name": self.subject}
 
 
@@ -134,7 +135,7 @@ def list_all_rules(db: sqlite3.Connection) -> Sequence[AlertRule]:
 
 
 def find_rule(db: sqlite3.Connection, rule_id: str) -> AlertRule | None:
-    """Return a rule of any organisation, or None."""
+    """Return the rule with this id, of whatever organisation, or None."""
     return RULES.find(db, "where id = ?", rule_id)
 
 
@@ -161,10 +162,10 @@ def delete_rule(db: sqlite3.Connection, organization_id: str, rule_id: str) -> A
 
 
 def make(db: sqlite3.Connection, alert: Alert) -> bool:
-    """Store an alert with its deliveries; return False where there is nothing to tell.
+    """Store an alert with its deliveries; return whether that was done.
 
-    That is where its rule is gone, or has made one for this occasion already. The caller holds the write
-    lock."""
+    It is not if the rule is gone, or has made an alert for this occasion before. The caller holds the
+    write lock."""
     rule = find_rule(db, alert.rule_id)
     if rule is None or rule.organization_id != alert.organization_id:
         return False
@@ -182,7 +183,7 @@ def make(db: sqlite3.Connection, alert: Alert) -> bool:
 
 
 def list_targets(db: sqlite3.Connection, rule: AlertRule) -> Sequence[Target]:
-    """Return where the alerts of a rule are sent to, as things are now."""
+    """Return the present recipients of a rule's alerts: mail addresses or a webhook."""
     if rule.channel == "mail":
         return delivery_rows.list_owners(db, rule.organization_id)
     if rule.url is not None:
@@ -191,7 +192,7 @@ def list_targets(db: sqlite3.Connection, rule: AlertRule) -> Sequence[Target]:
 
 
 def make_test(db: sqlite3.Connection, rule: AlertRule, now: datetime) -> Alert:
-    """Make an alert that tests where the alerts of a rule are sent."""
+    """Make a test alert, which only checks that messages reach the recipients of a rule."""
     alert = Alert(
         id=clock.new_id(),
         organization_id=rule.organization_id,
@@ -209,7 +210,7 @@ def make_test(db: sqlite3.Connection, rule: AlertRule, now: datetime) -> Alert:
 
 
 def find_latest(db: sqlite3.Connection, rule_id: str) -> Alert | None:
-    """Return what a rule has made last, tests included, or None."""
+    """Return the latest alert of a rule, tests included, or None."""
     return ALERTS.find(db, "where rule_id = ? order by at desc, id desc limit 1", rule_id)
 
 
@@ -222,7 +223,7 @@ def list_current(db: sqlite3.Connection, now: datetime) -> list[Alert]:
 def list_active(
     db: sqlite3.Connection, organization_id: str, now: datetime, limit: int
 ) -> Sequence[Alert]:
-    """Return the alerts of the last day, newest first."""
+    """Return up to ``limit`` alerts of an organisation from the last day, newest first, without tests."""
     since = clock.format_ms(now - ACTIVE_FOR)
     return ALERTS.read(
         db,

@@ -1,7 +1,6 @@
-"""Labels and notes, for the API and the pages: what members of an organisation order.
+"""Labels and notes, for the API and the pages: orders by members of an organisation.
 
-It is a part of ``store.control.management``. The recorder carries the orders out.
-"""
+This is a part of ``store.control.management``. The recorder carries the orders out."""
 
 import sqlite3
 from contextlib import closing
@@ -34,13 +33,13 @@ MISSING = {"session": "there is no such session", "call": "there is no such call
 
 @dataclass(frozen=True, slots=True)
 class AnnotationManagement:
-    """The orders of ``control.db``. Every method may also raise sqlite3.Error."""
+    """The operations that place orders in ``control.db``. Every method may also raise sqlite3.Error."""
 
     _control: ControlDatabase
     _data_dir: Path
 
     def add_label(self, caller: Caller, kind: Kind, id_: str, text: str) -> AnnotationOrder:
-        """Label a session, or a call by its id or that of its entry.
+        """Order a label for a session or a call; a call is named by its id or by that of its entry.
 
         Raises InvalidInputError, NotFoundError, LimitReachedError."""
         label = check_label(text)
@@ -57,21 +56,22 @@ class AnnotationManagement:
             return order
 
     def remove_label(self, caller: Caller, kind: Kind, id_: str, text: str) -> AnnotationOrder:
-        """Take a label away; without it nothing changes. Raises InvalidInputError, NotFoundError."""
+        """Order a label removed; nothing changes if it is not there. Raises InvalidInputError,
+        NotFoundError."""
         return self._order(caller, kind, id_, annotation_orders.UNLABELLED, label=check_label(text))
 
     def write_note(self, caller: Caller, kind: Kind, id_: str, text: str) -> AnnotationOrder:
-        """Write a note in the place of the one before. Raises InvalidInputError, NotFoundError."""
+        """Order a note written in place of the present one. Raises InvalidInputError, NotFoundError."""
         return self._order(caller, kind, id_, annotation_orders.NOTED, text=check_note(text))
 
     def remove_note(self, caller: Caller, kind: Kind, id_: str) -> AnnotationOrder:
-        """Remove a note; without one nothing changes. Raises NotFoundError."""
+        """Order the note removed; nothing changes if there is none. Raises NotFoundError."""
         return self._order(caller, kind, id_, annotation_orders.UNNOTED)
 
     def is_open(self, order: AnnotationOrder) -> bool:
-        """Return whether an order waits for the recorder of this machine.
+        """Return whether an order still waits for the recorder of this machine.
 
-        Of several copies nobody waits for all."""
+        False if the service has several copies of its calls: an order is kept for all of them."""
         if find_copies(self._data_dir) is not None:
             return False
         with self._control.reading() as db:
@@ -106,9 +106,10 @@ class AnnotationManagement:
     def _find(
         self, caller: Caller, kind: Kind, id_: str
     ) -> tuple[Subject, annotations.Annotations]:
-        """Return what is meant, a call by its entry's id, and what it has. Raises NotFoundError.
+        """Return the subject (a call by its entry's id) and its present labels and note. Raises
+        NotFoundError.
 
-        Where other machines keep the calls, whether it is there is found by them."""
+        If only other machines keep the calls, the subject is not checked and the labels are empty."""
         if not id_ or len(id_) > MAX_SUBJECT_CHARS:
             raise NotFoundError(MISSING[kind])
         subject = Subject(kind, id_)

@@ -1,8 +1,8 @@
 """Orders to label sessions and calls, and to write notes: rows of ``annotation_orders``.
 
-The recorder carries them out within a second. Where all calls are on one machine, an order is gone then.
-Where there are several copies of them, each carries it out, and it is kept for as long as one may be away.
-"""
+The recorder carries them out within a second. If all calls are on one machine, the order is then
+deleted. If there are several copies of the calls, each copy carries it out, and the order is kept
+for ``KEPT``, for copies that are away."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ UNNOTED = Activity("note.delete", "deleted the note about")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotationOrder:
-    """An order. One with a ``label`` is about that label, another about the note.
+    """An order about ``label`` if that is set, otherwise about the note, whose new text is ``text``.
 
-    ``text`` is the note. ``is_removal``: what it is about is removed. ``by`` is the address of who ordered
-    it, None for the operator. Ids sort by time."""
+    ``is_removal``: the label or note is removed. ``by`` is the mail address of the user who ordered it,
+    None for the operator. Ids sort by time."""
 
     id: Id
     organization_id: Id
@@ -59,7 +59,7 @@ def place(
     is_removal: bool = False,
     by: str | None,
 ) -> AnnotationOrder:
-    """Store an order, and forget those that no copy waits for any more."""
+    """Store and return an order, and delete orders older than ``KEPT``."""
     now = clock.now()
     db.execute("delete from annotation_orders where ordered_at < ?", (clock.format_ms(now - KEPT),))
     order = AnnotationOrder(
@@ -78,13 +78,13 @@ def place(
 
 
 def list_organizations(db: sqlite3.Connection) -> Sequence[str]:
-    """Return the organisations with orders."""
+    """Return the ids of the organisations with orders."""
     rows = db.execute("select distinct organization_id from annotation_orders")
     return [organization_id for (organization_id,) in rows]
 
 
 def list_of(db: sqlite3.Connection, organization_id: str, limit: int) -> Sequence[AnnotationOrder]:
-    """Return the oldest orders of an organisation."""
+    """Return the oldest ``limit`` orders of an organisation."""
     return TABLE.read(db, "where organization_id = ? order by id limit ?", organization_id, limit)
 
 
@@ -94,7 +94,7 @@ def is_open(db: sqlite3.Connection, order_id: str) -> bool:
 
 
 def count_labels(db: sqlite3.Connection, organization_id: str, subject: Subject) -> int:
-    """Return how many labels are ordered for a session or a call."""
+    """Return how many different labels are ordered to be added to a session or a call."""
     (count,) = db.execute(
         "select count(distinct label) from annotation_orders"
         " where organization_id = ? and kind = ? and subject = ? and not is_removal",
@@ -109,7 +109,9 @@ def delete(db: sqlite3.Connection, ids: Sequence[str]) -> None:
 
 
 def forget_of(db: sqlite3.Connection, organization_id: str, now: datetime) -> None:
-    """Delete the orders of an organisation of which calls are erased, which may quote them."""
+    """Delete the orders of an organisation of which calls are erased, since they may quote the calls.
+
+    Orders of the last ``ERASED_AFTER`` stay."""
     before = clock.format_ms(now - ERASED_AFTER)
     db.execute(
         "delete from annotation_orders where organization_id = ? and ordered_at < ?",

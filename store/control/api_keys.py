@@ -29,7 +29,7 @@ DELETED = Activity("key.delete", "deleted the key")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A service API key as it is listed. ``last_used_at`` is None until its first use."""
+    """A service API key without its secret. ``last_used_at`` is None until its first use."""
 
     id: Id
     user_id: Id
@@ -47,7 +47,7 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyHolder(Caller):
-    """The owner of a key, and their role in the organisation."""
+    """The owner of a key as a caller, with the id and last use of the key."""
 
     key_id: str
     last_used_at: str | None
@@ -60,7 +60,7 @@ def list_after(
     position: Position = START,
     limit: int = -1,
 ) -> Sequence[ApiKey]:
-    """Return one person's keys after a position, newest first; without a limit all of them."""
+    """Return one user's keys after a position, newest first, up to ``limit`` (all if it is -1)."""
     return TABLE.read(
         db,
         "where user_id = ? and organization_id = ? and (created_at, id) < (?, ?)"
@@ -76,7 +76,7 @@ def list_after(
 def create(
     db: sqlite3.Connection, organization_id: str, user_id: str, name: str
 ) -> tuple[ApiKey, str]:
-    """Create a key; return it and its raw form, which is stored nowhere. Raises InvalidInputError."""
+    """Create a key; return it with its raw form, which is stored nowhere. Raises InvalidInputError."""
     raw = f"sk_{secrets.token_urlsafe(32)}"
     key = ApiKey(
         id=clock.new_id(),
@@ -93,7 +93,8 @@ def create(
 def get(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: str) -> ApiKey:
     """Return a key of the caller.
 
-    Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+    Raises ForbiddenError for the key of another member, NotFoundError if the organisation has no such
+    key."""
     key = TABLE.find(db, "where id = ? and organization_id = ?", key_id, organization_id)
     if key is None:
         raise NotFoundError(f"there is no key {key_id!r}; `taximeter keys list` shows yours")
@@ -110,7 +111,7 @@ def delete(db: sqlite3.Connection, organization_id: str, user_id: str, key_id: s
 
 
 def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
-    """Return the holder of a key, or None for a key that is not valid."""
+    """Return the owner of the raw key ``raw`` as a caller, or None if the key is not valid."""
     if not RAW_KEY.fullmatch(raw):
         return None
     digest = hash_token(raw)
@@ -138,7 +139,7 @@ def find_holder(db: sqlite3.Connection, raw: str) -> KeyHolder | None:
 
 
 def is_known(db: sqlite3.Connection, raw: str) -> bool:
-    """Return whether this is a service API key, of any user."""
+    """Return whether ``raw`` is a service API key of any user."""
     found = db.execute("select 1 from api_keys where key_sha256 = ?", (hash_token(raw),)).fetchone()
     return found is not None
 

@@ -1,8 +1,7 @@
-"""Writing the activity log: rows of ``audit_log``, in the transaction of the change they record.
+"""Writing of the activity log: rows of ``audit_log``, in the transaction of the change they record.
 
 A row holds no secret: at most the prefix of a key, and the method and network address of a sign-in.
-It has the e-mail address of the user who acted and no foreign key, because the log outlives users.
-"""
+It has the e-mail address of the user who acted and no foreign key, because the log outlives users."""
 
 import json
 import os
@@ -20,8 +19,8 @@ type Details = Mapping[str, str | bool | None]
 class Activity:
     """A kind of entry of the activity log.
 
-    Its words stand between who acted and what they acted on. The module of a noun declares those of the
-    noun, and ``activity_log`` collects them."""
+    ``words`` are the verb between the user and the thing acted on. Each module of ``control`` declares
+    its own kinds, and ``activity_log`` collects them."""
 
     name: str
     words: str
@@ -48,7 +47,7 @@ def write_for_service(
     subject_id: str,
     details: Details,
 ) -> None:
-    """Write an entry of something that the service did by itself."""
+    """Write an entry for an action of the service itself."""
     _insert(db, organization_id, None, activity, subject_id, {**details, "service": True})
 
 
@@ -76,7 +75,7 @@ def _insert(
 
 
 def _account_name() -> str:
-    """Return the account that this process runs as; by its number where it has no name."""
+    """Return the name of the account that this process runs as, or its number if it has no name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Changes that the activity log has: a transaction, and the entry of what it changes."""
+"""Transactions that change something and write that into the activity log."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -15,10 +15,10 @@ type Note = Callable[[Activity, str, Details], None]
 
 @contextmanager
 def audited(control: ControlDatabase, caller: Caller) -> Iterator[tuple[sqlite3.Connection, Note]]:
-    """Open a transaction; yield it and the function that writes the audit log for the caller.
+    """Open a transaction; yield it and a function that writes an entry of the activity log for the caller.
 
-    Raises ForbiddenError for a caller who has been removed since the request was authenticated, or has
-    another role now: what the caller may do was or will be judged by ``caller.role``."""
+    Raises ForbiddenError if the caller was removed or got another role since the request was
+    authenticated, because permission is decided by ``caller.role``."""
     with control.transaction() as db:
         try:
             member = people.get_member_of(db, caller.organization_id, caller.user_id)
@@ -37,6 +37,6 @@ def audited(control: ControlDatabase, caller: Caller) -> Iterator[tuple[sqlite3.
 
 
 def require_owner(caller: Caller, what: str) -> None:
-    """Check that the caller is an owner. Raises ForbiddenError."""
+    """Check that the caller is an owner. Raises ForbiddenError, which names the action ``what``."""
     if caller.role != "owner":
         raise ForbiddenError(f"only an owner of the organisation may {what}")

@@ -26,7 +26,7 @@ GIVEN_UP = Activity("budget.not_delivered", "gave up reporting on the budget of"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A budget that reached a percentage of its limit within a period."""
+    """An alert: a budget reached ``percent`` of its limit within a period."""
 
     id: Id
     organization_id: Id
@@ -50,19 +50,19 @@ class Alert:
 
     @property
     def at(self) -> str:
-        """Return when it was made."""
+        """Return the instant at which the alert was made."""
         return self.created_at
 
     @property
     def of(self) -> Part | None:
-        """Return the calls that the budget is about, None for all."""
+        """Return the user, project or tag whose calls the budget counts, None for all calls."""
         if self.of_kind is None or self.of_value is None:
             return None
         return Part(self.of_kind, self.of_value)
 
     @property
     def given_up(self) -> tuple[Activity, str, Details]:
-        """Return what the activity log has of a delivery that was given up."""
+        """Return the entry of the activity log for a delivery that is not tried any more."""
         subject_id = self.proxy_endpoint_id or self.organization_id
         return GIVEN_UP, subject_id, budgets.name_subject(self.slug, self.of)
 
@@ -73,11 +73,10 @@ ALERTS = Table("budget_alerts", Alert)
 def make_alert(
     db: sqlite3.Connection, budget: Budget, span: Span, spent_usd: float, now: datetime
 ) -> Alert | None:
-    """Make an alert with its deliveries where a share of the budget is reached that was not reported yet.
-    The caller holds the write lock.
+    """Make an alert with its deliveries if the budget reached a share that was not reported yet; or None.
 
-    A budget that goes past several percentages at once is reported once, and never a lower one after a
-    higher one."""
+    The caller holds the write lock. A budget that passes several shares at once is reported once, for
+    the highest, and no lower share is reported later."""
     percent = find_percent(budget.shares, budget.limit_usd, spent_usd)
     if percent is None or _find_reported(db, budget, span) >= percent:
         return None
@@ -115,9 +114,9 @@ def make_alert(
 
 
 def repeat_alert(db: sqlite3.Connection, alert: Alert, now: datetime) -> Alert | None:
-    """Make an alert that another node has made, if it was not made here.
+    """Store an alert that another node has made, unless this database has it. Return it or None.
 
-    None is made of a budget that has been changed meanwhile. The caller holds the write lock."""
+    Returns None too if the budget has been changed meanwhile. The caller holds the write lock."""
     span = Span(clock.parse_instant(alert.starts_at), clock.parse_instant(alert.resets_at))
     for budget in budgets.list_after(db, alert.organization_id):
         if (budget.proxy_endpoint_id, budget.of, budget.period, budget.limit_usd) == (
@@ -136,7 +135,7 @@ def list_current(db: sqlite3.Connection, now: datetime) -> list[Alert]:
 
 
 def _find_reported(db: sqlite3.Connection, budget: Budget, span: Span) -> float:
-    """Return the percentage that was reported last of this limit in this period, else 0."""
+    """Return the highest percentage reported of this budget and limit in this period, or 0."""
     (percent,) = db.execute(
         "select coalesce(max(percent), 0) from budget_alerts where organization_id = ?"
         " and proxy_endpoint_id is ? and of_kind is ? and of_value is ?"

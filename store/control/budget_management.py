@@ -37,7 +37,7 @@ DELIVERIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStatus:
-    """A budget, its current period, and what was spent in it, None where that cannot be read."""
+    """A budget with its current period and the spend in that, None if it cannot be read."""
 
     budget: Budget
     span: Span
@@ -74,31 +74,31 @@ class BudgetManagement:
     def list(
         self, caller: Caller, cursor: str | None = None, limit: int = DEFAULT_LIMIT
     ) -> Page[Budget]:
-        """Return a page, newest first. Raises InvalidInputError, InvalidCursorError."""
+        """Return a page of budgets, newest first. Raises InvalidInputError, InvalidCursorError."""
         with self._control.reading() as db:
             read = partial(budgets.list_after, db, caller.organization_id)
             return read_page("budgets", cursor, limit, read)
 
     def list_all(self, caller: Caller) -> Sequence[BudgetStatus]:
-        """Return all budgets with what was spent, newest first.
-
-        Where the traces cannot be read just now, they are there as well."""
+        """Return all budgets with their spend, newest first. ``spend`` is None if the traces cannot be read."""
         with self._control.reading() as db:
             found = budgets.list_after(db, caller.organization_id)
         return self.read_statuses(found, tolerant=True)
 
     def find(self, caller: Caller, endpoint: str) -> BudgetStatus | None:
-        """Return the budget of an endpoint as ``list_all`` does, or None. Raises NotFoundError for the
-        endpoint."""
+        """Return the budget of an endpoint for all calls with its spend, or None.
+
+        ``spend`` is None if the traces cannot be read. Raises NotFoundError if there is no such endpoint."""
         with self._control.reading() as db:
             found = endpoints.get(db, caller.organization_id, endpoint)
             budget = budgets.find(db, caller.organization_id, found)
         return None if budget is None else self.read_statuses([budget], tolerant=True)[0]
 
     def get(self, caller: Caller, endpoint: str | None, of: Part | None = None) -> BudgetStatus:
-        """Return a budget with what was spent: of a user, project or tag, or of all calls.
+        """Return the budget for the calls ``of`` a user, project or tag, or for all calls, with its spend.
 
-        Where there is none of all calls, and only one of a part of them, it is that. Raises NotFoundError."""
+        If ``of`` is None and the only budget is for a part of the calls, that one is returned. Raises
+        NotFoundError."""
         with self._control.reading() as db:
             found = _find_endpoint(db, caller, endpoint)
             of = of or budgets.find_only_part(db, caller.organization_id, found)
@@ -116,7 +116,8 @@ class BudgetManagement:
         warn_at: Sequence[float] | None = None,
         of: Part | None = None,
     ) -> BudgetStatus:
-        """Set a budget. Raises ForbiddenError, NotFoundError, InvalidInputError, LimitReachedError."""
+        """Create or replace a budget. Raises ForbiddenError, NotFoundError, InvalidInputError,
+        LimitReachedError."""
         require_owner(caller, "set a budget")
         with audited(self._control, caller) as (db, note):
             found = _find_endpoint(db, caller, endpoint)
@@ -146,8 +147,10 @@ class BudgetManagement:
     def read_statuses(
         self, found: Sequence[Budget], *, tolerant: bool = False
     ) -> Sequence[BudgetStatus]:
-        """Return budgets of one organisation with what was spent. ``tolerant``: None is spent where
-        that cannot be read."""
+        """Return budgets of one organisation with their spend.
+
+        With ``tolerant``, ``spend`` is None if the traces cannot be read; otherwise sqlite3.Error is
+        raised."""
         now = self._now()
         asked = [(each, find_span(each.period, each.time_zone, now)) for each in found]
         spent: Sequence[Spend | None] = [None] * len(asked)
@@ -176,20 +179,20 @@ class BudgetManagement:
     # -- the organisation's ---------------------------------------------------------------------------
 
     def get_time_zone(self, caller: Caller) -> str:
-        """Return the time zone whose days the budgets of the organisation have."""
+        """Return the name of the time zone in which the organisation's budget periods begin and end."""
         with self._control.reading() as db:
             return budgets.get_time_zone(db, caller.organization_id)
 
     def set_time_zone(self, caller: Caller, name: str) -> None:
-        """Set the time zone. Raises ForbiddenError, InvalidInputError."""
+        """Set the time zone of budget periods. Raises ForbiddenError, InvalidInputError."""
         require_owner(caller, "set the time zone")
         with audited(self._control, caller) as (db, note):
             budgets.set_time_zone(db, caller.organization_id, name)
             note(budgets.TIME_ZONE_SET, caller.organization_id, {"name": name})
 
     def find_webhook(self, caller: Caller) -> Webhook | None:
-        """Return the webhook of the organisation, or None. Raises ForbiddenError: its address may be a
-        secret."""
+        """Return the webhook of the organisation, or None. Raises ForbiddenError for a caller who is no
+        owner, since the address may be a secret."""
         require_owner(caller, "see the webhook")
         with self._control.reading() as db:
             return budgets.find_webhook(db, caller.organization_id)
@@ -216,7 +219,7 @@ class BudgetManagement:
             return webhook
 
     def list_deliveries(self, caller: Caller) -> Sequence[Delivery]:
-        """Return the latest deliveries, newest first. Raises ForbiddenError."""
+        """Return the latest deliveries of alerts, newest first. Raises ForbiddenError."""
         require_owner(caller, "see where alerts were sent")
         with self._control.reading() as db:
             return deliveries.list_latest(db, caller.organization_id, DELIVERIES)
@@ -238,10 +241,10 @@ def _describe(budget: Budget) -> Details:
 
 
 def find_by_subject(statuses: Sequence[BudgetStatus]) -> Mapping[str, BudgetStatus]:
-    """Return the budgets of all calls by the id of the endpoint or organisation."""
+    """Return the budgets that count all calls, by the id of their endpoint or organisation."""
     return {each.budget.subject_id: each for each in statuses if each.budget.of is None}
 
 
 def _name_host(webhook: Webhook) -> Details:
-    """Return the host alone: the rest of the address may be a secret."""
+    """Return the host of a webhook for the activity log: the rest of the address may be a secret."""
     return {"name": urlsplit(webhook.url).hostname}

@@ -1,9 +1,8 @@
 """Budgets: rows of ``budgets``, and the time zone and webhook of an organisation.
 
-A budget is that of an endpoint, or of the whole organisation. Each has one at most, and besides one for each
-user, project or tag that it is to be warned of. That of a deleted endpoint is kept for when its slug
-is made again; until then it is in no list.
-"""
+A budget belongs to an endpoint or to the whole organisation. Each of these has at most one budget
+for all calls, and besides one for each user, project or tag. The budget of a deleted endpoint is
+kept, unlisted, until an endpoint with the same slug is created."""
 
 import base64
 import sqlite3
@@ -38,9 +37,10 @@ WEBHOOK_DELETED = Activity("budget.webhook_delete", "deleted the webhook for bud
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A budget. Without ``proxy_endpoint_id``, ``slug`` and ``name`` it is the organisation's;
-    ``time_zone`` is the organisation's. ``warn_at`` are its ``shares`` as they are stored; ``of_kind`` and
-    ``of_value`` are the part of the calls that it is about, None for all."""
+    """A budget of an endpoint, or of the organisation if ``proxy_endpoint_id`` is None.
+
+    ``time_zone`` is the organisation's. ``warn_at`` has the ``shares`` in stored form. ``of_kind`` and
+    ``of_value`` name the user, project or tag whose calls it counts, None for all calls."""
 
     id: Id
     organization_id: Id
@@ -58,17 +58,17 @@ class Budget:
 
     @property
     def subject_id(self) -> str:
-        """Return the id of what the budget is for: an endpoint or an organisation."""
+        """Return the id of the budget's endpoint, or of its organisation."""
         return self.proxy_endpoint_id or self.organization_id
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Return the shares of the limit at which its use is reported."""
+        """Return the shares of the limit (0 to 1) at which alerts are made."""
         return unpack_shares(self.warn_at)
 
     @property
     def of(self) -> Part | None:
-        """Return the calls that it is about, None for all."""
+        """Return the user, project or tag whose calls the budget counts, None for all calls."""
         if self.of_kind is None or self.of_value is None:
             return None
         return Part(self.of_kind, self.of_value)
@@ -85,7 +85,8 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """A webhook. ``secret`` signs what is sent to it; ``format`` is that of messages about budgets."""
+    """A webhook. ``secret`` is the key that signs its messages; ``format`` is the format of messages about
+    budgets."""
 
     organization_id: Id
     url: str
@@ -98,12 +99,12 @@ WEBHOOKS = Table("budget_webhooks", Webhook)
 
 
 def format_secret(secret: bytes) -> str:
-    """Return a secret as receivers are configured with it."""
+    """Return a webhook's secret as text, in the form that receivers are configured with."""
     return f"whsec_{base64.b64encode(secret).decode()}"
 
 
 def name_subject(slug: str | None, of: Part | None = None) -> Details:
-    """Return the name of what a budget is for, as the activity log has it."""
+    """Return the details of a budget for the activity log: its slug or "the organisation", and ``of``."""
     subject: Details = {"name": "the organisation"} if slug is None else {"slug": slug}
     return subject if of is None else {**subject, "of": str(of)}
 
@@ -111,7 +112,7 @@ def name_subject(slug: str | None, of: Part | None = None) -> Details:
 def list_after(
     db: sqlite3.Connection, organization_id: str, position: Position = START, limit: int = -1
 ) -> Sequence[Budget]:
-    """Return the budgets of an organisation after a position, newest first; without a limit all."""
+    """Return the budgets of an organisation after a position, newest first, up to ``limit`` (all if -1)."""
     return TABLE.read(
         db,
         f"where {_IS_LISTED} and budgets.organization_id = ? and (budgets.created_at, budgets.id) < (?, ?)"
@@ -134,7 +135,7 @@ def find(
     endpoint: ProxyEndpoint | None,
     of: Part | None = None,
 ) -> Budget | None:
-    """Return the budget of an endpoint, or of the organisation, or None; of all calls or of a part."""
+    """Return the budget of ``endpoint`` (None: the organisation's) for the calls ``of`` a part, or None."""
     return TABLE.find(
         db,
         f"where {_IS_LISTED} and budgets.organization_id = ? and proxy_endpoint_id is ?"
@@ -152,7 +153,7 @@ def get(
     endpoint: ProxyEndpoint | None,
     of: Part | None = None,
 ) -> Budget:
-    """Return a budget as ``find`` does. Raises NotFoundError."""
+    """Return the same budget as ``find``. Raises NotFoundError if there is none."""
     budget = find(db, organization_id, endpoint, of)
     if budget is None:
         what = "the organisation" if endpoint is None else f"the endpoint {endpoint.slug!r}"
@@ -164,7 +165,7 @@ def get(
 def find_only_part(
     db: sqlite3.Connection, organization_id: str, endpoint: ProxyEndpoint | None
 ) -> Part | None:
-    """Return the part that the only budget of an endpoint or of the organisation is about, else None."""
+    """Return the user, project or tag of the only budget of ``endpoint``, otherwise None."""
     found = TABLE.read(
         db,
         f"where {_IS_LISTED} and budgets.organization_id = ? and proxy_endpoint_id is ? limit 2",
@@ -175,7 +176,7 @@ def find_only_part(
 
 
 def parse_part(kind: PartKind, value: str) -> Part:
-    """Return the part of the calls that a budget is about. Raises InvalidInputError."""
+    """Return the user, project or tag that a budget is for. Raises InvalidInputError."""
     try:
         return check_part(kind, value)
     except ValueError as error:
@@ -193,7 +194,7 @@ def put(
     warn_at: Sequence[float] | None = None,
     of: Part | None = None,
 ) -> Budget:
-    """Set a budget, in the place of the one that is there. Without ``warn_at`` it warns as all do.
+    """Create a budget or replace the present one. Without ``warn_at`` it has the default shares.
 
     Raises InvalidInputError, LimitReachedError."""
     if not 0 < limit_usd <= MAX_LIMIT_USD:
@@ -264,7 +265,7 @@ def delete(db: sqlite3.Connection, budget: Budget) -> None:
 
 
 def get_time_zone(db: sqlite3.Connection, organization_id: str) -> str:
-    """Return the name of the time zone whose days the budgets of an organisation have."""
+    """Return the name of the time zone in which an organisation's budget periods begin and end."""
     (name,) = db.execute(
         "select time_zone from organizations where id = ?", (organization_id,)
     ).fetchone()
@@ -272,7 +273,7 @@ def get_time_zone(db: sqlite3.Connection, organization_id: str) -> str:
 
 
 def set_time_zone(db: sqlite3.Connection, organization_id: str, name: str) -> None:
-    """Set the time zone. Raises InvalidInputError for a name that no time zone has."""
+    """Set the time zone of budget periods. Raises InvalidInputError for an unknown name."""
     if name not in list_zones():
         raise InvalidInputError(
             f"{name!r} is not a time zone: use a name such as Europe/Berlin or UTC", "time_zone"
@@ -288,7 +289,7 @@ def find_webhook(db: sqlite3.Connection, organization_id: str) -> Webhook | None
 def put_webhook(
     db: sqlite3.Connection, organization_id: str, url: str, secret: bytes, format: Format
 ) -> Webhook:
-    """Set the webhook, in the place of the one that is there. The address has been checked."""
+    """Set the webhook, in place of an earlier one. The caller has checked the address."""
     webhook = Webhook(
         organization_id=organization_id,
         url=url,

@@ -1,10 +1,8 @@
-"""Names of credentials and of subscriptions by their fingerprints, and of agents by their ids.
+"""Names that people give to credentials, subscriptions and agents: rows of ``credential_names``.
 
-They are rows of ``credential_names``.
-
-The credential itself is stored nowhere. A subscription has the fingerprint that ``/limits.json`` calls its
-account, which stays when its tokens are renewed.
-"""
+Credentials and subscriptions are identified by fingerprints, agents by their ids. The credential
+itself is stored nowhere. The fingerprint of a subscription, called the account in ``/limits.json``,
+stays the same when its tokens are renewed."""
 
 import re
 import sqlite3
@@ -32,8 +30,10 @@ AGENT_UNNAMED = Activity("agent.unname", "removed the name of the agent")
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A kind of thing that is named: its words with their article, how its names are looked up, and what
-    the activity log has of them."""
+    """A kind of thing that can be named. ``words`` is its noun with the article, ``by`` is what identifies
+    it.
+
+    ``named`` and ``unnamed`` are the kinds of entries of the activity log."""
 
     words: str
     by: str
@@ -49,7 +49,7 @@ NOUNS: Mapping[Kind, Noun] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialName:
-    """The name of a credential or of a subscription; of an agent, ``fingerprint`` is its id."""
+    """The name of a credential or subscription with a fingerprint, or of an agent with an id."""
 
     organization_id: Id
     fingerprint: Id
@@ -66,7 +66,7 @@ TABLE = Table(
 def list_of(
     db: sqlite3.Connection, organization_id: str, kind: Kind = "credential"
 ) -> Sequence[CredentialName]:
-    """Return the names that an organisation has given, in their order."""
+    """Return the names that an organisation has given, sorted by name."""
     return TABLE.read(
         db,
         "where organization_id = ? and kind = ? order by name, fingerprint",
@@ -89,7 +89,7 @@ def write(
     name: str,
     kind: Kind = "credential",
 ) -> CredentialName:
-    """Name a credential or an agent, in the place of the name that it had.
+    """Store the name of a credential or an agent, in place of an earlier one.
 
     Raises InvalidInputError, LimitReachedError."""
     noun = NOUNS[kind]

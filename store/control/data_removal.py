@@ -1,8 +1,7 @@
 """Retention and erasing, for the API, the pages and the command line.
 
-Here are the rules, what they are going to remove, and orders to erase calls. The recorder carries both out.
-As in ``management``, every method stays within the caller's organisation.
-"""
+This has the rules, previews of their next run, and orders to erase calls; the recorder carries both
+out. As in ``management``, every method stays within the caller's organisation."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -28,10 +27,10 @@ from store.traces.paths import trace_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionState:
-    """The rule of an organisation, its runs and what the next one removes.
+    """The retention rule of an organisation, its latest and next run, and a preview of the next one.
 
-    ``run`` is None where neither it nor its endpoints have rules, ``preview`` where the traces cannot be read
-    now."""
+    ``run`` is None if neither the organisation nor its endpoints have rules, ``preview`` if the traces
+    cannot be read now."""
 
     rule: Rule
     run: Run | None
@@ -55,7 +54,7 @@ class DataRemoval:
             return retention.find(db, caller.organization_id, endpoint_id)
 
     def read_state(self, caller: Caller) -> RetentionState:
-        """Return the rule of the organisation with the preview of its next run."""
+        """Return the rule of the organisation, its runs and the preview of the next one."""
         with self._control.reading() as db:
             rule = retention.find(db, caller.organization_id)
             run = retention.find_run(db, caller.organization_id)
@@ -70,7 +69,7 @@ class DataRemoval:
         return RetentionState(rule=rule, run=run, preview=preview)
 
     def write_rule(self, caller: Caller, rule: Rule, id_or_slug: str | None = None) -> None:
-        """Store a rule in the place of the one before.
+        """Store a rule of the organisation or of one endpoint, in place of an earlier one.
 
         Raises ForbiddenError for a caller who is not an owner, InvalidInputError, NotFoundError."""
         require_owner(caller, "change what is kept")
@@ -86,7 +85,7 @@ class DataRemoval:
             note(retention.CHANGED, endpoint_id or caller.organization_id, details)
 
     def count_calls(self, caller: Caller, criteria: Criteria) -> int:
-        """Return how many recorded calls of this data directory an order would erase now.
+        """Return how many recorded calls of this data directory match ``criteria`` now.
 
         Raises ForbiddenError for a caller who is not an owner, InvalidInputError."""
         require_owner(caller, "erase calls")
@@ -94,19 +93,19 @@ class DataRemoval:
         return erasing.count_calls(trace_path(self._data_dir, caller.organization_id), criteria)
 
     def list_fingerprints(self, caller: Caller, criteria: Criteria) -> Sequence[str]:
-        """Return the fingerprints that the credential of an order stands for: all of its account.
+        """Return the fingerprints of all credentials of the account that the order's credential belongs to.
 
-        Raises sqlite3.Error."""
+        Empty if the order names no credential. Raises sqlite3.Error."""
         if criteria.credential is None:
             return ()
         accounts = read_accounts_of(trace_path(self._data_dir, caller.organization_id))
         return list_fingerprints(accounts, criteria.credential)
 
     def order_erasure(self, caller: Caller, criteria: Criteria) -> Erasure:
-        """Order to erase calls. The recorder does it, or ``store.erasure_work`` where none runs. Of
-        several copies the recorders of all do.
+        """Order calls erased. The recorder does it, or ``store.erasure_work`` if no recorder runs.
 
-        Raises ForbiddenError for a caller who is not an owner, InvalidInputError."""
+        If there are several copies of the calls, the recorder of each does it. Raises ForbiddenError for
+        a caller who is not an owner, InvalidInputError."""
         require_owner(caller, "erase calls")
         with audited(self._control, caller) as (db, note):
             user_id = None if caller.is_operator else caller.user_id
@@ -119,15 +118,14 @@ class DataRemoval:
             return erasure
 
     def get_erasure(self, caller: Caller, erasure_id: str) -> Progress:
-        """Return how far an order of the organisation is. Raises ForbiddenError, NotFoundError."""
+        """Return the progress of an order to erase calls. Raises ForbiddenError, NotFoundError."""
         require_owner(caller, "erase calls")
         with self._control.reading() as db:
             erasure = erasures.get(db, caller.organization_id, erasure_id)
             return self._find_progress(db, erasure)
 
     def list_erasures(self, caller: Caller) -> list[Progress]:
-        """Return the orders of the organisation that have not ended, the oldest first. Raises
-        ForbiddenError."""
+        """Return the open orders to erase calls, oldest first. Raises ForbiddenError."""
         require_owner(caller, "erase calls")
         with self._control.reading() as db:
             orders = erasures.list_open_of(db, caller.organization_id)

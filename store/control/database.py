@@ -41,7 +41,7 @@ BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A key that is shared: the others stay on their machine."""
+    """A key that all nodes of a cluster share; other keys stay on their machine."""
 
     name: Literal["credential fingerprint"]
     value: bytes
@@ -59,9 +59,11 @@ class ControlDatabase:
     def __init__(
         self, path: Path, *, any_thread: bool = False, checks_references: bool = True
     ) -> None:
-        """Open the database, made and migrated if need be. With ``any_thread`` it may be handed
-        from one thread to another, though not used by two at once. Without ``checks_references`` rows
-        may be written that refer to rows which are not there: those of a part of another database."""
+        """Open the database; create and migrate it if needed.
+
+        With ``any_thread`` the connection may be passed between threads, but not used by two at once.
+        Without ``checks_references`` rows may refer to rows that do not exist, as in a part of another
+        database."""
         self._db = database.open_database(
             path,
             schema.migrations,
@@ -84,8 +86,7 @@ class ControlDatabase:
     def transaction(self, *, wait: bool = True) -> Iterator[sqlite3.Connection]:
         """Open a transaction that holds the write lock; it is rolled back on any exception.
 
-        Without ``wait``, raises sqlite3.OperationalError immediately while another process writes.
-        """
+        Without ``wait``, raises sqlite3.OperationalError immediately if another process is writing."""
         if not wait:
             self._db.execute("pragma busy_timeout = 0")
         try:
@@ -107,13 +108,13 @@ class ControlDatabase:
             yield self._db
 
     def empty_log(self) -> bool:
-        """Empty the write-ahead log; return whether that was possible."""
+        """Truncate the write-ahead log; return whether that was possible."""
         return database.empty_log(self._db)
 
     def set_up(self) -> bool:
-        """Make what a first start needs: an organisation, a local user, the endpoint ``default``.
+        """Create what a first start needs: an organisation, a local user, the endpoint ``default``.
 
-        Returns whether anything had to be made; a second call is a no-op."""
+        Returns whether anything was created; a second call does nothing."""
         with self.transaction() as db:
             if db.execute("select 1 from organizations").fetchone():
                 return False
@@ -123,7 +124,7 @@ class ControlDatabase:
             return True
 
     def get_local_organization(self) -> Organization:
-        """Return the first organisation, for which the command line acts. Raises NotFoundError."""
+        """Return the first organisation, which the command line acts for. Raises NotFoundError."""
         organization = people.find_first_organization(self._db)
         if organization is None:
             raise NotFoundError(
@@ -132,11 +133,12 @@ class ControlDatabase:
         return organization
 
     def find_user(self, email: str | None) -> str | None:
-        """Return the id of the user with this address, or of the local user without one."""
+        """Return the id of the user with this address, or of the local user if ``email`` is None. None if
+        there is no such user."""
         return people.find_user(self._db, email)
 
     def get_secret(self, name: str) -> bytes:
-        """Return a random key of 32 bytes, created at its first use."""
+        """Return the random key (32 bytes) called ``name``, creating it at its first use."""
         with self.transaction() as db:
             db.execute(
                 "insert or ignore into secrets values (?, ?)", (name, secrets.token_bytes(32))
@@ -147,12 +149,12 @@ class ControlDatabase:
             return value
 
     def find_secret(self, name: str) -> bytes | None:
-        """Return a key that was stored, or None."""
+        """Return the key called ``name``, or None."""
         row = self._db.execute("select value from secrets where name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 
     def put_secret(self, name: str, value: bytes) -> None:
-        """Store a key in the place of the one before."""
+        """Store a key in place of an earlier one."""
         with self.transaction() as db:
             db.execute("insert or replace into secrets values (?, ?)", (name, value))
 
@@ -162,11 +164,10 @@ class ControlDatabase:
 
 
 class SlugDirectory:
-    """Lookups of the proxy for each request: the owner of a slug, and whether a credential is a
-    service API key.
+    """Look-ups that the proxy makes for each request: the endpoint of a slug, and service API keys.
 
-    Each is one indexed read, so that a created slug works and a deleted one is refused immediately.
-    Only while the file cannot be read is the last known result used instead."""
+    Each is one indexed read, so a created slug works and a deleted one is refused immediately. Only
+    while the file cannot be read is the last known result used."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -175,8 +176,8 @@ class SlugDirectory:
         self._inode: int | None = None
 
     def find(self, slug: str) -> ProxyEndpoint | None:
-        """Return the owner of a slug, or None. Raises sqlite3.Error when the file cannot be read
-        and the slug was never seen."""
+        """Return the endpoint with this slug, or None. Raises sqlite3.Error if the file cannot be read and
+        the slug was never read before."""
         try:
             row = self._connect().execute(_FIND_SLUG, (slug,)).fetchone()
         except sqlite3.Error:
@@ -193,7 +194,7 @@ class SlugDirectory:
         return last[1]
 
     def has_any(self) -> bool:
-        """Return whether there is any slug. Raises sqlite3.Error when the file cannot be read."""
+        """Return whether there is any slug. Raises sqlite3.Error if the file cannot be read."""
         try:
             return self._connect().execute(_FIND_ANY_SLUG).fetchone() is not None
         except sqlite3.Error:
@@ -201,8 +202,8 @@ class SlugDirectory:
             raise
 
     def knows_key(self, raw: str) -> bool:
-        """Return whether this is a service API key of ours. Raises sqlite3.Error when the file cannot
-        be read."""
+        """Return whether ``raw`` is a service API key of this service. Raises sqlite3.Error if the file
+        cannot be read."""
         try:
             return api_keys.is_known(self._connect(), raw)
         except sqlite3.Error:
@@ -210,7 +211,7 @@ class SlugDirectory:
             raise
 
     def find_fingerprint_key(self) -> bytes | None:
-        """Return the key of fingerprints, or None while the file has none or cannot be read."""
+        """Return the key with which fingerprints are made. None if the file has none or cannot be read."""
         try:
             row = (
                 self._connect()
@@ -228,7 +229,7 @@ class SlugDirectory:
         return self._db
 
     def notice_replacement(self) -> None:
-        """Read the file anew if another one has taken its place, as after restoring a backup."""
+        """Open the file anew if another one has replaced it, as after restoring a backup."""
         with suppress(OSError):
             inode = self._path.stat().st_ino
             if inode != self._inode:

@@ -1,9 +1,8 @@
 """Deliveries of alerts, to mailboxes and webhooks.
 
-They are rows of ``budget_deliveries`` and ``alert_deliveries``, which are tried until they succeed or are
-given up, also after a restart. One that was delivered just before a process was killed is delivered again,
-with the same id.
-"""
+They are rows of ``budget_deliveries`` and ``alert_deliveries``, which are tried until they succeed
+or are given up, also after a restart. A delivery that succeeded just before a process was killed is
+delivered again, with the same id."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,9 +36,10 @@ _ALERTS: Mapping[DeliveryTable, Table[Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The delivery of an alert: to a mail address, or to the address of a webhook.
+    """The delivery of an alert to a mail address or a webhook's address.
 
-    ``attempts`` is how often it was tried; without ``due_at`` it is not tried again."""
+    ``attempts`` counts the attempts so far. ``due_at`` is the instant of the next one, None if there is
+    none."""
 
     id: str
     alert: AnyAlert
@@ -52,13 +52,13 @@ class Delivery:
 
     @property
     def table(self) -> DeliveryTable:
-        """Return the table that it is a row of."""
+        """Return the table that has this delivery."""
         is_of_rule = isinstance(self.alert, alerts.Alert)
         return "alert_deliveries" if is_of_rule else "budget_deliveries"
 
 
 def list_due(db: sqlite3.Connection, now: datetime, limit: int) -> Sequence[Delivery]:
-    """Return deliveries that are due, the longest due first."""
+    """Return up to ``limit`` deliveries that are due, the longest overdue first."""
     end = "where d.due_at <= ? order by d.due_at limit ?"
     found = _select_all(db, end, clock.format_ms(now), limit)
     return sorted(found, key=lambda each: each.due_at or "")[:limit]
@@ -73,13 +73,13 @@ def list_latest(db: sqlite3.Connection, organization_id: str, limit: int) -> Seq
 
 
 def find_latest(db: sqlite3.Connection, rule_id: str) -> Delivery | None:
-    """Return the latest delivery of a rule, tests included, or None."""
+    """Return the latest delivery of an alert rule, tests included, or None."""
     end = "where rule_id = ? order by alert_id desc, d.id desc limit 1"
     return next(_select(db, "alert_deliveries", end, rule_id), None)
 
 
 def is_due(db: sqlite3.Connection, delivery: Delivery) -> bool:
-    """Return whether nobody has tried a delivery since it was read."""
+    """Return whether a delivery is unchanged since it was read: nobody has tried it meanwhile."""
     row = db.execute(
         f"select due_at from {delivery.table} where id = ?",  # noqa: S608
         (delivery.id,),
@@ -99,8 +99,9 @@ def note_delivered(db: sqlite3.Connection, delivery: Delivery, now: datetime) ->
 def note_failed(
     db: sqlite3.Connection, delivery: Delivery, error: str, now: datetime, *, is_final: bool = False
 ) -> Delivery:
-    """Note that an attempt failed and when the next one is due; return the delivery as it is then. The
-    last one is in the activity log. A test is tried once."""
+    """Note that an attempt failed, and return the delivery with the time of the next attempt.
+
+    The activity log has an entry if there is none. A test is tried only once."""
     is_test = isinstance(delivery.alert, alerts.Alert) and delivery.alert.is_test
     gives_up = is_final or is_test or delivery.attempts >= len(PAUSES)
     failed = replace(
@@ -126,7 +127,7 @@ def note_failed(
 
 
 def note_dropped(db: sqlite3.Connection, delivery: Delivery, reason: str) -> None:
-    """Note that a delivery is not tried any more, because nobody wants it or it cannot be made."""
+    """Note that a delivery is not tried any more, because it is no longer wanted or cannot be made."""
     db.execute(
         f"update {delivery.table} set due_at = null, error = ? where id = ?",  # noqa: S608
         (reason[:MAX_ERROR_LENGTH], delivery.id),

@@ -1,4 +1,4 @@
-"""The rows of ``budget_deliveries`` and ``alert_deliveries``: who is told of an alert.
+"""The rows of ``budget_deliveries`` and ``alert_deliveries``: the recipients of an alert.
 
 They are made in the transaction of the alert."""
 
@@ -15,7 +15,7 @@ type Target = tuple[Channel, str]
 
 
 def list_owners(db: sqlite3.Connection, organization_id: str) -> list[Target]:
-    """Return the mail addresses of the owners of an organisation."""
+    """Return the owners of an organisation who have a mail address, as ("mail", address)."""
     return [
         ("mail", member.email)
         for member in people.list_members_of(db, organization_id)
@@ -24,7 +24,7 @@ def list_owners(db: sqlite3.Connection, organization_id: str) -> list[Target]:
 
 
 def list_webhook(db: sqlite3.Connection, organization_id: str) -> list[Target]:
-    """Return the webhook of an organisation, if it has one."""
+    """Return the webhook of an organisation as ("webhook", address), or an empty list."""
     webhook = budgets.find_webhook(db, organization_id)
     return [] if webhook is None else [("webhook", webhook.url)]
 
@@ -36,7 +36,7 @@ def add(
     targets: Sequence[Target],
     due_at: str,
 ) -> None:
-    """Have an alert delivered to each of the targets, from an instant on."""
+    """Add deliveries of an alert, one for each target, to be tried from ``due_at`` on."""
     db.executemany(
         f"insert into {table} (id, alert_id, channel, target, due_at) values (?, ?, ?, ?, ?)",  # noqa: S608
         [(clock.new_id(), alert_id, channel, target, due_at) for channel, target in targets],

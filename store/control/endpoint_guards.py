@@ -1,9 +1,8 @@
-"""The checks that leave some changes of an endpoint to owners.
+"""Checks that reserve some changes of an endpoint to owners.
 
-A budget and a rule of retention are an owner's decisions, and so is whether bodies are stored. Whoever could
-delete or change the endpoint that they are about could undo them. Of an endpoint that clients use already, so
-is its upstream, which gets their credentials.
-"""
+A budget, a rule of retention and whether bodies are stored are an owner's decisions, which other
+members could undo by deleting or changing the endpoint. The upstream of an endpoint is reserved
+too, since the credentials of its clients are sent there."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from store.control.people import Caller
 
 
 def find(db: sqlite3.Connection, endpoint: ProxyEndpoint) -> Sequence[str]:
-    """Return what leaves changing and deleting an endpoint to owners, in words; nothing if members may."""
+    """Return why only owners may change or delete an endpoint, such as ["a budget"]; empty if members may."""
     found = []
     if budgets.find(db, endpoint.organization_id, endpoint) is not None:
         found.append("a budget")
@@ -40,12 +39,12 @@ def check_change(
 def check_upstream(
     caller: Caller, endpoint: ProxyEndpoint, upstream: UpstreamChange | None
 ) -> None:
-    """Check that the caller may set ``upstream``, None: leave it as it is. Raises ForbiddenError."""
+    """Check that the caller may set ``upstream`` (None leaves it unchanged). Raises ForbiddenError."""
     if upstream not in (None, endpoint.upstream or SERVICE_UPSTREAM):
         require_owner(caller, f"change to which upstream {endpoint.slug!r} sends calls")
 
 
 def check_bodies(caller: Caller, endpoint: ProxyEndpoint, metadata_only: bool | None) -> None:
-    """Check that the caller may set ``metadata_only``, None: leave it as it is. Raises ForbiddenError."""
+    """Check that the caller may set ``metadata_only`` (None leaves it unchanged). Raises ForbiddenError."""
     if metadata_only not in (None, endpoint.metadata_only):
         require_owner(caller, f"change whether bodies of {endpoint.slug!r} are stored")

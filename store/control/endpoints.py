@@ -4,10 +4,9 @@ Functions that change something must run in a transaction that holds the write l
 (``ControlDatabase.transaction``): no other process can then change what they have read before they
 write, and times of creation are in the order of commits.
 
-A slug belongs to one organisation for good, and what was decided about it belongs to the slug: an endpoint
-that is made again with the slug of a deleted one is that endpoint, with its id, and so with its budget, what
-was spent of that, its rule of retention and ``metadata_only``. Otherwise deleting would be a way around them.
-"""
+A slug belongs to one organisation for good, together with what owners decided about it. Creating an
+endpoint with the slug of a deleted one restores the deleted row, with its id, budget, spend, rule
+of retention and ``metadata_only``. Otherwise members could avoid these by deleting the endpoint."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
@@ -40,8 +39,8 @@ DELETED = Activity("endpoint.delete", "deleted the endpoint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyEndpoint:
-    """A proxy endpoint. ``streaming`` is None where it follows the service's setting, ``upstream`` where
-    its calls go to the upstream of the service."""
+    """A proxy endpoint. ``streaming`` is None if the service's setting applies; ``upstream`` is None if
+    calls go to the upstream of the service."""
 
     id: Id
     organization_id: Id
@@ -59,7 +58,7 @@ TABLE = Table("proxy_endpoints", ProxyEndpoint, shared=Shared(added={"deleted_at
 def list_after(
     db: sqlite3.Connection, organization_id: str, position: Position = START, limit: int = -1
 ) -> Sequence[ProxyEndpoint]:
-    """Return the endpoints after a position, newest first; without a limit all of them."""
+    """Return the endpoints after a position, newest first, up to ``limit`` (all if it is -1)."""
     return TABLE.read(
         db,
         "where organization_id = ? and deleted_at is null and (created_at, id) < (?, ?)"
@@ -93,7 +92,7 @@ def get(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyE
 
 
 def make_not_found(id_or_slug: str, known: Iterable[str] = ()) -> NotFoundError:
-    """Return the error for an endpoint that is not there, with those of the known slugs that are near."""
+    """Return the error for an unknown endpoint; its message suggests similar slugs from ``known``."""
     return NotFoundError(
         f"there is no proxy endpoint {id_or_slug!r}{suggest(id_or_slug, known)};"
         " `taximeter endpoints list` shows them"
@@ -111,13 +110,13 @@ def create(
     upstream: UpstreamChange | None = None,
     check_earlier: Callable[[ProxyEndpoint], None] = lambda _: None,
 ) -> ProxyEndpoint:
-    """Make an endpoint, or the deleted one with this slug again.
+    """Create an endpoint, or restore the deleted one with this slug.
 
-    Without ``slug`` one is made from the name, with a suffix if need be. ``metadata_only`` and ``upstream``
-    None: as the deleted one had them; of a new one bodies are kept, and calls go to the upstream of the
-    service. ``check_earlier`` raises if that must not be made again.
-
-    Raises InvalidInputError, InvalidSlugError, SlugTakenError, and what ``check_earlier`` raises."""
+    Without ``slug`` one is made from the name, with a suffix if that slug is taken. If
+    ``metadata_only`` or ``upstream`` is None, a restored endpoint keeps its value; a new one stores
+    bodies and uses the upstream of the service. ``check_earlier`` raises if the deleted endpoint must
+    not be restored. Raises InvalidInputError, InvalidSlugError, SlugTakenError, and what
+    ``check_earlier`` raises."""
     chosen = _choose_slug(db, organization_id, name, slug)
     earlier = _find_deleted(db, organization_id, chosen)
     if earlier is not None:
@@ -144,7 +143,7 @@ def _name_upstream(chosen: UpstreamChange) -> str | None:
 
 
 def _find_deleted(db: sqlite3.Connection, organization_id: str, slug: str) -> ProxyEndpoint | None:
-    """Return the endpoint of the organisation with this slug that was deleted last, or None."""
+    """Return the most recently deleted endpoint of the organisation with this slug, or None."""
     return TABLE.find(
         db,
         "where organization_id = ? and slug = ? and deleted_at is not null"
@@ -155,10 +154,10 @@ def _find_deleted(db: sqlite3.Connection, organization_id: str, slug: str) -> Pr
 
 
 def check_count(db: sqlite3.Connection, organization_id: str, most: int) -> None:
-    """Check that the organisation may have another endpoint. Raises LimitReachedError.
+    """Check that the organisation may create another endpoint. Raises LimitReachedError.
 
-    A slug stays reserved when its endpoint is deleted, so those are bounded as well, or one
-    organisation could take every short name."""
+    Deleted endpoints are limited too, since their slugs stay reserved: otherwise one organisation could
+    take every short name."""
     live, slugs = db.execute(
         "select count(*) filter (where deleted_at is null), count(distinct slug)"
         " from proxy_endpoints where organization_id = ?",
@@ -205,7 +204,7 @@ def update(
 
 
 def delete(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> ProxyEndpoint:
-    """Delete an endpoint; its row stays, and with it what was decided about its slug.
+    """Mark an endpoint as deleted and return it. Its row stays, with its budget and rules.
 
     Raises NotFoundError."""
     endpoint = get(db, organization_id, id_or_slug)
@@ -219,7 +218,7 @@ def delete(db: sqlite3.Connection, organization_id: str, id_or_slug: str) -> Pro
 def _choose_slug(
     db: sqlite3.Connection, organization_id: str, name: str, wanted: str | None
 ) -> str:
-    """Return the slug of an endpoint that is made: the wanted one, or one made from the name.
+    """Return the slug for a new endpoint: ``wanted``, or one made from the name.
 
     Raises InvalidSlugError, SlugTakenError."""
     if wanted is None:

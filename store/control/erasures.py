@@ -1,8 +1,7 @@
-"""Orders to erase calls: rows of ``erasures``, which the recorder works through.
+"""Orders to erase calls: rows of ``erasures``, which the recorder carries out.
 
-An order has its criteria as long as there is work for them, and nothing that names what was erased after
-that. Its id sorts by time: calls whose entry ids are lower began before it.
-"""
+An order keeps its criteria until it is done; after that nothing in its row identifies the erased
+calls. Its id sorts by time: calls with lower entry ids began before the order."""
 
 import sqlite3
 from dataclasses import asdict, dataclass, replace
@@ -32,10 +31,11 @@ def _parse_criteria(text: str) -> Criteria:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """An order. ``criteria`` is None once it has ended.
+    """An order to erase calls. ``criteria`` is None once the order has ended.
 
-    ``erased_at``: when the calls were gone that were recorded; ``ended_at``: when those were too that were
-    in flight. ``set_aside`` is the number of spool files that cannot be read, and may have such calls."""
+    ``erased_at`` is when all calls recorded by then were erased; ``ended_at`` is when those in flight
+    were erased too. ``set_aside`` is the number of spool files that cannot be read and may contain such
+    calls."""
 
     id: str
     organization_id: str
@@ -48,9 +48,9 @@ class Erasure:
     ended_at: str | None
 
     def find_criteria(self) -> Criteria | None:
-        """Return the criteria, bounded by the time of the order.
+        """Return the criteria with ``until`` no later than the order, None once the order has ended.
 
-        Calls that begin later are not meant: nobody can wait for the last of them."""
+        Calls that begin after the order are not erased: otherwise the order would never end."""
         if self.criteria is None:
             return None
         until = min(self.criteria.until or self.ordered_at, self.ordered_at)
@@ -67,7 +67,7 @@ def order(
     criteria: Criteria,
     now: datetime,
 ) -> Erasure:
-    """Store an order. Raises InvalidInputError."""
+    """Store and return an order. Raises InvalidInputError."""
     check(criteria)
     id_, ordered_at = clock.new_id(), clock.format_ms(now)
     db.execute(
@@ -79,7 +79,7 @@ def order(
 
 
 def describe(criteria: Criteria) -> str:
-    """Return the kinds of criteria for the activity log, without what they name."""
+    """Return the names of the criteria that are set, for the activity log, without their values."""
     period = {"since", "until"}
     kinds = [name for name in criteria.names if name not in period]
     if period.intersection(criteria.names):
@@ -88,7 +88,7 @@ def describe(criteria: Criteria) -> str:
 
 
 def check(criteria: Criteria) -> None:
-    """Check that the criteria name something. Raises InvalidInputError."""
+    """Check that there is at least one criterion, and the lengths of values. Raises InvalidInputError."""
     if not criteria.names:
         raise InvalidInputError(
             "choose what to erase: a session, a credential, a client, an endpoint or a period"
@@ -123,9 +123,9 @@ def list_open_of(db: sqlite3.Connection, organization_id: str) -> list[Erasure]:
 
 
 def list_ended_since(db: sqlite3.Connection, instant: str) -> list[str]:
-    """Return the organisations of which an order was ended, or a copy erased, since then.
+    """Return the ids of organisations of which an order ended, or a copy was erased, since ``instant``.
 
-    The schema may be an older one."""
+    The database may have an older schema."""
     if not list_columns(db, "erasures"):
         return []
     found = "select organization_id from erasures where ended_at >= :instant"
@@ -140,7 +140,7 @@ def list_ended_since(db: sqlite3.Connection, instant: str) -> list[str]:
 def take_over(
     db: sqlite3.Connection, id_: str, organization_id: str, ordered_at: str, criteria: Criteria
 ) -> None:
-    """Store an order of another node, in the place of what is known of it."""
+    """Store an order of another node, in place of the row with the same id."""
     db.execute(
         "insert or replace into erasures (id, organization_id, ordered_at, criteria)"
         " values (?, ?, ?, ?)",
@@ -149,7 +149,7 @@ def take_over(
 
 
 def note_erased(db: sqlite3.Connection, erasure_id: str, entries: int, now: datetime) -> None:
-    """Note that the recorded calls are gone. ``entries`` is how many were removed in all."""
+    """Note that the recorded calls are erased. ``entries`` is the number removed so far, in total."""
     db.execute(
         "update erasures set entries = ?, erased_at = coalesce(erased_at, ?) where id = ?",
         (entries, clock.format_ms(now), erasure_id),
@@ -157,7 +157,7 @@ def note_erased(db: sqlite3.Connection, erasure_id: str, entries: int, now: date
 
 
 def note_end(db: sqlite3.Connection, erasure_id: str, set_aside: int, now: datetime) -> None:
-    """Note that nothing is left to erase, and forget what was asked for."""
+    """Note that an order is done, and delete its criteria."""
     db.execute(
         "update erasures set set_aside = ?, ended_at = ?, criteria = null where id = ?",
         (set_aside, clock.format_ms(now), erasure_id),

@@ -28,7 +28,7 @@ DECLINED = Activity("invitation.decline", "declined the invitation of")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
-    """An invitation. ``invited_by`` is an address, None for the local user."""
+    """An invitation. ``invited_by`` is the inviting user's address, None for the local user."""
 
     id: Id
     organization_id: Id
@@ -53,7 +53,7 @@ def create(
 ) -> Invitation:
     """Invite an address, or renew its invitation for another week.
 
-    Raises InvalidInputError, ConflictError."""
+    Raises InvalidInputError, and ConflictError if the address is a member's."""
     email = parse_email(email)
     if any(member.email == email for member in people.list_members_of(db, organization_id)):
         raise ConflictError(f"{email} is already a member", "email")
@@ -101,7 +101,7 @@ def list_for(db: sqlite3.Connection, email: str, now: datetime) -> Sequence[Invi
 def find(
     db: sqlite3.Connection, invitation_id: str, email: str, now: datetime
 ) -> Invitation | None:
-    """Return an open invitation, or None when it is gone, expired or for another address."""
+    """Return an open invitation, or None if it is gone, expired or for another address."""
     return TABLE.find(
         db,
         "where invitations.id = ? and email = ? and expires_at >= ?",

@@ -1,4 +1,4 @@
-"""Authentication with a service API key, at the API and the trace browser."""
+"""Authentication with a service API key, for the API and the trace browser."""
 
 import re
 import sqlite3
@@ -17,13 +17,13 @@ _BEARER = re.compile(r"bearer +(\S+) *", re.ASCII | re.IGNORECASE)
 
 
 def parse_bearer(authorization: str) -> str | None:
-    """Return the token of an ``Authorization`` header, or None when its scheme is not Bearer."""
+    """Return the token of an ``Authorization`` header, or None if its scheme is not Bearer."""
     match = _BEARER.fullmatch(authorization)
     return None if match is None else match[1]
 
 
 def identify(control: ControlDatabase, raw_key: str, now: datetime) -> KeyHolder | None:
-    """Return the holder of a valid key and note that it was used; None for any other key."""
+    """Return the owner of a valid key, or None; note when the key was used."""
     with control.reading() as db:
         holder = api_keys.find_holder(db, raw_key)
     if holder is None:

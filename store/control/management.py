@@ -1,11 +1,8 @@
 """Management of endpoints, keys and members, for the API, the pages and the command line.
 
-Its parts are attributes: budgets, alerts, names, labels and notes, what is removed, and runs.
-
-There is no HTTP here. Every method takes the caller and stays within the caller's organisation; a
-change is written to the activity log in the same transaction. Refusals are the errors of
-``runtime.errors``.
-"""
+Other parts are attributes: budgets, alerts, names, annotations, data removal and runs. There is no
+HTTP here. Every method takes the caller and stays within the caller's organisation; a change is
+written to the activity log in the same transaction. Refusals are the errors of ``runtime.errors``."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
@@ -58,10 +55,11 @@ class Management:
         upstreams: Collection[str] = (),
         find_upstream: Callable[[str | None], Upstream | None] = lambda _: None,
     ) -> None:
-        """Open the management of a service. ``max_endpoints`` bounds the endpoints of one
-        organisation, ``webhook_rule`` the addresses of webhooks; ``prices`` is the operator's price
-        file, ``upstreams`` the names of those that endpoints may have. ``find_upstream`` returns the one
-        of a name, or that of the service."""
+        """Open the management of a service.
+
+        ``max_endpoints`` limits the endpoints of one organisation, ``webhook_rule`` the addresses of
+        webhooks. ``prices`` is the operator's price file. ``upstreams`` are the names of upstreams that
+        endpoints may use, and ``find_upstream`` returns the upstream with a name (None: the service's)."""
         self._control = control
         self._data_dir = data_dir
         self._now = now
@@ -96,18 +94,16 @@ class Management:
     # -- who is asking ----------------------------------------------------------------------------
 
     def local_caller(self) -> Caller:
-        """Return the local user of the first start, for whom the command line acts.
+        """Return the local user of the first start, whom the command line acts for.
 
         Raises NotFoundError."""
         return self.find_caller(None)
 
     def find_caller(self, email: str | None, *, is_operator: bool = False) -> Caller:
-        """Return the user with this address, in the organisation joined first.
-
-        Raises NotFoundError.
+        """Return the user with this address (None: the local user), in the organisation joined first.
 
         ``is_operator`` is true if the operator acts for this user; the activity log then names the
-        operator."""
+        operator. Raises NotFoundError."""
         with self._control.reading() as db:
             member = people.get_member(db, email)
         return Caller(
@@ -118,7 +114,7 @@ class Management:
         )
 
     def authenticate(self, raw_key: str) -> Caller | None:
-        """Return the holder of a service API key, or None for a key that is not valid."""
+        """Return the owner of a service API key as a caller, or None if the key is not valid."""
         return key_authentication.identify(self._control, raw_key, self._now())
 
     # -- proxy endpoints --------------------------------------------------------------------------
@@ -131,7 +127,7 @@ class Management:
         *,
         finds_previous: bool = False,
     ) -> Page[ProxyEndpoint]:
-        """Return a page, newest first. Raises InvalidInputError, InvalidCursorError."""
+        """Return a page of endpoints, newest first. Raises InvalidInputError, InvalidCursorError."""
         with self._control.reading() as db:
             read = partial(endpoints.list_after, db, caller.organization_id)
             return read_page("proxy_endpoints", cursor, limit, read, finds_previous=finds_previous)
@@ -151,15 +147,13 @@ class Management:
         metadata_only: bool | None = None,
         upstream: UpstreamChange | None = None,
     ) -> ProxyEndpoint:
-        """Create an endpoint, or make the deleted one with this slug again.
+        """Create an endpoint, or restore the deleted one with this slug.
 
-        Without ``slug`` one is made from the name. ``metadata_only`` and ``upstream`` None: as the deleted
-        one had them. ``upstream="service"`` is that of the service.
-
-        The proxy serves it when this returns.
-
-        Raises InvalidInputError, InvalidSlugError, SlugTakenError, LimitReachedError where the
-        organisation has too many, and ForbiddenError as ``update_endpoint`` does."""
+        Without ``slug`` one is made from the name. If ``metadata_only`` or ``upstream`` is None, a
+        restored endpoint keeps its value; ``upstream="service"`` is the upstream of the service. The
+        proxy accepts calls for the endpoint when this returns. Raises InvalidInputError,
+        InvalidSlugError, SlugTakenError, LimitReachedError if the organisation has too many endpoints,
+        and ForbiddenError as ``update_endpoint`` does."""
         self._check_upstream(upstream)
         with audited(self._control, caller) as (db, note):
             if self._max_endpoints is not None:
@@ -189,12 +183,12 @@ class Management:
         metadata_only: bool | None = None,
         upstream: UpstreamChange | None = None,
     ) -> ProxyEndpoint:
-        """Change an endpoint; a field that is None stays as it is. ``streaming="service"`` follows
-        the service's own setting again, and so does ``upstream="service"``.
+        """Change an endpoint; a field that is None is unchanged.
 
-        Raises NotFoundError, InvalidInputError, and ForbiddenError for a caller who is not an owner, where
-        the endpoint has a budget or a rule of retention, or ``metadata_only`` or ``upstream`` is another
-        one."""
+        ``streaming="service"`` and ``upstream="service"`` use the service's own setting again. Raises
+        NotFoundError, InvalidInputError, and ForbiddenError for a caller who is not an owner, if the
+        endpoint has a budget or a rule of retention, or if ``metadata_only`` or ``upstream`` would
+        change."""
         with audited(self._control, caller) as (db, note):
             before = endpoints.get(db, caller.organization_id, id_or_slug)
             endpoint_guards.check_change(db, caller, before, "change")
@@ -220,12 +214,12 @@ class Management:
         metadata_only: bool | None,
         upstream: UpstreamChange | None,
     ) -> None:
-        """Check that the caller may change both, None: leave them as they are. Raises ForbiddenError."""
+        """Check that the caller may set these fields (None leaves one unchanged). Raises ForbiddenError."""
         endpoint_guards.check_bodies(caller, endpoint, metadata_only)
         endpoint_guards.check_upstream(caller, endpoint, upstream)
 
     def _check_upstream(self, name: UpstreamChange | None) -> None:
-        """Check that the operator allows an upstream. Raises InvalidInputError."""
+        """Check that ``name`` is an upstream that the operator has configured. Raises InvalidInputError."""
         if name in (None, SERVICE_UPSTREAM) or name in self._upstreams:
             return
         known = ", ".join(sorted(self._upstreams)) or "none"
@@ -237,10 +231,8 @@ class Management:
     def delete_endpoint(self, caller: Caller, id_or_slug: str) -> ProxyEndpoint:
         """Delete an endpoint; its recorded calls stay, and its slug stays reserved.
 
-        The proxy refuses it when this returns.
-
-        Raises NotFoundError, and ForbiddenError for a caller who is not an owner, where the endpoint has a
-        budget or a rule."""
+        The proxy refuses its calls when this returns. Raises NotFoundError, and ForbiddenError for a
+        caller who is not an owner, if the endpoint has a budget or a rule of retention."""
         with audited(self._control, caller) as (db, note):
             before = endpoints.get(db, caller.organization_id, id_or_slug)
             endpoint_guards.check_change(db, caller, before, "delete")
@@ -249,7 +241,8 @@ class Management:
             return endpoint
 
     def find_guards(self, caller: Caller, id_or_slug: str) -> Sequence[str]:
-        """Return what leaves changing and deleting an endpoint to owners. Raises NotFoundError."""
+        """Return why only owners may change or delete an endpoint, such as ["a budget"]. Raises
+        NotFoundError."""
         with self._control.reading() as db:
             endpoint = endpoints.get(db, caller.organization_id, id_or_slug)
             return endpoint_guards.find(db, endpoint)
@@ -264,7 +257,7 @@ class Management:
         *,
         finds_previous: bool = False,
     ) -> Page[ApiKey]:
-        """Return a page of the caller's own, newest first.
+        """Return a page of the caller's own keys, newest first.
 
         Raises InvalidInputError, InvalidCursorError."""
         with self._control.reading() as db:
@@ -283,14 +276,16 @@ class Management:
     def get_key(self, caller: Caller, key_id: str) -> ApiKey:
         """Return a key of the caller.
 
-        Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+        Raises ForbiddenError for the key of another member, NotFoundError if the organisation has no such
+        key."""
         with self._control.reading() as db:
             return api_keys.get(db, caller.organization_id, caller.user_id, key_id)
 
     def delete_key(self, caller: Caller, key_id: str) -> ApiKey:
         """Delete a key of the caller.
 
-        Raises ForbiddenError for a colleague's key, NotFoundError for any other's."""
+        Raises ForbiddenError for the key of another member, NotFoundError if the organisation has no such
+        key."""
         with audited(self._control, caller) as (db, note):
             key = api_keys.delete(db, caller.organization_id, caller.user_id, key_id)
             note(api_keys.DELETED, key.id, {"name": key.name, "key_prefix": key.key_prefix})
@@ -316,9 +311,8 @@ class Management:
     def remove_member(self, caller: Caller, user_id: str) -> Member:
         """Remove a member; their keys and sessions end when this returns.
 
-        Owners remove anybody, others themselves.
-
-        Raises ForbiddenError, NotFoundError, and ConflictError for the only owner."""
+        Owners may remove anybody, other members only themselves. Raises ForbiddenError, NotFoundError,
+        and ConflictError for the only owner."""
         if user_id != caller.user_id:
             require_owner(caller, "remove somebody else")
         with audited(self._control, caller) as (db, note):

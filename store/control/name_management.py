@@ -28,16 +28,17 @@ class NameManagement:
     _data_dir: Path
 
     def list(self, caller: Caller, kind: Kind = "credential") -> Sequence[CredentialName]:
-        """Return the names that the caller's organisation has given, in their order."""
+        """Return the names that the caller's organisation has given, sorted by name."""
         with self._control.reading() as db:
             return credential_names.list_of(db, caller.organization_id, kind)
 
     def put(
         self, caller: Caller, subject: str, name: str, kind: Kind = "credential"
     ) -> CredentialName:
-        """Give a name, in the place of the one before. A credential may be an account of a subscription.
+        """Name a credential or an agent, in place of an earlier name.
 
-        Raises ForbiddenError for a caller who is not an owner, InvalidInputError, LimitReachedError."""
+        ``subject`` may also be the account of a subscription. Raises ForbiddenError for a caller who is
+        not an owner, InvalidInputError, LimitReachedError."""
         noun = credential_names.NOUNS[kind]
         require_owner(caller, f"name {noun.words}")
         with audited(self._control, caller) as (db, note):
@@ -54,14 +55,14 @@ class NameManagement:
             note(noun.unnamed, subject, {"name": found.name})
 
     def find_accounts(self, caller: Caller) -> Mapping[str, str]:
-        """Return the accounts of credentials by fingerprint, none where they cannot be read now."""
+        """Return the account of each credential by its fingerprint, empty if the traces cannot be read now."""
         try:
             return read_accounts_of(trace_path(self._data_dir, caller.organization_id))
         except sqlite3.Error:
             return {}
 
     def find_credentials(self, caller: Caller) -> KnownCredentials:
-        """Return the names and accounts of credentials."""
+        """Return the names and accounts of credentials, both by fingerprint."""
         accounts = self.find_accounts(caller)
         with self._control.reading() as db:
             names = credential_names.read_names(db, caller.organization_id)

@@ -11,7 +11,9 @@ _REFUSED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def check_name(name: str, what: str) -> str:
-    """Check a name, and return it without space around it. Raises InvalidInputError."""
+    """Check a name, and return it without space around it.
+
+    ``what`` is the named thing in the message, such as "a key". Raises InvalidInputError."""
     if len(name) > MAX_LENGTH:
         raise InvalidInputError(f"a name must not be longer than {MAX_LENGTH} characters", "name")
     name = name.strip()

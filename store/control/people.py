@@ -1,10 +1,9 @@
 """Organisations, users and memberships.
 
-An address is stored in lower case, so that it is the same user however it is typed. Mail goes to the
-address exactly as it is stored: an address that lower case or the rules of domain names would turn into
-another person's is refused, because it would sign in as that person. The local user of a first start
-has no address.
-"""
+An address is stored in lower case, so that it is the same user however it is typed. Mail goes to
+the address exactly as it is stored. An address is refused if lower case or the rules of domain
+names would turn it into another person's, because its owner would then sign in as that person. The
+local user of a first start has no address."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -28,10 +27,10 @@ USER_DELETED = Activity("user.delete", "deleted the user")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The user who makes a request, and the organisation it is for.
+    """The user who makes a request, and the organisation that the request is for.
 
-    With ``is_operator`` it is the operator of the service, who acts for this user at the command
-    line. ``time_zone`` is the organisation's, for pages: the command line leaves it out."""
+    With ``is_operator`` the operator of the service acts for this user at the command line.
+    ``time_zone`` is the organisation's; only pages set it."""
 
     user_id: str
     organization_id: str
@@ -41,7 +40,7 @@ class Caller:
 
     @classmethod
     def of_operator(cls, organization_id: str) -> "Caller":
-        """Return the operator, for whom no user of the organisation is named."""
+        """Return the operator as a caller who is no user of the organisation."""
         return cls(user_id="", organization_id=organization_id, role="owner", is_operator=True)
 
 
@@ -83,7 +82,7 @@ def list_organization_ids(db: sqlite3.Connection) -> list[str]:
 
 
 def find_user(db: sqlite3.Connection, email: str | None) -> str | None:
-    """Return the id of the user with this address; without an address, of the local user."""
+    """Return the id of the user with this address, or None. ``email=None`` is the local user."""
     try:
         address = None if email is None else parse_email(email)
     except InvalidInputError:
@@ -95,14 +94,14 @@ def find_user(db: sqlite3.Connection, email: str | None) -> str | None:
 
 
 def get_member(db: sqlite3.Connection, email: str | None) -> Member:
-    """Return the user with this address, or without an address the local user.
+    """Return the user with this address, as a member of the organisation joined first.
 
-    It is the membership in the organisation joined first. Raises NotFoundError."""
+    ``email=None`` is the local user. Raises NotFoundError."""
     return get_first_membership(db, get_user_id(db, email))
 
 
 def get_user_id(db: sqlite3.Connection, email: str | None) -> str:
-    """Return the id of the user with this address, or of the local user without one. Raises NotFoundError."""
+    """Return the id of the user with this address. ``email=None`` is the local user. Raises NotFoundError."""
     user_id = find_user(db, email)
     if user_id is None:
         raise NotFoundError(
@@ -131,7 +130,7 @@ def get_email(db: sqlite3.Connection, user_id: str) -> str | None:
 
 
 def find_member(db: sqlite3.Connection, user_id: str) -> Member | None:
-    """Return the user as a member of the organisation that was joined first."""
+    """Return a user as a member of the organisation joined first, or None without an organisation."""
     return MEMBERS.find(
         db,
         "where user_id = ? order by memberships.created_at, organization_id limit 1",
@@ -165,7 +164,7 @@ def list_organizations_of(db: sqlite3.Connection, user_id: str) -> Sequence[Orga
 
 
 def find_first_organization(db: sqlite3.Connection) -> Organization | None:
-    """Return the organisation of the first start, None before it."""
+    """Return the organisation that was created first, or None if there is none."""
     return ORGANIZATIONS.find(db, "order by created_at, id limit 1")
 
 
@@ -175,12 +174,12 @@ def list_members(db: sqlite3.Connection) -> Sequence[Member]:
 
 
 def name_organization(email: str) -> str:
-    """Return the name for the organisation of a new user, cut to the length of a name."""
+    """Return the name of the organisation that is created for a new user: the address, cut to length."""
     return email[:MAX_LENGTH]
 
 
 def create_organization(db: sqlite3.Connection, name: str) -> Organization:
-    """Create an organisation and return its id. Raises InvalidInputError."""
+    """Create and return an organisation. Raises InvalidInputError."""
     organization = Organization(
         id=clock.new_id(), name=check_name(name, "an organisation"), created_at=_now()
     )
@@ -191,7 +190,7 @@ def create_organization(db: sqlite3.Connection, name: str) -> Organization:
 def get_organization(db: sqlite3.Connection, id_or_name: str) -> Organization:
     """Return the organisation with this id or name.
 
-    Raises NotFoundError, and ConflictError for a name that several have."""
+    Raises NotFoundError, and ConflictError if several have the name."""
     found = ORGANIZATIONS.read(
         db,
         "where id = ? or name = ? order by id = ? desc limit 2",
@@ -222,7 +221,7 @@ def create_user(db: sqlite3.Connection, email: str | None) -> str:
 
 
 def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role) -> None:
-    """Make a user a member. Raises sqlite3.IntegrityError for one who is a member already."""
+    """Make a user a member. Raises sqlite3.IntegrityError if the user is a member already."""
     db.execute(
         "insert into memberships (organization_id, user_id, role, created_at) values (?, ?, ?, ?)",
         (organization_id, user_id, role, _now()),
@@ -230,8 +229,10 @@ def join(db: sqlite3.Connection, organization_id: str, user_id: str, role: Role)
 
 
 def delete_user(db: sqlite3.Connection, user_id: str) -> None:
-    """Delete a user with their memberships, keys and sessions. Links and invitations by which they
-    could come back go too. What the organisation has stays with it."""
+    """Delete a user with their memberships, keys and sessions.
+
+    Sign-in links of the user and invitations for the user's address are deleted too. The data of their
+    organisations stays."""
     for table in ("sign_in_links", "invitations"):
         db.execute(
             f"delete from {table} where email = (select email from users where id = ?)",  # noqa: S608 - one of two

@@ -1,8 +1,8 @@
 """Tables of ``control.db`` with their records: frozen dataclasses whose fields are the columns.
 
-A record is the one declaration of its columns: of what is read, what is written and, of a table that other
-machines of the service need, what they are told. Some types say more of a text than SQLite's does.
-"""
+The record is the only declaration of the columns: of those read, those written and, if other
+machines of the service need the table, those sent to them. Some field types restrict a text further
+than SQLite does."""
 
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,24 +19,24 @@ type Line = str
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The column of another table that a field is read from, in an annotation of the field."""
+    """The annotation of a field that is read from another table: its ``column``, with the table's name."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The function that makes the value of a field of what its column has, unless that is null."""
+    """The annotation of a field with the function that parses its column, unless the column is null."""
 
     parse: Callable[[Any], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """The part of a table that other machines of the service are told.
+    """The part of a table that is sent to other machines of the service.
 
-    It has the columns of the record, without those ``omitted`` and with those ``added``. ``key`` are the
-    columns that tell its rows apart, ``where`` which rows there are."""
+    The columns are those of the record, without ``omitted`` and with ``added``. ``key`` has the columns
+    that identify a row. ``where`` is an SQL condition for the rows to send."""
 
     key: Sequence[str] = ("id",)
     added: Mapping[str, Any] = field(default_factory=dict)
@@ -45,12 +45,12 @@ class Shared:
 
 
 class Table[Record]:
-    """A table, read and written as records. The end of a query follows its ``select``."""
+    """A table, read and written as records. The ``end`` of a query is the SQL after ``select … from``."""
 
     def __init__(
         self, name: str, record: type[Record], joins: str = "", *, shared: Shared | None = None
     ) -> None:
-        """Read fields that are ``Joined`` from the tables in ``joins``."""
+        """Describe a table called ``name``. ``joins`` is the SQL that joins the tables of ``Joined`` fields."""
         self.name = name
         self.shared = shared
         self._record = record
@@ -71,16 +71,16 @@ class Table[Record]:
         self.select = f"select {self.columns} from {name} {joins}".rstrip()  # noqa: S608 - our own names
 
     def read(self, db: sqlite3.Connection, end: str = "", *parameters: object) -> list[Record]:
-        """Return the records of a query."""
+        """Return the records of the query that ends with ``end``."""
         return [self.make(row) for row in db.execute(f"{self.select} {end}", parameters)]
 
     def find(self, db: sqlite3.Connection, end: str, *parameters: object) -> Record | None:
-        """Return the first record of a query, or None."""
+        """Return the first record of the query that ends with ``end``, or None."""
         row = db.execute(f"{self.select} {end}", parameters).fetchone()
         return None if row is None else self.make(row)
 
     def make(self, row: Sequence[Any]) -> Record:
-        """Return the record of a row that ``select`` has read."""
+        """Return the record for a row that the ``select`` of this table has read."""
         values = dict(zip(self._names, row, strict=True))
         for name, parse in self._parsers.items():
             if values[name] is not None:
@@ -88,7 +88,7 @@ class Table[Record]:
         return self._record(**values)
 
     def make_row(self, record: Record) -> dict[str, object]:
-        """Return the values of a record by the table's own columns, without what is joined to it."""
+        """Return the values of a record by column, without ``Joined`` fields."""
         return {name: getattr(record, name) for name in self._types}
 
     def insert(
@@ -99,10 +99,10 @@ class Table[Record]:
         key: str | None = None,
         kept: Collection[str] = (),
     ) -> None:
-        """Insert a record, or a row by its columns.
+        """Insert a record, or a row given by its columns.
 
-        With ``key``, the columns that tell rows apart, one that is there is written anew, but for its
-        columns ``kept``."""
+        ``key`` has the columns that identify a row, separated by commas. With ``key`` an existing row is
+        replaced, except for its columns ``kept``."""
         row = new if isinstance(new, Mapping) else self.make_row(new)
         marks = ", ".join(f":{name}" for name in row)
         changed = ", ".join(f"{name} = excluded.{name}" for name in row if name not in kept)
@@ -110,11 +110,11 @@ class Table[Record]:
         db.execute(f"insert into {self.name} ({', '.join(row)}) values ({marks}){conflict}", row)  # noqa: S608
 
     def delete(self, db: sqlite3.Connection, end: str, *parameters: object) -> None:
-        """Delete the rows of a query."""
+        """Delete the rows that ``end``, the rest of the SQL statement, selects."""
         db.execute(f"delete from {self.name} {end}", parameters)  # noqa: S608 - our own name
 
     def list_shared(self) -> Mapping[str, Any]:
-        """Return the types of the columns that other machines are told, by their names."""
+        """Return the types of the columns that are sent to other machines, by name."""
         if self.shared is None:
             return {}
         kept = {name: of for name, of in self._types.items() if name not in self.shared.omitted}

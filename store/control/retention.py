@@ -1,9 +1,8 @@
 """The rules of retention, of organisations and of single endpoints, and when each was last applied.
 
-A rule of an endpoint counts where it has a value, and that of its organisation otherwise; it stays in force
-when the endpoint is deleted, as its calls stay, and when its slug is made again. The size is limited for the
-organisation alone: its endpoints share what they have in common.
-"""
+Each value of an endpoint's rule that is set takes precedence over the organisation's. The rule
+stays in force if the endpoint is deleted, since its calls stay, and if the endpoint is created
+again. Only an organisation has a limit of size, because its endpoints share stored data."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -32,11 +31,11 @@ APPLIED = Activity("retention.run", "applied the retention rules:")
 class RetentionLimit:
     """A limit that a rule may set.
 
-    ``name`` is that of the field of ``Rule``, of the column and in the API. A number of days sets the
-    field ``removes`` of ``Limits`` to the instant before which is removed; a size is a limit of
-    organisations alone. ``about`` says what it limits, ``unset`` what holds without it. ``heading`` is its
-    name in lists, ``option`` that of the command. ``within`` names the limit that it must not exceed, with
-    the reason."""
+    ``name`` is the field of ``Rule``, the column and the name in the API. A limit in days sets the
+    field of ``Limits`` called ``removes``, an instant: older data is removed. A limit in bytes is for
+    organisations only. ``about`` says what is limited, ``unset`` what applies without the limit.
+    ``heading`` is its name in lists, ``option`` the command-line option. ``within`` is the name of a
+    limit that must not be exceeded, and the reason."""
 
     name: str = ""
     unit: Literal["days", "bytes"] = "days"
@@ -52,7 +51,7 @@ class RetentionLimit:
         return self.unit == "days"
 
     def check(self, value: int) -> None:
-        """Check a value. Raises InvalidInputError."""
+        """Check that a value is within bounds. Raises InvalidInputError."""
         if self.unit == "days" and not 1 <= value <= MAX_DAYS:
             raise InvalidInputError(
                 f"{self.name} is a number of days from 1 to {format_count(MAX_DAYS)}", self.name
@@ -70,9 +69,10 @@ def _declare(limit: RetentionLimit) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule: what is kept, and for how long. None: no limit, and of an endpoint that of its organisation.
+    """A rule: which data is kept, and for how long.
 
-    Columns, API, command, form and what is removed follow from these fields."""
+    None means no limit or, in the rule of an endpoint, the limit of its organisation. Columns, API,
+    command, form and removal are derived from these fields."""
 
     text_days: int | None = _declare(
         RetentionLimit(
@@ -117,8 +117,9 @@ LIMITS = tuple(replace(each.metadata["limit"], name=each.name) for each in field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The runs of an organisation: when the next one is, and what the last one removed; ``ended_at`` is
-    None before the first."""
+    """The next run of an organisation's rules, and what the last one removed.
+
+    ``ended_at`` is None before the first run."""
 
     next_at: str
     ended_at: str | None = None
@@ -132,7 +133,7 @@ RUNS = Table("retention_runs", Run)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRule(Rule):
-    """A rule with the organisation and the endpoint that it is of."""
+    """A rule with its organisation and endpoint; the endpoint is "" for the rule of an organisation."""
 
     organization_id: Id
     proxy_endpoint_id: Id | Literal[""]
@@ -150,7 +151,7 @@ RULES = Table(
 
 
 def check(rule: Rule) -> None:
-    """Check the values of a rule. Raises InvalidInputError."""
+    """Check the values of a rule, alone and against each other. Raises InvalidInputError."""
     given = [(limit, value) for limit, value in rule.list_values() if value is not None]
     for limit, value in given:
         limit.check(value)
@@ -166,7 +167,7 @@ def check(rule: Rule) -> None:
 
 
 def find(db: sqlite3.Connection, organization_id: str, endpoint_id: str = OF_ORGANIZATION) -> Rule:
-    """Return the rule of an organisation, or of one of its endpoints alone."""
+    """Return the rule of an organisation, or the values that the rule of one endpoint sets."""
     return _read(db, organization_id).get(endpoint_id, Rule())
 
 
@@ -177,7 +178,7 @@ def write(
     now: datetime,
     endpoint_id: str = OF_ORGANIZATION,
 ) -> None:
-    """Store a rule in the place of the one before. Raises InvalidInputError."""
+    """Store a rule, in place of an earlier one. Raises InvalidInputError."""
     check(rule)
     db.execute(
         "delete from retention_rules where organization_id = ? and proxy_endpoint_id = ?",
@@ -190,7 +191,7 @@ def write(
 
 
 def schedule(db: sqlite3.Connection, organization_id: str, now: datetime) -> None:
-    """Note when the rules of an organisation, which have changed, are applied first; without rules never."""
+    """Schedule the first run after a change of an organisation's rules; without rules there is no run."""
     if not _read(db, organization_id):
         db.execute("delete from retention_runs where organization_id = ?", (organization_id,))
         return
@@ -202,19 +203,19 @@ def schedule(db: sqlite3.Connection, organization_id: str, now: datetime) -> Non
 
 
 def find_next_run(now: datetime) -> str:
-    """Return when rules that change now are applied first: at night, and not within the hour."""
+    """Return when rules that change at ``now`` are first applied: at night, at least ``NOTICE`` later."""
     earliest = now + NOTICE
     at = earliest.replace(hour=RUN_HOUR, minute=0, second=0, microsecond=0)
     return clock.format_ms(at if at >= earliest else at + timedelta(days=1))
 
 
 def find_run(db: sqlite3.Connection, organization_id: str) -> Run | None:
-    """Return the runs of an organisation, None where it has no rules."""
+    """Return the next and last run of an organisation's rules, or None if it has no rules."""
     return RUNS.find(db, "where organization_id = ?", organization_id)
 
 
 def list_due(db: sqlite3.Connection, now: datetime) -> list[str]:
-    """Return the organisations whose rules are to be applied now, the one that waits longest first."""
+    """Return the ids of organisations whose rules are due, the longest overdue first."""
     rows = db.execute(
         "select organization_id from retention_runs where next_at <= ? order by next_at",
         (clock.format_ms(now),),
@@ -223,7 +224,7 @@ def list_due(db: sqlite3.Connection, now: datetime) -> list[str]:
 
 
 def note_run(db: sqlite3.Connection, organization_id: str, pruned: Pruned, now: datetime) -> None:
-    """Note that the rules of an organisation were applied, and when they are next."""
+    """Note that the rules of an organisation were applied, and schedule the next run."""
     db.execute(
         "update retention_runs set next_at = ?, ended_at = ?, entries = ?, texts = ?, bytes_freed = ?"
         " where organization_id = ?",
@@ -239,7 +240,7 @@ def note_run(db: sqlite3.Connection, organization_id: str, pruned: Pruned, now: 
 
 
 def find_rules(db: sqlite3.Connection, organization_id: str, at: datetime) -> Rules:
-    """Return what is to be removed by the rules of an organisation at a point in time."""
+    """Return the limits that an organisation's rules set at the instant ``at``."""
     rules = _read(db, organization_id)
     general = rules.pop(OF_ORGANIZATION, Rule())
     return Rules(
@@ -253,7 +254,7 @@ def find_rules(db: sqlite3.Connection, organization_id: str, at: datetime) -> Ru
 
 
 def combine(rule: Rule, general: Rule) -> Rule:
-    """Return the rule that is in force for an endpoint."""
+    """Return the rule in force for an endpoint: its own values, otherwise those of ``general``."""
     own = {
         limit.name: value
         for limit, value in rule.list_values()

@@ -1,9 +1,8 @@
-"""The attributes of runs: for whom and what their calls are made. Rows of ``run_attributes``.
+"""The attributes of runs (user, project and tags of their calls): rows of ``run_attributes``.
 
-``taximeter run`` stores them once, before its client starts, and the base URL of the client names the run. So
-they are those of every call, whatever the client can be configured with. The recorder looks them up; a call
-has its own columns then, and needs the row no longer.
-"""
+``taximeter run`` stores them once, before its client starts, and the base URL of the client names
+the run. So they apply to every call, whatever the client can be configured with. The recorder
+copies them into the columns of each call, so later the row is not needed."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -39,7 +38,8 @@ TABLE = Table("run_attributes", RunAttributes, shared=Shared(key=("organization_
 
 
 def check(user: str | None, project: str | None, tags: Iterable[str]) -> Attribution:
-    """Return attributes that are within the rules. Raises InvalidInputError, which says the rule."""
+    """Return the attributes of a run, normalised. Raises InvalidInputError, which states the violated
+    rule."""
     return Attribution(
         user=None if user is None else _check_name("user", user),
         project=None if project is None else _check_name("project", project),
@@ -59,7 +59,7 @@ def _check_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _saying(field: str) -> Iterator[None]:
-    """Make of a broken rule an error of the field."""
+    """Convert a ValueError into an InvalidInputError about ``field``."""
     try:
         yield
     except ValueError as error:
@@ -75,9 +75,9 @@ def _refuse_credential(value: str) -> str:
 def write(
     db: sqlite3.Connection, organization_id: str, run_id: str, given: Attribution, now: datetime
 ) -> None:
-    """Store the attributes of a run, and forget those of the oldest runs.
+    """Store the attributes of a run, and delete those of the oldest runs.
 
-    Raises ConflictError for a run that has attributes: calls may have them already."""
+    Raises ConflictError if the run has attributes already, since calls may have been stored with them."""
     if find(db, organization_id, run_id) is not None:
         raise ConflictError(f"the run {run_id} has its attributes already; choose another id")
     row = RunAttributes(
@@ -99,7 +99,7 @@ def write(
 
 
 def find(db: sqlite3.Connection, organization_id: str, run_id: str) -> Attribution | None:
-    """Return the attributes of a run, None where it has none."""
+    """Return the attributes of a run, or None."""
     row = TABLE.find(db, "where organization_id = ? and run_id = ?", organization_id, run_id)
     if row is None:
         return None

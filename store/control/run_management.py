@@ -1,7 +1,6 @@
-"""Runs of clients, for the API and the command line: for whom and what their calls are made.
+"""Runs of clients, for the API and the command line: the user, project and tags of their calls.
 
-It is a part of ``store.control.management``.
-"""
+This is a part of ``store.control.management``."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,9 +21,9 @@ from store.traces.paths import trace_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BegunRun:
-    """A run with what is stored of its attributes: nothing for an endpoint that keeps metadata only.
+    """A run with the attributes that were stored: none if the endpoint keeps metadata only.
 
-    ``is_first_party``: its calls go to the vendor's own API, as those of a client without a proxy do."""
+    ``is_first_party``: its calls go to the vendor's own API, as without a proxy."""
 
     run_id: str
     slug: str
@@ -36,7 +35,7 @@ class BegunRun:
 
 @dataclass(frozen=True, slots=True)
 class RunManagement:
-    """The attributes of runs in ``control.db``, and what their calls cost.
+    """The attributes of runs in ``control.db``, and the usage of their calls.
 
     ``find_upstream`` is as for ``Management``. Every method may also raise sqlite3.Error."""
 
@@ -54,10 +53,10 @@ class RunManagement:
         project: str | None,
         tags: Sequence[str],
     ) -> BegunRun:
-        """Store for whom and what the calls of a run at a proxy endpoint are made.
+        """Store the user, project and tags of the calls that a run makes at a proxy endpoint.
 
-        Raises InvalidInputError, NotFoundError for an endpoint that is not there and for what is not a run
-        id, ConflictError for a run that has begun."""
+        Raises InvalidInputError, NotFoundError if the endpoint does not exist or ``run_id`` is not a run
+        id, and ConflictError if the run has begun before."""
         check_run_id(run_id)
         wanted = run_attributes.check(user, project, tags)
         with self._control.transaction() as db:
@@ -76,14 +75,14 @@ class RunManagement:
         )
 
     def find(self, caller: Caller, run_id: str) -> Attribution:
-        """Return the attributes of a run, nothing where it has none."""
+        """Return the attributes of a run, empty ones if none are stored."""
         with self._control.reading() as db:
             return run_attributes.find(db, caller.organization_id, run_id) or NOTHING
 
     def read_usage(self, caller: Caller, run_id: str) -> RunReport:
-        """Return the totals of one run in the caller's organisation, zeros where it made no call.
+        """Return the totals of one run in the caller's organisation, zeros if it made no calls.
 
-        Raises NotFoundError for what is not a run id."""
+        Raises NotFoundError if ``run_id`` is not a run id."""
         check_run_id(run_id)
         # Counted before the entries are read: what is recorded in between is then in both, not in
         # neither.
@@ -92,6 +91,6 @@ class RunManagement:
 
 
 def check_run_id(run_id: str) -> None:
-    """Raise NotFoundError for what is not a run id."""
+    """Check the syntax of a run id. Raises NotFoundError."""
     if not is_run_id(run_id):
         raise NotFoundError(f"{run_id!r} is not a run id: use 1 to 64 letters, digits and . _ -")

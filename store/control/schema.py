@@ -1,8 +1,7 @@
-"""The schema of ``control.db``, as migrations. It says who may do what, and which slugs exist. It
-is small, and shared by all processes.
+"""The schema of ``control.db``, as migrations: permissions, settings of people, and slugs.
 
-A change is a new function at the bottom, never an edit of one that was released.
-"""
+The database is small, and shared by all processes. A change is a new function at the bottom, never
+an edit of one that was released."""
 
 from store.migrations import Database, Migrations
 
@@ -211,7 +210,7 @@ def m001_who_may_do_what(db: Database) -> None:
 
 @migrations()
 def m002_names_of_credentials(db: Database) -> None:
-    """Name credentials and subscriptions by their fingerprints."""
+    """Add names of credentials and subscriptions, by their fingerprints."""
     db.execute("""create table credential_names (
         organization_id text not null references organizations(id),
         fingerprint text not null,          -- of a credential, or of the account of a subscription
@@ -222,7 +221,8 @@ def m002_names_of_credentials(db: Database) -> None:
 
 @migrations()
 def m003_orders_of_labels_and_notes(db: Database) -> None:
-    """Order labels and notes, which the recorder writes. One that has a label is about that."""
+    """Add orders of labels and notes, which the recorder carries out. An order without label is about the
+    note."""
     db.execute("""create table annotation_orders (
         id text primary key,
         organization_id text not null references organizations(id),
@@ -238,7 +238,7 @@ def m003_orders_of_labels_and_notes(db: Database) -> None:
 
 @migrations()
 def m004_alerts(db: Database) -> None:
-    """Keep rules for alerts, and what alerts they made: one for each occasion."""
+    """Add rules for alerts, and the alerts they made: at most one for each occasion."""
     db.execute("""create table alert_rules (
         id text primary key,
         organization_id text not null references organizations(id),
@@ -265,13 +265,13 @@ def m004_alerts(db: Database) -> None:
 
 @migrations()
 def m005_upstreams_of_endpoints(db: Database) -> None:
-    """Let endpoints have an upstream of their own, one that the operator has named."""
+    """Allow endpoints an upstream of their own, one that the operator has configured."""
     db.execute("alter table proxy_endpoints add column upstream text")  # null: that of the service
 
 
 @migrations()
 def m006_weeks_shares_and_parts_of_budgets(db: Database) -> None:
-    """Let budgets have weeks, shares to warn at, and the calls of a user, a project or a tag alone."""
+    """Allow budgets by week, with shares to warn at, and for the calls of one user, project or tag."""
     db.execute("""create table new_budgets (
         id text primary key,
         organization_id text not null references organizations(id),
@@ -302,7 +302,7 @@ def m006_weeks_shares_and_parts_of_budgets(db: Database) -> None:
 
 @migrations()
 def m007_attributes_of_runs(db: Database) -> None:
-    """Keep for whom and what the calls of a run are made, which its base URL names."""
+    """Add the attributes (user, project, tags) of runs, which base URLs name."""
     db.execute("""create table run_attributes (
         organization_id text not null references organizations(id),
         run_id text not null,
@@ -316,7 +316,7 @@ def m007_attributes_of_runs(db: Database) -> None:
 
 @migrations()
 def m008_deliveries_of_alerts(db: Database) -> None:
-    """Deliver alerts of rules as those of budgets, and write messages in the format that a channel takes."""
+    """Add deliveries of the alerts of rules, and the message format of each channel."""
     db.execute("""create table alert_deliveries (
         id text primary key,
         alert_id text not null references alerts(id) on delete cascade,
@@ -337,6 +337,6 @@ def m008_deliveries_of_alerts(db: Database) -> None:
 
 @migrations()
 def m009_names_of_agents(db: Database) -> None:
-    """Name agents by their ids, beside credentials."""
+    """Allow names of agents, by their ids, beside those of credentials."""
     db.execute("""alter table credential_names add column kind text not null default 'credential'
         check (kind in ('credential', 'agent'))""")

@@ -29,7 +29,9 @@ class Visitor(Caller):
 def create(
     db: sqlite3.Connection, user_id: str, now: datetime, organization_id: str | None = None
 ) -> str:
-    """Open a session, in the organisation joined first unless one is named. Return its token."""
+    """Create a session and return its token.
+
+    Its organisation is ``organization_id``, or the one that the user joined first."""
     token = make_token()
     at = clock.format_ms(now)
     db.execute("delete from sessions where created_at < ? or seen_at < ?", _oldest(now))
@@ -42,7 +44,7 @@ def create(
 
 
 def find_visitor(db: sqlite3.Connection, token: str, now: datetime) -> tuple[Visitor | None, str]:
-    """Return the user of a session and the time of its last use."""
+    """Return the user of a valid session, or None, and the instant of its last use."""
     row = db.execute(
         "select s.seen_at, u.id, u.email, o.id, o.name, o.time_zone, m.role from sessions s"
         " join users u on u.id = s.user_id join memberships m on m.user_id = u.id"
@@ -97,5 +99,5 @@ def count(db: sqlite3.Connection, user_id: str, now: datetime) -> int:
 
 
 def _oldest(now: datetime) -> tuple[str, str]:
-    """Return the times before which sessions have expired: of opening, and of last use."""
+    """Return the instants before which sessions have expired: of creation, and of last use."""
     return clock.format_ms(now - SESSION_LIFE), clock.format_ms(now - SESSION_IDLE_LIFE)

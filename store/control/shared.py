@@ -1,9 +1,9 @@
-"""The tables of ``control.db`` that other machines of the service need, in the order they are told.
+"""The tables of ``control.db`` that are sent to other machines of the service, in this order.
 
-What a proxy and a recorder look up, and what pages show that are made where calls are. Rows hold no secret of
-a person: of keys they have digests, and the only addresses are those of people who are invited and of who
-invited them. The one secret of the service is that of fingerprints: a credential has the same everywhere.
-"""
+They have what proxies and recorders look up, and what pages show on machines that have the calls.
+Rows hold no secret of a person: keys are digests, and the only addresses are those of people who
+are invited and of those who invited them. The only secret sent is the service's key of
+fingerprints: a credential has the same fingerprint on every machine."""
 
 from typing import Any
 

@@ -28,8 +28,7 @@ SEEN_STEP = timedelta(minutes=1)  # a page view must not become a write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A new session. ``token`` is the value of the cookie; ``next_path`` is the page that was
-    requested."""
+    """A new session. ``token`` is the value of the cookie; ``next_path`` is the page to open."""
 
     token: str
     next_path: str
@@ -47,10 +46,10 @@ LINK = Origin(method="link")
 
 
 class SignIn:
-    """Links and sessions in ``control.db``.
+    """Sign-in links and sessions in ``control.db``.
 
-    ``now`` returns the present as an aware datetime, ``rule`` says who may create an account by
-    signing in. Every method may raise sqlite3.Error."""
+    ``now`` returns the present as an aware datetime, ``rule`` says who may create an account by signing
+    in. Every method may raise sqlite3.Error."""
 
     def __init__(
         self,
@@ -65,10 +64,9 @@ class SignIn:
     # -- links ------------------------------------------------------------------------------------
 
     def make_link(self, user_id: str, next_path: str = "/") -> str:
-        """Return a token for ``/sign-in/link?token=…``, good once within 15 minutes.
+        """Return a token for ``/sign-in/link?token=…``, valid once within 15 minutes.
 
-        The operator makes it, which is noted in the activity log of each organisation of the user.
-        """
+        The operator makes such links; the activity log of each organisation of the user has an entry."""
         with self._control.transaction() as db:
             details = {"email": people.get_email(db, user_id)}
             for organization in people.list_organizations_of(db, user_id):
@@ -76,7 +74,7 @@ class SignIn:
             return sign_in_links.create(db, self._now(), user_id=user_id, next_path=next_path)
 
     def make_email_link(self, email: str, next_path: str = "/") -> str:
-        """Return a sign-in link to be sent to this address.
+        """Return the token of a sign-in link to be sent to this address.
 
         Raises InvalidInputError, SignUpRefusedError."""
         email = parse_email(email)
@@ -85,7 +83,7 @@ class SignIn:
             return sign_in_links.create(db, self._now(), email=email, next_path=next_path)
 
     def make_invitation_link(self, invitation: Invitation) -> str:
-        """Return a sign-in link into the inviting organisation, valid as long as the invitation."""
+        """Return the token of a sign-in link to the inviting organisation, valid as long as the invitation."""
         with self._control.transaction() as db:
             return sign_in_links.create(
                 db,
@@ -96,15 +94,16 @@ class SignIn:
             )
 
     def find_link(self, token: str) -> Link | None:
-        """Return what this link would do, or None when it is not valid. Looking does not use it up:
-        mail scanners open links."""
+        """Return the effect that this link would have, or None if it is not valid.
+
+        This does not use the link up, since mail scanners open links."""
         with self._control.reading() as db:
             return sign_in_links.find(db, token, self._now())
 
     def use_link(self, token: str, client: str | None = None) -> Session | None:
-        """Use the link up and sign in. Return None for a link that is not good.
+        """Use the link up and sign in; return None if the link is not valid.
 
-        Raises SignUpRefusedError. ``client`` is the network address it is used from."""
+        ``client`` is the network address of the request. Raises SignUpRefusedError."""
         with self._control.transaction() as db:
             link = sign_in_links.use(db, token, self._now())
             session = None if link is None else self._sign_in_by(db, link, client)
@@ -115,8 +114,9 @@ class SignIn:
     # -- sessions ---------------------------------------------------------------------------------
 
     def sign_in(self, email: str, origin: Origin = LINK) -> str:
-        """Open a session for the user with this address, which the caller has verified. Returns its
-        token. Raises InvalidInputError, SignUpRefusedError."""
+        """Open a session for the user with this address, and return its token.
+
+        The caller has verified the address. Raises InvalidInputError, SignUpRefusedError."""
         with self._control.transaction() as db:
             user_id = self._find_or_create(db, parse_email(email))
             return self._begin(db, user_id, origin)
@@ -127,9 +127,9 @@ class SignIn:
             return self._begin(db, people.get_user_id(db, None), origin)
 
     def find_visitor(self, session: str) -> Visitor | None:
-        """Return the user of a session, or None when it is unknown, idle for too long or expired.
+        """Return the user of a session, or None if it is unknown, idle for too long or expired.
 
-        Notes from time to time that the session is in use."""
+        Updates the time of last use of the session, at most every ``SEEN_STEP``."""
         with self._control.reading() as db:
             visitor, seen_at = sessions.find_visitor(db, session, self._now())
         if visitor is not None and seen_at < clock.format_ms(self._now() - SEEN_STEP):
@@ -175,7 +175,9 @@ class SignIn:
     # -- within -----------------------------------------------------------------------------------
 
     def _sign_in_by(self, db: sqlite3.Connection, link: UsedLink, client: str | None) -> str | None:
-        """Open a session for whom the link is for, None where its invitation is no longer open."""
+        """Open a session for the user or address of a link, and return its token.
+
+        None if the invitation of the link is no longer open."""
         if link.invitation_id is not None:
             invitation = invitations.find(db, link.invitation_id, link.email, self._now())
             return None if invitation is None else self._join(db, invitation, client)
@@ -201,7 +203,7 @@ class SignIn:
         origin: Origin,
         organization_id: str | None = None,
     ) -> str:
-        """Open a session, and log that in every organisation it gives access to."""
+        """Open a session, log it in every organisation of the user, and return its token."""
         details = {"by": origin.method, "client": origin.client}
         for organization in people.list_organizations_of(db, user_id):
             audit.write(db, organization.id, user_id, sessions.OPENED, user_id, details)

@@ -15,8 +15,8 @@ MADE = Activity("user.link", "made a sign-in link for")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """The effect of a link. ``email`` is None for the local user; ``organization_name`` is set
-    where it is an invitation to that organisation."""
+    """The effect of a link. ``email`` is None for the local user. ``organization_name`` is set if the link
+    is an invitation to that organisation."""
 
     email: str | None
     organization_name: str | None
@@ -24,9 +24,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedLink:
-    """A link that was used just now: of a user, or for an address, which may be invited.
+    """A link that has just been used, for the user ``user_id`` or the address ``email``.
 
-    ``email`` is empty where it is of a user."""
+    ``email`` is empty if ``user_id`` is set."""
 
     user_id: str | None
     email: str
@@ -44,7 +44,7 @@ def create(
     next_path: str = "/",
     expires_at: datetime | None = None,
 ) -> str:
-    """Make a link, valid for a quarter of an hour unless it says otherwise. Return its token."""
+    """Store a sign-in link and return its token. Without ``expires_at`` it is valid for 15 minutes."""
     token = make_token()
     db.execute("delete from sign_in_links where expires_at < ?", (clock.format_ms(now),))
     db.execute(
@@ -64,7 +64,7 @@ def create(
 
 
 def find(db: sqlite3.Connection, token: str, now: datetime) -> Link | None:
-    """Return what this link would do, or None when it is not valid."""
+    """Return the effect that this link would have, or None if it is not valid."""
     row = db.execute(
         "select l.invitation_id, coalesce(l.email, u.email), o.name from sign_in_links l"
         " left join users u on u.id = l.user_id"
@@ -82,7 +82,7 @@ def find(db: sqlite3.Connection, token: str, now: datetime) -> Link | None:
 
 
 def use(db: sqlite3.Connection, token: str, now: datetime) -> UsedLink | None:
-    """Use a link up, and return it; None when it is not valid."""
+    """Mark a link as used and return it, or None if it is not valid."""
     at = clock.format_ms(now)
     row = db.execute(
         "update sign_in_links set used_at = ?"

@@ -1,7 +1,6 @@
-"""Accounts that are created by signing in, and the rule that says who may create one.
+"""Accounts that are created by signing in, and the rule for who may create one.
 
-The operator's ``users create`` and invitations always work.
-"""
+The rule does not apply to the operator's ``users create`` and to invitations."""
 
 import sqlite3
 from datetime import datetime
@@ -15,7 +14,7 @@ from store.control.invitations import Invitation
 def check(db: sqlite3.Connection, email: str, rule: SignUpRule, now: datetime) -> None:
     """Check that an address may sign in.
 
-    Raises SignUpRefusedError where it has no user and may not sign up."""
+    Raises SignUpRefusedError if it has no membership or invitation and may not sign up."""
     user_id = people.find_user(db, email)
     is_member = user_id is not None and people.find_member(db, user_id) is not None
     if not is_member and not rule.allows(email) and not invitations.list_for(db, email, now):
@@ -23,10 +22,9 @@ def check(db: sqlite3.Connection, email: str, rule: SignUpRule, now: datetime) -
 
 
 def find_or_create(db: sqlite3.Connection, email: str, rule: SignUpRule, now: datetime) -> str:
-    """Return the id of the user with this address.
+    """Return the id of the user with this address, who is created if necessary.
 
-    Who is new, or was removed from everywhere, gets an organisation named for the address. Raises
-    SignUpRefusedError."""
+    A user without membership gets an organisation named after the address. Raises SignUpRefusedError."""
     check(db, email, rule, now)
     user_id = people.find_user(db, email)
     is_new = user_id is None
@@ -42,7 +40,7 @@ def find_or_create(db: sqlite3.Connection, email: str, rule: SignUpRule, now: da
 
 
 def create_invited(db: sqlite3.Connection, invitation: Invitation) -> str:
-    """Create the invited user, who needs no organisation of their own. Returns the id."""
+    """Create the user of an invitation, without an organisation of their own. Returns the id."""
     user_id = people.create_user(db, invitation.email)
     details = {"email": invitation.email, "role": "member"}
     audit.write(db, invitation.organization_id, user_id, people.USER_CREATED, user_id, details)

@@ -1,7 +1,6 @@
-"""Tokens of links, sessions and service API keys: only the SHA-256 of their random bits is stored.
+"""Tokens of links, sessions and service API keys, stored only as SHA-256.
 
-It needs no salt, for a value that nobody can guess.
-"""
+The digest needs no salt, since the tokens are random bits that nobody can guess."""
 
 import hashlib
 import secrets

@@ -23,12 +23,10 @@ class Users:
     def create(
         self, email: str, organization_name: str | None = None, join: str | None = None
     ) -> Member:
-        """Create a user with an organisation of their own, or a member of another.
+        """Create a user in a new organisation, or in the existing one ``join`` (an id or a name).
 
-        Their own is named for the address where no name is given. ``join`` is the id or the name of
-        one that is there.
-
-        Raises InvalidInputError, ConflictError, NotFoundError."""
+        The new organisation is called ``organization_name``, by default like the address. Raises
+        InvalidInputError, ConflictError, NotFoundError."""
         with self._control.transaction() as db:
             user_id = people.create_user(db, email)
             if join is None:
@@ -46,10 +44,8 @@ class Users:
     def delete(self, email: str) -> Member:
         """Delete a user with keys and sessions.
 
-        The organisation, its endpoints and its traces stay.
-
-        Raises NotFoundError, and ConflictError for the only owner of an organisation with members.
-        """
+        The organisation, its endpoints and its traces stay. Raises NotFoundError, and ConflictError if
+        the user is the only owner of an organisation with other members."""
         with self._control.transaction() as db:
             member = people.get_member(db, email)
             orphaned = people.find_orphaned(db, member.id)

@@ -1,1 +1,1 @@
-"""Handing stored calls on, in the order in which they were stored: how far each receiver has come."""
+"""Forwarding of stored calls to receivers, and the position that each receiver has reached."""

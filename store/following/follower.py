@@ -1,13 +1,12 @@
-"""Handing finished calls on to a receiver, in the order in which they were stored.
+"""Forwarding of finished calls to a receiver, in the order in which they were stored.
 
-A batch is sent, and its position is written once the receiver has acknowledged it. So each call is sent
-once; only what a process that is killed had sent without having written the position is sent again, with
-the same ids. While the receiver is away calls wait where they are, in the trace databases. More than
-``MAX_WAITING`` of an organisation do not wait: the oldest are dropped and counted.
+A batch is sent, and its position is written once the receiver has acknowledged it. So each call is
+sent once; only if the process is killed in between are calls sent again, with the same ids. While
+the receiver is not available, calls wait in the trace databases. At most ``MAX_WAITING`` calls of
+an organisation wait: older ones are dropped and counted.
 
-A batch that the receiver refuses for what is in it is sent again in smaller ones, so that a call that is
-refused alone is dropped alone, and counted too. What follows does not wait for it.
-"""
+A batch that the receiver refuses because of its content is sent again in smaller ones, so that only
+the refused call is dropped and counted. Later calls do not wait for it."""
 
 import logging
 import sqlite3
@@ -36,15 +35,15 @@ type Send = Callable[[str, Batch], int]
 
 
 class ReceiverAwayError(Exception):
-    """The receiver did not acknowledge a batch, and may do so later. The message says why."""
+    """The receiver did not acknowledge a batch, but may do so later. The message says why."""
 
 
 class BatchRefusedError(Exception):
-    """The receiver is never going to acknowledge this batch. The message says why."""
+    """The receiver will never acknowledge this batch. The message says why."""
 
 
 class Follower:
-    """Hands the calls of all organisations on to one receiver."""
+    """The forwarding of the calls of all organisations to one receiver."""
 
     def __init__(
         self,
@@ -74,15 +73,15 @@ class Follower:
         self._sizes = defaultdict[str, int](lambda: self._most)
 
     def run_round(self, is_stopping: Callable[[], bool] = lambda: False) -> None:
-        """Hand on what is there, in turns of one batch each.
+        """Send all waiting calls, one batch per organisation in turn.
 
-        Raises ReceiverAwayError, and sqlite3.Error when the position cannot be written."""
+        Raises ReceiverAwayError, and sqlite3.Error if the position cannot be written."""
         waiting = find_trace_files(self._data_dir)
         while waiting and not is_stopping():
             waiting = [path for path in waiting if self._hand_on_batch(path)]
 
     def _hand_on_batch(self, path: Path) -> bool:
-        """Hand on one batch of an organisation. Return whether there may be more."""
+        """Send one batch of an organisation. Return whether there may be more."""
         organization_id, stamp = path.parent.name, find_stamp(path)
         if self._done.get(organization_id) == stamp:
             return False
@@ -123,7 +122,7 @@ class Follower:
         return True
 
     def _read(self, path: Path, organization_id: str, position: Position) -> tuple[Position, Batch]:
-        """Return the position to go on from, and the next batch."""
+        """Return the position to continue from, and the next batch."""
         with FinishedCalls.open(path) as calls:
             if calls is None:
                 return position, []
@@ -145,7 +144,7 @@ class Follower:
     def _drop(
         self, calls: FinishedCalls, organization_id: str, position: Position, newest_id: int
     ) -> Position:
-        """Return the position after the calls that are too many to wait, and write it."""
+        """Drop calls in excess of ``MAX_WAITING``, and return and write the position after them."""
         until = newest_id - MAX_WAITING
         if until <= position.last_id:
             self._drops[organization_id].clear()
@@ -163,7 +162,7 @@ class Follower:
 
 
 def begin(data_dir: Path, positions: Positions, receiver: str) -> None:
-    """Note what is recorded before a receiver is used for the first time, which it does not get.
+    """Note the newest calls before a receiver is first used, so that it does not get earlier calls.
 
     Raises sqlite3.Error, OSError."""
     newest = {}

@@ -1,9 +1,8 @@
-"""Up to which call each receiver has acknowledged the calls of each organisation.
+"""The last call of each organisation that each receiver has acknowledged, in a database of its own.
 
-It is a database of its own, which the process that hands calls on alone writes to while it runs. So the
-recorder never waits for it, and a trace database that is replaced does not take it along: a position has the
-entry id of its call too, which tells.
-"""
+Only the process that forwards calls writes to it, so the recorder never waits for it. If a trace
+database is replaced, the positions stay; each has the entry id of its call too, by which a
+replacement is noticed."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -19,14 +18,14 @@ READ_TIMEOUT_S = 1.0
 
 
 def make_migrations(name: str) -> Migrations:
-    """Return the migrations of a database of positions, under the name that its record has."""
+    """Return the migrations of a database of positions, recorded under ``name``."""
     migrations = Migrations(name)
     migrations()(m001_keep_positions)
     return migrations
 
 
 def m001_keep_positions(db: Database) -> None:
-    """Add collectors, as the tables call the receivers, and positions."""
+    """Add receivers (``collectors`` in SQL) and positions."""
     for statement in (
         "create table collectors (collector text primary key) without rowid",
         """
@@ -46,7 +45,7 @@ def m001_keep_positions(db: Database) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The last call of an organisation that a receiver has, and how many it got and how many were dropped."""
+    """The last call of an organisation that a receiver has, and the numbers of calls sent and dropped."""
 
     last_id: int = 0
     last_entry_id: str | None = None
@@ -56,7 +55,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The calls that a receiver has acknowledged, and those that were dropped before."""
+    """The number of calls that a receiver has acknowledged, and of those dropped."""
 
     receiver: str
     exported: int
@@ -64,7 +63,7 @@ class Totals:
 
 
 def read_totals(path: Path) -> list[Totals]:
-    """Return the totals of each receiver, without making the file. Raises sqlite3.Error."""
+    """Return the totals of each receiver, without creating the file. Raises sqlite3.Error."""
     if not path.exists():
         return []
     with closing(database.open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
@@ -80,7 +79,7 @@ class Positions:
     """The positions of all receivers of one database. Every method may raise sqlite3.Error."""
 
     def __init__(self, path: Path, migrations: Migrations) -> None:
-        """Open the file, made if need be. Raises sqlite3.Error and OSError."""
+        """Open the file, creating it if needed. Raises sqlite3.Error and OSError."""
         self._db = database.open_database(path, migrations, busy_timeout_ms=BUSY_TIMEOUT_MS)
 
     def close(self) -> None:
@@ -93,8 +92,9 @@ class Positions:
         self.close()
 
     def begin(self, receiver: str, newest: Mapping[str, Position]) -> None:
-        """Note the newest calls as the positions of a receiver that is not known yet: it gets what is
-        recorded from now on. Organisations that are not among them begin with their first call."""
+        """Set the position of a new receiver to the newest calls: it gets only calls recorded from now on.
+
+        Organisations not in ``newest`` begin with their first call. A known receiver is unchanged."""
         with database.immediate(self._db):
             cursor = self._db.execute("insert or ignore into collectors values (?)", (receiver,))
             if cursor.rowcount:
@@ -102,7 +102,7 @@ class Positions:
                     self._write(receiver, organization_id, position)
 
     def find(self, receiver: str, organization_id: str) -> Position:
-        """Return the position of a receiver in the calls of an organisation."""
+        """Return the position of a receiver in an organisation's calls, a new one if none is stored."""
         found = database.read_records(
             self._db,
             Position,
@@ -113,7 +113,7 @@ class Positions:
         return found[0] if found else Position()
 
     def write(self, receiver: str, organization_id: str, position: Position) -> None:
-        """Replace a position, durably."""
+        """Replace a position. It is on the disk when this returns."""
         with database.immediate(self._db):
             self._write(receiver, organization_id, position)
 

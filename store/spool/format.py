@@ -77,19 +77,20 @@ type PackedResults = tuple[int | None, Sequence[tuple[int, str | None, int, bool
 
 
 class SpoolError(Exception):
-    """A spool file that cannot be read as one."""
+    """A spool file that is not valid."""
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class RequestHead:
-    """The facts of a request that the proxy knows before it is forwarded. Header values are as
-    received, None when absent. ``request_bytes`` is the size of the body on the wire,
-    ``path_query`` the path below the slug with its query, without credentials. Of the credential
-    only its kind is kept. ``client_hints`` are those of ``metering.client_hints``. ``account_hmac``
-    is the fingerprint of the account that a body names which is not kept, ``tags`` a JSON list, ``upstream``
-    the name of that which the endpoint has of its own.
+    """The facts of a request that the proxy knows before it is forwarded.
 
-    New fields go to the end and have a default: the files of an older proxy lack them."""
+    Header values are as received, None if absent. ``request_bytes`` is the size of the body on the
+    wire, ``path_query`` the path below the slug with its query, without credentials. Of the credential
+    only its kind and fingerprint are kept. ``client_hints`` are those of ``metering.client_hints``.
+    ``account_hmac`` is the fingerprint of the account named in a body that is not kept, ``tags`` a JSON
+    list, ``upstream`` the name of the endpoint's own upstream.
+
+    New fields go to the end and have a default, since files of an older proxy lack them."""
 
     entry_id: str
     created_at: str
@@ -135,7 +136,7 @@ class RequestHead:
 
     @property
     def facts(self) -> RequestFacts:
-        """Return what the proxy read in a request body that is not kept."""
+        """Return the facts that the proxy read from a request body that is not kept."""
         return RequestFacts(
             model=self.request_model,
             max_tokens=self.max_tokens,
@@ -153,7 +154,7 @@ class RequestHead:
 
 
 def pack_results(found: LastResults) -> PackedResults | None:
-    """Return results of tools without their words, as a head has them; None where there are none."""
+    """Return the results of tools without their text, as ``RequestHead`` has them, or None."""
     if not found.results:
         return None
     return found.answer, [
@@ -177,8 +178,8 @@ def _unpack_results(packed: PackedResults | None) -> LastResults:
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class ResponseHead:
-    """The facts of the head of a response. ``rate_limits`` are the headers that
-    ``metering.rate_limits`` collects."""
+    """The facts of the head of a response. ``rate_limits`` has the headers that ``metering.rate_limits``
+    collects."""
 
     status_code: int
     content_type: str | None = None
@@ -207,9 +208,10 @@ BUDGET_BUCKET = "budget"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """Requests of one slug that our own limit refused within one clock hour (``YYYY-MM-DDTHH``).
+    """A number of requests of one slug that our own limit refused within one clock hour.
 
-    ``bucket`` is the kind of request that the rate limit counts, or ``BUDGET_BUCKET``."""
+    ``hour`` is ``YYYY-MM-DDTHH`` in UTC. ``bucket`` is the kind of request that the rate limit counts,
+    or ``BUDGET_BUCKET``."""
 
     organization_id: str
     proxy_endpoint_id: str
@@ -221,10 +223,10 @@ class Rejection:
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class SpooledExchange:
-    """A spool file read back.
+    """The content of a spool file.
 
-    ``response`` and ``ttfb_ms`` are None when upstream sent no head; bodies are as on the wire,
-    still content-encoded. ``request_body`` is None when it was not kept."""
+    ``response`` and ``ttfb_ms`` are None if upstream sent no head; bodies are as on the wire, still
+    content-encoded. ``request_body`` is None if it was not kept."""
 
     head: RequestHead
     request_body: bytes | None
@@ -238,10 +240,11 @@ class SpooledExchange:
 def parse_exchange(
     data: bytes, name: str = "spool file", *, handed_over: bool = False
 ) -> SpooledExchange | None:
-    """Return the exchange in the bytes of a spool file, as ``read_exchange`` does.
+    """Parse the content of a spool file; return None if it has no whole request.
 
-    Once the request is whole there is an entry, and whatever follows that makes no sense (a torn
-    frame, blocks of zeros after a power cut) ends it."""
+    A torn frame, or zeros after a power cut, counts as the end of the response. ``handed_over``: the
+    proxy has finished the file, so a missing ending means that there was no room for it. Raises
+    SpoolError."""
     frames = _frames(data)
     head = _parse_request_head(next(frames, None), name)
     request = next(frames, None)
@@ -274,9 +277,9 @@ def parse_exchange(
 
 
 def parse_response(data: bytes) -> tuple[ResponseHead | None, bytes, int]:
-    """Return the head, if it is there, and the body that whole frames of a response have.
+    """Return (head or None, body, size) of the whole frames of a response in ``data``.
 
-    Besides, how many bytes of ``data`` these frames take: the rest is to be read again with what follows."""
+    ``size`` is the number of bytes of these frames: the rest must be read again with what follows."""
     response, size = _PartialResponse(), 0
     for frame in _frames(data):
         if frame.torn or not response.take(frame):
@@ -286,9 +289,9 @@ def parse_response(data: bytes) -> tuple[ResponseHead | None, bytes, int]:
 
 
 def complete(data: bytes, name: str = "spool file") -> bytes | None:
-    """Return a file that a proxy left unfinished with the ending that ``parse_exchange`` gives it.
+    """Return an unfinished file with the ending that ``parse_exchange`` finds, or None.
 
-    It is None for a request that was never forwarded. Raises SpoolError."""
+    None means that the request was never forwarded. Raises SpoolError."""
     exchange = parse_exchange(data, name)
     if exchange is None:
         return None
@@ -303,7 +306,7 @@ def complete(data: bytes, name: str = "spool file") -> bytes | None:
 
 
 def pack_rejections(rejections: Sequence[Rejection]) -> bytes:
-    """Return the file of these rejections."""
+    """Return rejections as the content of a spool file."""
     return _pack(b"J", 0, orjson.dumps(list(rejections)))
 
 
@@ -312,7 +315,8 @@ def _pack(kind: bytes, elapsed_ms: float, payload: bytes) -> bytes:
 
 
 def measure_frame(header: bytes) -> int:
-    """Return the size of a frame that begins with these bytes. Raises SpoolError for too few of them."""
+    """Return the size in bytes of a frame whose first bytes are ``header``. Raises SpoolError if they are
+    too few."""
     if len(header) < FRAME.size:
         raise SpoolError("the file ends before its response")
     _, _, length = FRAME.unpack(header)
@@ -320,7 +324,7 @@ def measure_frame(header: bytes) -> int:
 
 
 def measure_request(data: bytes) -> int:
-    """Return the size of the frames of the request at the beginning of a spool file."""
+    """Return the size in bytes of the request's frames, the first two of a spool file."""
     return sum(FRAME.size + len(frame.payload) for frame in islice(_frames(data), 2))
 
 
