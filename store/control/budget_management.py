@@ -80,7 +80,9 @@ class BudgetManagement:
             return read_page("budgets", cursor, limit, read)
 
     def list_all(self, caller: Caller) -> Sequence[BudgetStatus]:
-        """Return all budgets with their spend, newest first. ``spend`` is None if the traces cannot be read."""
+        """Return all budgets with their spend, newest first.
+
+        ``spend`` is None if the traces cannot be read."""
         with self._control.reading() as db:
             found = budgets.list_after(db, caller.organization_id)
         return self.read_statuses(found, tolerant=True)

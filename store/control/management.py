@@ -241,8 +241,9 @@ class Management:
             return endpoint
 
     def find_guards(self, caller: Caller, id_or_slug: str) -> Sequence[str]:
-        """Return why only owners may change or delete an endpoint, such as ["a budget"]. Raises
-        NotFoundError."""
+        """Return why only owners may change or delete an endpoint, such as ["a budget"].
+
+        Raises NotFoundError."""
         with self._control.reading() as db:
             endpoint = endpoints.get(db, caller.organization_id, id_or_slug)
             return endpoint_guards.find(db, endpoint)

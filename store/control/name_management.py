@@ -55,7 +55,7 @@ class NameManagement:
             note(noun.unnamed, subject, {"name": found.name})
 
     def find_accounts(self, caller: Caller) -> Mapping[str, str]:
-        """Return the account of each credential by its fingerprint, empty if the traces cannot be read now."""
+        """Return the account of each credential by its fingerprint, {} if the traces cannot be read."""
         try:
             return read_accounts_of(trace_path(self._data_dir, caller.organization_id))
         except sqlite3.Error:

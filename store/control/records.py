@@ -50,7 +50,7 @@ class Table[Record]:
     def __init__(
         self, name: str, record: type[Record], joins: str = "", *, shared: Shared | None = None
     ) -> None:
-        """Describe a table called ``name``. ``joins`` is the SQL that joins the tables of ``Joined`` fields."""
+        """Describe the table ``name``. ``joins`` is the SQL that joins the tables of ``Joined`` fields."""
         self.name = name
         self.shared = shared
         self._record = record

@@ -83,7 +83,9 @@ class SignIn:
             return sign_in_links.create(db, self._now(), email=email, next_path=next_path)
 
     def make_invitation_link(self, invitation: Invitation) -> str:
-        """Return the token of a sign-in link to the inviting organisation, valid as long as the invitation."""
+        """Return the token of a sign-in link into the inviting organisation.
+
+        The link is valid as long as the invitation."""
         with self._control.transaction() as db:
             return sign_in_links.create(
                 db,

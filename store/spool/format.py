@@ -329,7 +329,7 @@ def measure_request(data: bytes) -> int:
 
 
 def parse_rejections(data: bytes, name: str) -> list[Rejection]:
-    """Return the rejections of one record. Raises SpoolError when it is not a whole J frame."""
+    """Return the rejections in a spool file. Raises SpoolError if it is not a whole J frame."""
     frames = list(_frames(data))
     if len(frames) != 1 or frames[0].kind != b"J" or frames[0].torn:
         raise SpoolError(f"{name}: not a record of rejections")
@@ -347,7 +347,7 @@ _DEFAULTS: dict[type, dict[str, object]] = {
 
 
 def _read_object[T](kind: type[T], payload: bytes) -> T:
-    """Return the object of this class in a JSON payload. Raises ValueError, TypeError."""
+    """Return the object of class ``kind`` in a JSON payload. Raises ValueError, TypeError."""
     # An argument takes its time by the comparisons of its name with those of the class, one after the
     # other. For names that are of the class themselves, a comparison is one of pointers.
     return kind(**(_DEFAULTS[kind] | orjson.loads(payload)))
@@ -377,7 +377,7 @@ class _PartialResponse:
     ending: Ending | None = None
 
     def take(self, frame: "_Frame") -> bool:
-        """Add a frame; return whether more may follow. Of a torn frame only a chunk has any use."""
+        """Add a frame; return whether more may follow. A torn frame is used only if it is a chunk."""
         if frame.kind == b"C":
             self.chunks.append(frame.payload)
             self.last_byte_ms = frame.elapsed_ms
@@ -395,9 +395,9 @@ class _PartialResponse:
         return frame.kind == b"R"
 
     def drop_zeros(self) -> None:
-        """Remove the zeros at the end of the last chunk.
+        """Remove the zeros at the end of the last chunk, unless the body is encoded.
 
-        A file has them after a loss of power where its last blocks never reached the disk. Encoded bodies
+        After a loss of power a file has zeros if its last blocks never reached the disk. Encoded bodies
         may end with zeros of their own."""
         if self.chunks and (self.head is None or self.head.content_encoding is None):
             self.chunks[-1] = self.chunks[-1].rstrip(b"\0")

@@ -1,14 +1,13 @@
 """Spool files that are used again.
 
-To make a file and to delete it can take a file system longer than the whole call takes the proxy: ext4
-without a journal looks at each inode that was freed within the last minute, up to a millisecond for each
-file. So the recorder empties the file of a call that is stored, and puts it into the folder ``free`` of
-its run, from which the proxy takes it for another call.
+Creating and deleting a file can take a file system longer than the proxy takes for the whole call:
+ext4 without a journal checks each inode that was freed within the last minute, up to a millisecond
+for each file. So the recorder empties the file of a call that is stored, and moves it into the
+folder ``free`` of its run, from which the proxy takes it for another call.
 
-One byte of the old file is left, which the next request overwrites, because ext4 writes the content of a
-file that was emptied to the disk when it is closed. A file that somebody reads is not used again, so that
-no reader of a call can ever see another one.
-"""
+One byte of the old file is left, which the next request overwrites, because ext4 writes the content
+of a file that was emptied to the disk when it is closed. A file that a process reads is not used
+again, so that no reader of a call can ever see another one."""
 
 import fcntl
 import os
@@ -22,18 +21,19 @@ LOOK_AGAIN_S = 0.05
 
 
 class FreeFiles:
-    """The free files of a run, as its proxy takes them."""
+    """The free files of a proxy's run, to be used for new calls."""
 
     def __init__(self, run: Path) -> None:
-        """Make their folder. Raises OSError."""
+        """Create the folder of free files. Raises OSError."""
         self._folder = str(run / FREE)
         (run / FREE).mkdir(mode=0o700)
         self._found: list[str] = []
         self._look_at_s = 0.0
 
     def take(self, path: str) -> int | None:
-        """Return the descriptor of a free file for writing, which has this path from now on. Returns None
-        when there is none. Raises OSError."""
+        """Rename a free file to ``path`` and return its descriptor for writing, or None if there is none.
+
+        Raises OSError."""
         while self._found or self._look():
             try:
                 os.rename(f"{self._folder}/{self._found.pop()}", path)  # noqa: PTH104 - as in SpoolFile
@@ -59,8 +59,10 @@ class FreeFiles:
 
 
 def give_back(paths: Iterable[str]) -> list[str]:
-    """Empty the files of calls and make them free; return those for which that was not possible. It is not
-    when there are enough, when somebody reads the file, or when its run knows no free files."""
+    """Empty spool files of calls and make them free; return the paths for which that was not possible.
+
+    It is not possible if there are enough free files, if a process reads the file, or if the run has no
+    folder for them."""
     places: dict[str, list[str]] = {}  # by run: only here are they taken, so one look is enough
     left = []
     for path in paths:
@@ -75,7 +77,7 @@ def give_back(paths: Iterable[str]) -> list[str]:
 
 
 def _list_places(folder: str) -> list[str]:
-    """Return the paths of files that are not free yet, as many as there may be more."""
+    """Return the paths in a folder at which files can still be made free, at most ``MOST`` in all."""
     try:
         taken = set(os.listdir(folder))  # noqa: PTH208
     except OSError:
@@ -100,9 +102,9 @@ def _make_free(path: str, place: str) -> bool:
 
 
 def keep(fd: int, path: str | os.PathLike[str]) -> None:
-    """Keep a spool file that was opened from being used again until it is closed.
+    """Protect an opened spool file from being used again until it is closed.
 
-    Raises FileNotFoundError when that has begun, or when it has another name by now."""
+    Raises FileNotFoundError if the file is being emptied, or has another name by now."""
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

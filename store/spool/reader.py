@@ -1,4 +1,4 @@
-"""Reading the spool: the files that wait in the folders of all runs, and what happens to them."""
+"""Reading of the spool: waiting files of all runs, calls in flight, and removal of stored files."""
 
 import fcntl
 import logging
@@ -40,10 +40,10 @@ _skipped: set[Path] = set()
 
 
 class Waiting(NamedTuple):
-    """A spool file ready to be read, recognised by its name alone.
+    """A spool file that is ready to be read, with what its name says.
 
-    It is a tuple with a plain string, because there is one for every call, and a Path takes longer
-    to make than a file to open."""
+    This is a tuple with a plain string, because there is one for every call, and a Path takes longer to
+    make than a file to open."""
 
     file: str
     entry_id: str
@@ -55,14 +55,14 @@ class Waiting(NamedTuple):
 
     @property
     def is_report(self) -> bool:
-        """Return whether the file is that of a response that reports what other calls have used."""
+        """Return whether the file has a response that reports usage of other calls."""
         return self.file.rpartition(".")[0].endswith(f"~{REPORT}")
 
 
 def find_waiting(root: Path) -> Iterator[Waiting]:
     """Yield the files that no proxy writes any more, oldest arrival first.
 
-    Those that end in ``.open`` are given only once the lock of their run is free."""
+    Files ending in ``.open`` are included only if the lock of their run is free."""
     found: list[tuple[str, str]] = []
     for run in _folders(root):
         names = _names(run)
@@ -94,10 +94,10 @@ def find_in_flight(root: Path) -> Iterator[Waiting]:
 
 
 class InFlightFile:
-    """The file of an exchange in flight. It can be read to its end also when it is taken away meanwhile."""
+    """The file of an exchange in flight. It stays readable even if it is removed meanwhile."""
 
     def __init__(self, file: Waiting) -> None:
-        """Open the file. Raises OSError when the exchange has ended."""
+        """Open the file. Raises OSError if the exchange has ended."""
         self._path = file.file
         self._fd = os.open(self._path, READ_FLAGS)
         try:
@@ -123,22 +123,22 @@ class InFlightFile:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether nothing more is going to be written: the file has another name then, or none."""
+        """Return whether the exchange has ended: the file was renamed or deleted."""
         return not os.path.lexists(self._path)
 
     def read(self) -> tuple[SpooledExchange, int] | None:
-        """Return the exchange as far as it is written, and the size of its request in the file.
+        """Return the exchange as far as it is written, and the size in bytes of its request in the file.
 
-        It is None before the request is whole. Raises SpoolError, OSError."""
+        None if the request is not whole yet. Raises SpoolError, OSError."""
         os.lseek(self._fd, 0, os.SEEK_SET)
         data = _read_open(self._fd, self._path)
         exchange = parse_exchange(data, _name(self._path))
         return None if exchange is None else (exchange, measure_request(data))
 
     def read_more(self) -> tuple[ResponseHead | None, bytes]:
-        """Return what came of the response since the last time: its head, once, and bytes of its body.
+        """Return what was added to the response since the last call: the head or None, and body bytes.
 
-        Of the request only the sizes are read. Raises OSError."""
+        The head is returned once. The request is not read. Raises OSError."""
         if self._position is None:
             self._position = self._find_response()
         if self._position is None:
@@ -149,7 +149,7 @@ class InFlightFile:
         return head, body
 
     def _find_response(self) -> int | None:
-        """Return where the response begins, or None before the request is whole."""
+        """Return the position of the response in the file, or None if the request is not whole yet."""
         try:
             head = measure_frame(os.pread(self._fd, FRAME.size, 0))
             start = head + measure_frame(os.pread(self._fd, FRAME.size, head))
@@ -159,7 +159,7 @@ class InFlightFile:
 
 
 def remove_empty_runs(root: Path) -> None:
-    """Remove the folders of ended runs that are empty, and what holds room in the other ended runs."""
+    """Remove the empty folders of ended runs, and the reserves and free files of all ended runs."""
     for run in _folders(root):
         names = set(_names(run))
         has_no_files = names <= {LOCK, RESERVE, FREE}
@@ -181,7 +181,7 @@ def has_live_runs(root: Path) -> bool:
 
 
 def remove(gone: Iterable[Waiting]) -> None:
-    """Take away what is stored, or was never forwarded: files of calls are emptied for others, or deleted."""
+    """Remove files that are stored or were never forwarded; files of calls are made free, if possible."""
     calls: list[str] = []
     rejections: list[str] = []
     for waiting in gone:
@@ -192,7 +192,9 @@ def remove(gone: Iterable[Waiting]) -> None:
 
 
 def set_aside(root: Path, path: Path) -> Path:
-    """Move a file that cannot be read out of the way, kept for a person to look at."""
+    """Move a file that cannot be read into the folder ``UNREADABLE``, for a person to look at.
+
+    Returns its new path."""
     folder = root / UNREADABLE
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / path.name
@@ -206,27 +208,26 @@ def count_unreadable(root: Path) -> int:
 
 
 def read_rejections(path: str | os.PathLike[str]) -> list[Rejection]:
-    """Read a spool file that counts refused requests.
+    """Return the counts of refused requests in a spool file.
 
-    Raises SpoolError when it is no such file, OSError when it cannot be read."""
+    Raises SpoolError if it is not such a file, OSError if it cannot be read."""
     return parse_rejections(read_file(path), _name(path))
 
 
 def read_exchange(path: str | os.PathLike[str]) -> SpooledExchange | None:
-    """Read one exchange back; None for one that was never forwarded.
+    """Return the exchange in a spool file, or None if its request was never forwarded.
 
-    A file that ends early (its proxy was killed) is no error: the result is what the file has, with
-    the outcome ``proxy_restarted``. One that was handed over without its ending had no room for it:
-    the exchange was complete on the wire, but an unknown part of its response is missing.
-
-    Raises SpoolError for a file that is not a spool file, OSError when it cannot be read."""
+    If the file ends early because its proxy was killed, the result has what is there, with the outcome
+    ``proxy_restarted``. If a ``.done`` file has no ending, there was no room for it: the exchange was
+    complete on the wire, but an unknown part of its response is missing. Raises SpoolError if the file
+    is not valid, OSError if it cannot be read."""
     return parse_exchange(read_file(path), _name(path), handed_over=_name(path).endswith(DONE))
 
 
 def read_beginning(path: str | os.PathLike[str], most_bytes: int) -> SpooledExchange | None:
-    """Read an exchange in flight: its request without the body, and ``most_bytes`` of its response.
+    """Return an exchange in flight without its request body, with up to ``most_bytes`` of response frames.
 
-    Returns None before the response has begun. Raises SpoolError, OSError."""
+    None if the response has not begun. Raises SpoolError, OSError."""
     fd = os.open(path, READ_FLAGS)
     try:
         free_files.keep(fd, path)
@@ -244,10 +245,9 @@ def read_beginning(path: str | os.PathLike[str], most_bytes: int) -> SpooledExch
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Return what is in a regular file, at half the cost of ``Path.read_bytes``: no file object.
+    """Return the content of a regular file, at half the cost of ``Path.read_bytes``.
 
-    A pipe, a device or a link is not one of ours, and might never end. Raises SpoolError, OSError.
-    """
+    Raises SpoolError for a pipe, device or link, which might never end, and OSError."""
     fd = os.open(path, READ_FLAGS)
     try:
         return _read_open(fd, path)
@@ -294,10 +294,9 @@ def _names(folder: Path) -> list[str]:
 
 
 def _skip(folder: Path, error: OSError) -> list[Any]:
-    """Return nothing for a folder that cannot be listed.
+    """Return an empty list for a folder that cannot be listed, and log the error once.
 
-    One such folder must not keep the others waiting; it is reported once, unless it is merely gone.
-    """
+    Such a folder must not keep the others waiting. It is not logged if it does not exist."""
     if not isinstance(error, FileNotFoundError) and folder not in _skipped:
         _skipped.add(folder)
         logger.error("Calls in %s cannot be recorded: %s", folder, error.strerror)
@@ -307,7 +306,7 @@ def _skip(folder: Path, error: OSError) -> list[Any]:
 def _is_abandoned(run: Path) -> bool:
     """Return whether the lock of this run is free.
 
-    A proxy makes the lock before its first file, so a folder with files but no lock is abandoned; one
+    A proxy creates the lock before its first file, so a folder with files but no lock is abandoned; one
     with neither may belong to a proxy that is just starting."""
     try:
         fd = os.open(run / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,8 +1,7 @@
 """Calls that are in the spool and not in a database.
 
-They are not yet, as the names of their files tell, or were set aside because they could not be recorded
-(``reader.set_aside``).
-"""
+They are in flight, wait for the recorder, or were set aside because they could not be recorded
+(``reader.set_aside``). Only the names of files are read, except of those set aside."""
 
 from pathlib import Path
 
@@ -14,7 +13,7 @@ def count_unrecorded(spool_path: Path, organization_id: str, run_id: str) -> int
     """Return how many calls of a run are in flight or wait for the recorder.
 
     The recorder removes a file after it has committed its entry, so a call that is not counted here is
-    in the database already. The names of files tell, so that none is opened."""
+    in the database already. Only names are read, no file is opened."""
     ending = f"~{organization_id}~{run_id}"
     names = {
         path.stem
@@ -38,7 +37,7 @@ def find_unrecorded(spool_path: Path, organization_id: str) -> set[str]:
 
 
 def list_set_aside(root: Path, organization_id: str) -> list[Path]:
-    """Return the files of an organisation that were set aside, by their names."""
+    """Return the files of an organisation that were set aside, sorted by name."""
     return sorted(
         path
         for path in (root / UNREADABLE).glob(f"*~{organization_id}*")
@@ -47,7 +46,7 @@ def list_set_aside(root: Path, organization_id: str) -> list[Path]:
 
 
 def read_head_set_aside(path: Path) -> RequestHead | None:
-    """Return what a file says about its request, None where it cannot be read."""
+    """Return the head of the request in a file, or None if it cannot be read."""
     try:
         exchange = read_exchange(path)
     except (SpoolError, OSError):

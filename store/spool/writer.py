@@ -1,4 +1,4 @@
-"""Writing the spool: the folder of one run of a proxy, and the file of one exchange in it."""
+"""Writing of the spool: the folder of one run of a proxy, and the file of one exchange in it."""
 
 import errno
 import fcntl
@@ -33,11 +33,11 @@ RESERVE_BYTES = 32 * 1024 * 1024  # some hundred responses; the recorder takes t
 
 
 class NotHandedOverError(OSError):
-    """A file is whole, and could not be renamed. ``SpoolRun.hand_over_late`` tries that again."""
+    """A whole file could not be renamed. ``SpoolRun.hand_over_late`` tries again."""
 
 
 class SpoolRun:
-    """The folder of one run of a proxy, locked for as long as that process lives."""
+    """The folder of one run of a proxy, locked while that process lives."""
 
     def __init__(self, root: Path, reserve_bytes: int = RESERVE_BYTES) -> None:
         """Create and lock the folder of a run. Raises OSError."""
@@ -64,9 +64,10 @@ class SpoolRun:
         self.reserve = ReserveFile(self.path / RESERVE, reserve_bytes)
 
     def create(self, head: RequestHead, request_body: Buffer) -> "SpoolFile":
-        """Write head and request in one go. Raises OSError, and then leaves no file behind.
+        """Create the file of an exchange with head and request, in one write.
 
-        A request with a body gets nothing of the reserve: try again without."""
+        A request with a body is not written into the reserve: try again without the body. Raises OSError;
+        no file is left then."""
         mark = head.run_id if head.record in CALLS else REPORT
         run = "" if mark is None else f"~{mark}"
         stem = f"{self._folder}/{head.entry_id}~{head.organization_id}{run}"
@@ -81,7 +82,7 @@ class SpoolRun:
         return SpoolFile(fd, stem, head, request_body, self.reserve, self._late)
 
     def hand_over_late(self) -> None:
-        """Hand over the files that could not be when their exchange ended. Raises OSError."""
+        """Rename the files that could not be renamed when their exchange ended. Raises OSError."""
         while self._late:
             with suppress(FileNotFoundError):
                 os.rename(self._late[-1] + OPEN, self._late[-1] + DONE)  # noqa: PTH104
@@ -90,7 +91,7 @@ class SpoolRun:
     def write_rejections(self, rejections: Sequence[Rejection]) -> None:
         """Write a record of rejections.
 
-        Raises OSError; then nothing was written and the caller still has the counts."""
+        Raises OSError; nothing was written then, and the caller must keep the counts."""
         path = self.path / f"{clock.new_id()}~{REJECTIONS}{OPEN}"
         data = pack_rejections(rejections)
         try:
@@ -101,9 +102,9 @@ class SpoolRun:
         path.rename(path.with_suffix(DONE))
 
     def try_writing(self) -> None:
-        """Make a file with a few bytes and remove it. Raises OSError where no call could be kept.
+        """Create a file with a few bytes and delete it. Raises OSError if no call could be stored.
 
-        A file that stays behind has no head, so it is not an exchange to the recorder."""
+        If the file is not deleted, the recorder ignores it, since it has no head."""
         path = self.path / f"{clock.new_id()}~probe{OPEN}"
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
@@ -113,7 +114,7 @@ class SpoolRun:
             path.unlink()
 
     def close(self) -> None:
-        """Give the folder up. Files still open in it are the recorder's from here on."""
+        """Release the lock. The recorder takes over files that are still open."""
         self.reserve.remove()
         os.close(self._lock_fd)
 
@@ -132,8 +133,10 @@ class SpoolFile:
         reserve: ReserveFile,
         late: list[str],
     ) -> None:
-        """Write the request from the beginning of the file, whose name without its ending is ``stem``. It
-        is added to ``late`` if it cannot be handed over."""
+        """Write the request to the beginning of the file ``stem`` + ".open".
+
+        ``stem`` is added to ``late`` if the file cannot be renamed at the end. ``reserve`` gives room if
+        the disk is full."""
         self._stem = stem
         self._reserve = reserve
         self._late = late
@@ -155,7 +158,7 @@ class SpoolFile:
 
     @property
     def path(self) -> Path:
-        """Return where the file is until it is handed over."""
+        """Return the path of the file while it is being written."""
         return Path(self._stem + OPEN)
 
     def write_response_head(self, head: ResponseHead, elapsed_ms: float) -> None:
@@ -166,9 +169,9 @@ class SpoolFile:
         self._write((FRAME.pack(b"C", elapsed_ms, size), chunk), FRAME.size + size)
 
     def finish(self, ending: Ending, elapsed_ms: float) -> None:
-        """Write the ending and hand the file to the recorder, even if the ending does not fit.
+        """Write the ending and rename the file for the recorder, even if the ending does not fit.
 
-        Raises NotHandedOverError if that has to wait."""
+        Raises NotHandedOverError if renaming failed and ``SpoolRun.hand_over_late`` must try again."""
         try:
             self._write_json(b"E", ending, elapsed_ms)
         finally:
@@ -182,7 +185,7 @@ class SpoolFile:
                 raise NotHandedOverError(*error.args) from error
 
     def discard(self) -> None:
-        """Forget an exchange that was never forwarded."""
+        """Delete the file of an exchange that was never forwarded."""
         self.close()
         with suppress(FileNotFoundError):
             os.unlink(self._stem + OPEN)  # noqa: PTH108
@@ -207,10 +210,10 @@ class SpoolFile:
 
 
 def _write_all(fd: int, parts: Sequence[Buffer], wanted: int) -> None:
-    """Write all of these bytes with one writev.
+    """Write all of ``parts``, ``wanted`` bytes in total, with one writev.
 
-    A short write means that the disk is full: the torn frame is cut off again, so that a later
-    write starts at a frame border. Raises OSError."""
+    A short write means that the disk is full: the torn frame is cut off again, so that a later write
+    starts at a frame border. Raises OSError."""
     written = os.writev(fd, parts)
     if written != wanted:
         os.ftruncate(fd, os.lseek(fd, -written, os.SEEK_CUR))

@@ -1,7 +1,6 @@
 """Labels and notes of sessions and calls: the tables ``labels`` and ``notes``.
 
-They go with their session or call when that is removed.
-"""
+They are removed together with their session or call."""
 
 import sqlite3
 from collections import defaultdict
@@ -16,7 +15,7 @@ _COLUMNS = {"session": "session_id", "call": "usage_id"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A label. ``by`` is the address of who gave it, None for the operator."""
+    """A label. ``by`` is the mail address of the user who added it, None for the operator."""
 
     label: str
     by: str | None
@@ -25,7 +24,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A note. ``by`` is the address of who wrote it last, None for the operator."""
+    """A note. ``by`` is the mail address of the user who wrote it last, None for the operator."""
 
     text: str
     by: str | None
@@ -34,7 +33,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
-    """The labels, in their order, and the note of a session or of a call."""
+    """The labels of a session or a call, sorted, and its note."""
 
     labels: Sequence[Label] = ()
     note: Note | None = None
@@ -74,7 +73,7 @@ def _read(connection: sqlite3.Connection, column: str, value: str | int) -> Anno
 def list_labels_of_sessions(
     connection: sqlite3.Connection, session_ids: Sequence[str]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the labels of those of these sessions that have some. Raises sqlite3.Error."""
+    """Return the labels of those ``session_ids`` that have any. Raises sqlite3.Error."""
     if not session_ids or not list_columns(connection, "labels"):
         return {}
     found: defaultdict[str, list[str]] = defaultdict(list)
@@ -89,16 +88,18 @@ def list_labels_of_sessions(
 
 
 def count_labels(connection: sqlite3.Connection, limit: int) -> list[tuple[str, int]]:
-    """Return the labels that most sessions and calls have, with their numbers. Raises sqlite3.Error."""
+    """Return the ``limit`` most frequent labels with the numbers of their sessions and calls.
+
+    Raises sqlite3.Error."""
     return connection.execute(
         "select label, count(*) from labels group by label order by 2 desc, 1 limit ?", (limit,)
     ).fetchall()
 
 
 def find_row(connection: sqlite3.Connection, subject: Subject) -> str | int | None:
-    """Return the value by which a session or call stands in the tables, None where it is not there.
+    """Return the session id or row id of a session or call in the tables, or None if it does not exist.
 
-    A call is found by the id of its entry, or by its own."""
+    A call is found by the id of its entry, or by its row id."""
     if subject.kind == "session":
         row = connection.execute(
             "select session_id from sessions where session_id = ?", (subject.id,)
@@ -113,7 +114,7 @@ def find_row(connection: sqlite3.Connection, subject: Subject) -> str | int | No
 
 
 def find_session(connection: sqlite3.Connection, usage_id: int) -> str | None:
-    """Return the session that a stored call is in, None where it is in none. Raises sqlite3.Error."""
+    """Return the id of the session of a stored call, or None if it has none. Raises sqlite3.Error."""
     (session,) = connection.execute(
         "select session from usage_log where id = ?", (usage_id,)
     ).fetchone()
@@ -121,7 +122,7 @@ def find_session(connection: sqlite3.Connection, usage_id: int) -> str | None:
 
 
 def find_entry_id(connection: sqlite3.Connection, usage_id: int) -> str | None:
-    """Return the id of the entry of a call, None where it is not there."""
+    """Return the id of the entry of a call, or None if there is no such call."""
     row = connection.execute("select entry_id from usage where id = ?", (usage_id,)).fetchone()
     return None if row is None else row[0]
 
@@ -129,9 +130,8 @@ def find_entry_id(connection: sqlite3.Connection, usage_id: int) -> str | None:
 def write_label(
     connection: sqlite3.Connection, subject: Subject, row: str | int, given: Label
 ) -> None:
-    """Give a label, which it may have already. The caller holds the write lock.
-
-    One that is given when there are as many as there may be is left out."""
+    """Add a label, unless the subject has it or has ``MAX_LABELS`` already. The caller holds the write
+    lock."""
     column = _COLUMNS[subject.kind]
     connection.execute(
         f"insert into labels ({column}, label, by, at) select ?, ?, ?, ?"  # noqa: S608 - our name
@@ -144,7 +144,7 @@ def write_label(
 def remove_label(
     connection: sqlite3.Connection, subject: Subject, row: str | int, label: str
 ) -> None:
-    """Take a label away, if it is there. The caller holds the write lock."""
+    """Remove a label, if it is there. The caller holds the write lock."""
     connection.execute(
         f"delete from labels where {_COLUMNS[subject.kind]} = ? and label = ?",  # noqa: S608
         (row, label),
@@ -154,7 +154,7 @@ def remove_label(
 def write_note(
     connection: sqlite3.Connection, subject: Subject, row: str | int, note: Note
 ) -> None:
-    """Write a note in the place of the one before. The caller holds the write lock."""
+    """Write a note, in place of an earlier one. The caller holds the write lock."""
     column = _COLUMNS[subject.kind]
     connection.execute(
         f"insert into notes ({column}, text, by, at) values (?, ?, ?, ?)"  # noqa: S608 - our name
@@ -173,14 +173,14 @@ def remove_note(connection: sqlite3.Connection, subject: Subject, row: str | int
 
 
 def add_to_call(connection: sqlite3.Connection, entry_id: str, given: Annotations) -> None:
-    """Give a call labels, and a note where it has none. The caller holds the write lock."""
+    """Add labels to a call, and a note if it has none. The caller holds the write lock."""
     found = connection.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
     if found is not None:
         _add(connection, Subject("call", entry_id), found[0], given)
 
 
 def add_to_session_of(connection: sqlite3.Connection, entry_id: str, given: Annotations) -> None:
-    """Give the session that a call is in labels, and a note where it has none.
+    """Add labels to the session of a call, and a note if it has none.
 
     The caller holds the write lock."""
     found = connection.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
@@ -199,15 +199,15 @@ def _add(
 
 
 def remove_of_session(connection: sqlite3.Connection, session_id: str) -> None:
-    """Remove the labels and the note of a session that goes. The caller holds the write lock."""
+    """Remove the labels and the note of a removed session. The caller holds the write lock."""
     for table in ("labels", "notes"):
         connection.execute(f"delete from {table} where session_id = ?", (session_id,))  # noqa: S608
 
 
 def move_to_session(connection: sqlite3.Connection, left: str, joined: str) -> None:
-    """Move the labels and the note of a session whose calls are now in another one.
+    """Move the labels and the note of session ``left`` to session ``joined``, which has its calls now.
 
-    What the other has itself stays. The caller holds the write lock."""
+    The note that ``joined`` has itself stays. The caller holds the write lock."""
     for table in ("labels", "notes"):
         connection.execute(
             f"update or ignore {table} set session_id = ? where session_id = ?",  # noqa: S608

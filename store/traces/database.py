@@ -1,11 +1,9 @@
 """Writing to a trace database.
 
-Slow work that needs no database (hashing, cutting) is done before the write lock is taken. A batch is
-one transaction. An entry that is stored already is not changed, nor are its hourly sums: a recorder that
-was killed after the commit and before it deleted the spool file inserts the entry again.
-
-Every method may raise sqlite3.Error; nothing has been stored then.
-"""
+Slow work that needs no database (hashing, cutting) is done before the write lock is taken. A batch
+is one transaction. An entry that is stored already is not changed, nor are its hourly sums: a
+recorder that was killed after the commit and before it deleted the spool file inserts the entry
+again. Every method may raise sqlite3.Error; nothing has been stored then."""
 
 import time
 from collections import Counter
@@ -84,7 +82,7 @@ class _Prepared:
 
 
 class TraceDatabase:
-    """The only writing connection of a process to the traces of one organisation."""
+    """The connection of a process that writes the traces of one organisation; it has only one."""
 
     def __init__(
         self,
@@ -93,9 +91,10 @@ class TraceDatabase:
         max_cached_ids: int = bodies.MAX_CACHED_IDS,
         preparer: RequestPreparer | None = None,
     ) -> None:
-        """Open the database, made and migrated if need be. ``preparer`` may be shared by many
-        databases: what it remembers is of requests and of no database. Raises sqlite3.Error and
-        OSError."""
+        """Open the database; create and migrate it if needed.
+
+        ``preparer`` may be shared by several databases: it remembers requests, nothing of a database.
+        Raises sqlite3.Error and OSError."""
         self.path = path
         self.connection = database.open_database(path, schema.migrations, page_bytes=PAGE_BYTES)
         self.connection.execute(f"PRAGMA cache_size={-CACHE_KIB}")
@@ -115,8 +114,9 @@ class TraceDatabase:
     def insert(
         self, entries: Sequence[UsageLogEntry], judged: Sequence[judgements.Judgement] = ()
     ) -> int:
-        """Store all entries, or none, with judgements of them and of calls that are stored. Returns how
-        many entries were new."""
+        """Store all entries, or none, with judgements of them and of stored calls.
+
+        Returns how many entries were new."""
         prepared = [self._prepare(entry) for entry in entries]
         tally, hours, times = rollup.Tally(), rate_limits.Hours(), timings.Timings()
         try:
@@ -158,7 +158,7 @@ class TraceDatabase:
         )
 
     def _insert_rows(self, prepared: Sequence[_Prepared]) -> list[tuple[int, _Prepared]]:
-        """Insert the rows of entries. Returns those that were not stored already, by row id."""
+        """Insert the rows of entries. Returns those that were not stored already, with row ids."""
         (last,) = self.connection.execute("select coalesce(max(id), 0) from usage").fetchone()
         insert_rows(
             self.connection,
@@ -182,7 +182,7 @@ class TraceDatabase:
         )
 
     def _insert_details(self, new: Sequence[tuple[int, UsageLogEntry]]) -> None:
-        """Insert what entries have in other tables, one statement for all of them."""
+        """Insert the rows that entries have in other tables, with one statement for each table."""
         costs.write_items(
             self.connection, ((usage_id, entry.cost_items) for usage_id, entry in new)
         )
@@ -208,9 +208,9 @@ class TraceDatabase:
         calls: Sequence[tuple[str, annotations.Annotations]],
         sessions: Sequence[tuple[str, annotations.Annotations]] = (),
     ) -> None:
-        """Give calls and sessions labels and notes; what has a note already keeps it.
+        """Add labels and notes to calls and sessions; an existing note stays.
 
-        Both are by the entry id of a stored call, the latter by any that is in the session."""
+        Each is given by the entry id of a stored call; for a session, of any call in it."""
         calls = [each for each in calls if each[1] != annotations.NOTHING]
         sessions = [each for each in sessions if each[1] != annotations.NOTHING]
         if calls or sessions:
@@ -221,7 +221,7 @@ class TraceDatabase:
                     annotations.add_to_session_of(self.connection, entry_id, given)
 
     def insert_rejections(self, flush_id: str, rejections: Sequence[Rejection]) -> None:
-        """Count what one flush of a proxy reports. The same flush again changes nothing."""
+        """Store the counts of one flush of a proxy. The same flush again changes nothing."""
         counts = Counter[tuple[str, str, str, str]]()
         for each in rejections:
             counts[each.hour, each.proxy_endpoint_id, each.slug, each.bucket] += each.count
@@ -235,24 +235,26 @@ class TraceDatabase:
     def write_upstream_objects(
         self, reading: upstream_objects.Reading, objects: Iterable[UpstreamObject]
     ) -> None:
-        """Store managed sessions or dreams in the place of what was known of them before."""
+        """Store managed sessions or dreams, in place of earlier rows for them."""
         with database.immediate(self.connection):
             upstream_objects.write_objects(self.connection, reading, objects)
 
     def read_upstream_object(self, object_id: str) -> UpstreamObject | None:
-        """Return a managed session or dream as it was stored last, None where it was not."""
+        """Return the stored state of a managed session or dream, or None."""
         return upstream_objects.read_object(self.connection, object_id)
 
     def list_upstream_objects(
         self, *, only_unpriced: bool
     ) -> list[tuple[upstream_objects.Reading, UpstreamObject]]:
-        """Return managed sessions and dreams, each with the response that it came in last."""
+        """Return all managed sessions and dreams, or those without a cost.
+
+        Each comes with the response that last reported it."""
         return upstream_objects.list_objects(self.connection, only_unpriced=only_unpriced)
 
     def read_bodies(self, key: str | int) -> StoredBodies | None:
-        """Return the exact bodies of an entry, by entry id or row id; None when there is none.
+        """Return the exact bodies of an entry, by entry id or row id, or None if there is no such entry.
 
-        Raises MissingPieceError when they cannot be rebuilt."""
+        Raises MissingPieceError if they cannot be rebuilt."""
         column = "id" if isinstance(key, int) else "entry_id"
         with database.snapshot(self.connection):
             row = self.connection.execute(
@@ -279,21 +281,23 @@ class TraceDatabase:
     ) -> retention.Pruned:
         """Remove calls from before an instant, texts from before another, and the oldest calls.
 
-        The last are removed until the file has ``max_bytes`` at most."""
+        The oldest calls are removed until the file has at most ``max_bytes``."""
         limits = retention.Limits(entries_before=before, texts_before=texts_before)
         work = self.prune_in_steps(retention.Rules(limits=limits, max_bytes=max_bytes))
         with steps.patient(self.connection):
             return steps.run(work, pause)
 
     def prune_in_steps(self, rules: retention.Rules) -> Steps[retention.Pruned]:
-        """Remove calls as ``maintenance.retention`` describes. Calls may be inserted between the steps."""
+        """Remove calls as described in ``maintenance.retention``. Calls may be inserted between the steps."""
         pruned = yield from self._forgetting(retention.prune(self.connection, rules))
         if pruned.entries:
             yield from self._tell_of_removal(is_erased=False)
         return pruned
 
     def erase_in_steps(self, erasure_id: str, criteria: Criteria) -> Steps[int]:
-        """Remove calls as ``maintenance.erasing`` describes. Calls may be inserted between the steps."""
+        """Remove calls as described in ``maintenance.erasing``, and return how many were removed.
+
+        Calls may be inserted between the steps."""
         entries = yield from self._forgetting(erasing.erase(self.connection, erasure_id, criteria))
         yield from self._tell_of_removal(is_erased=True)
         return entries
@@ -305,8 +309,9 @@ class TraceDatabase:
             yield from steps_
 
     def _forgetting[Result](self, work: Steps[Result]) -> Steps[Result]:
-        """Forget the ids of pieces after each step: ``PRAGMA data_version`` tells only of the commits of
-        others."""
+        """Run ``work``, and forget the ids of pieces after each step.
+
+        ``PRAGMA data_version`` changes only by commits of other connections."""
         while True:
             try:
                 next(work)
@@ -322,13 +327,13 @@ class TraceDatabase:
         return costs.iter_costs(self.connection, only_unpriced=True)
 
     def iter_costs(self) -> Iterator[costs.StoredCost]:
-        """Yield the same fields of every entry, whether priced or not."""
+        """Yield the stored cost of every entry, priced or not, oldest first."""
         return costs.iter_costs(self.connection, only_unpriced=False)
 
     def update_costs(self, new_costs: Sequence[costs.NewCost]) -> int:
-        """Replace costs, line items and the difference in the hourly sums, all or none.
+        """Replace costs and line items, and add the difference to the hourly sums, all or none.
 
-        Returns how many of the entries are still there."""
+        Returns how many of the entries still exist."""
         with database.immediate(self.connection):
             return costs.write_costs(self.connection, new_costs)
 
@@ -351,8 +356,8 @@ def _make_row(entry: UsageLogEntry) -> tuple[object, ...]:
 def _make_storable(entry: UsageLogEntry) -> UsageLogEntry:
     """Return the entry with characters replaced that SQLite cannot store: NUL and lone surrogates.
 
-    Text from clients and upstream may hold them. One such entry must not keep its whole batch out
-    of the database; the body has the original."""
+    Text from clients and upstream may contain them. Such an entry must not keep its whole batch out of
+    the database; the body has the original."""
     named = (*_texts(entry), *_list_item_texts(entry))
     if _is_storable("".join(filter(None, named))):  # nearly always, so that one check is enough
         return entry
@@ -373,7 +378,7 @@ def _make_storable(entry: UsageLogEntry) -> UsageLogEntry:
 
 
 def _list_item_texts(entry: UsageLogEntry) -> list[str]:
-    """Return the texts in the line items that are not our own."""
+    """Return the texts in the line items that may come from clients or upstream."""
     return [text for item in entry.cost_items for text in (item.model, item.speed) if text]
 
 

@@ -14,7 +14,8 @@ _ORGANIZATION_ID = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 @lru_cache(maxsize=1024)
 def trace_path(data_dir: Path, organization_id: str) -> Path:
-    """Return where an organisation's traces are. Raises ValueError for an id that is not a plain name."""
+    """Return the path of an organisation's trace database. Raises ValueError if the id is not a plain
+    name."""
     return trace_path_in(traces_folder(data_dir), organization_id)
 
 
@@ -23,15 +24,14 @@ def traces_folder(data_dir: Path) -> Path:
 
 
 def trace_path_in(folder: Path, organization_id: str) -> Path:
-    """Return where an organisation's traces are below a folder of traces. Raises ValueError."""
+    """Return the path of an organisation's trace database in a folder of traces. Raises ValueError."""
     if not _ORGANIZATION_ID.fullmatch(organization_id):
         raise ValueError(f"not an organisation id: {organization_id!r}")
     return folder / organization_id / "traces.db"
 
 
 def identify_file(path: Path) -> FileId | None:
-    """Return what identifies a file, or None when there is none. One that was replaced is another, even
-    under the same name."""
+    """Return (device, inode) of a file, or None if there is none. A replaced file has another inode."""
     try:
         status = path.stat()
     except OSError:
@@ -40,7 +40,7 @@ def identify_file(path: Path) -> FileId | None:
 
 
 def find_stamp(path: Path) -> Stamp:
-    """Return what changes when a database does: each commit writes to its write-ahead log."""
+    """Return modification times and sizes of a database and its log; each commit changes them."""
     found = []
     for file in (path, f"{path}-wal"):
         with suppress(OSError):
@@ -50,5 +50,5 @@ def find_stamp(path: Path) -> Stamp:
 
 
 def find_trace_files(data_dir: Path) -> list[Path]:
-    """Return the trace databases of all organisations that have recorded anything."""
+    """Return the paths of all trace databases of a data directory."""
     return sorted(data_dir.glob("traces/*/traces.db"))

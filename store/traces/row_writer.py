@@ -1,8 +1,8 @@
-"""Inserting rows of wide tables, most of whose values are null in any one row.
+"""Inserting of rows into wide tables in which most values of a row are null.
 
-To bind a null takes Python's sqlite3 longer than to bind a number or a text, since it looks for an adapter
-of it. So a statement names only the columns that have a value. The calls of one client have the same ones.
-"""
+Python's sqlite3 takes longer to bind a null than a number or a text, since it looks for an adapter.
+So a statement names only the columns that have a value. Rows for the calls of one client usually
+have the same ones."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ def insert_rows(
     rows: Iterable[Row],
     on_conflict: str = "",
 ) -> None:
-    """Insert rows, in their order, which have a value or None for each of the columns.
+    """Insert rows in order; each has a value or None for each of ``columns``.
 
     The first column of a row must have a value. The caller holds the write lock."""
     for has_value, alike in groupby(rows, _list_values):

@@ -550,7 +550,7 @@ USAGE_LOG = """
 
 
 def add_to_usage(db: Database, columns: Mapping[str, str]) -> None:
-    """Add columns, given by name with their types, to ``usage`` and at the end of the view."""
+    """Add columns, given by name and type, to ``usage`` and at the end of the view ``usage_log``."""
     for name, kind in columns.items():
         db.execute(f"alter table usage add column {name} {kind}")
     (view,) = db.execute("select sql from sqlite_schema where name = 'usage_log'").fetchone()
@@ -561,9 +561,10 @@ def add_to_usage(db: Database, columns: Mapping[str, str]) -> None:
 
 
 def add_token_class(db: Database, name: str) -> None:
-    """Add a class of tokens to every table that counts tokens by class, as a column of its name.
+    """Add a class of tokens, as a column, to every table that counts tokens by class.
 
-    Those are the tables that have ``output_tokens``. As there, null is allowed where it is not known."""
+    Those are the tables with a column ``output_tokens``. Null is allowed where it is allowed for that
+    one."""
     tables = db.execute(
         'select t.name, c."notnull" from sqlite_schema as t, pragma_table_info(t.name) as c'
         " where t.type = 'table' and c.name = 'output_tokens'"
@@ -588,18 +589,16 @@ def m001_calls_of_an_organization(db: Database) -> None:
 
 @migrations()
 def m002_threads_products_and_upstream_objects(db: Database) -> None:
-    """Tell which call a call continues, whom it serves, and what was used besides calls.
+    """Add message threads, products, containers, and managed sessions and dreams.
 
-    A client that uses message threads sends of a conversation only what is new, and names the message
+    A client that uses message threads sends only the new part of a conversation, and names the message
     that it continues: ``message_id`` of another call, which may be stored later. ``thread`` is NULL for
-    calls without one, and of calls before this migration all that is not known.
+    calls without one; nothing is known of calls before this migration. ``product`` is the interface
+    that a call was made by; all calls until now were messages. The hours of a container, in which code
+    of a call has run, are billed and in no count.
 
-    ``product`` is the interface that a call was made by. All calls until now were messages. The hours of a
-    container, in which code of a call has run, are billed and in no count.
-
-    A managed session or a dream counts what it has used in all, each time that anybody reads it. So it is
-    one row, which the next reading replaces, and never an entry.
-    """
+    A managed session or a dream reports its total usage each time that it is read. So it is one row,
+    which the next reading replaces, and never an entry."""
     add_to_usage(
         db,
         {
@@ -646,17 +645,16 @@ def m002_threads_products_and_upstream_objects(db: Database) -> None:
 
 @migrations()
 def m003_free_containers(db: Database) -> None:
-    """Tell calls whose containers cost nothing, since newer web tools stand beside them."""
+    """Mark calls whose containers are free of charge, because the request had newer web tools."""
     add_to_usage(db, {"free_containers": "integer"})
 
 
 @migrations()
 def m004_what_was_done(db: Database) -> None:
-    """Tell what calls did: the uses of tools in their responses, and their first words.
+    """Add the uses of tools in responses, and the first words of responses.
 
-    How a use went is in the next call of the conversation, so a row is completed when that one is
-    recorded. Calls of before this migration have no rows, and no words.
-    """
+    The result of a use is in the next call of the conversation, so a row is completed when that call is
+    recorded. Calls from before this migration have no rows, and no words."""
     add_to_usage(db, {"said_text": "text"})
     db.execute("""
         create table tool_uses (
@@ -683,17 +681,17 @@ def m004_what_was_done(db: Database) -> None:
 
 @migrations()
 def m005_unnamed_containers(db: Database) -> None:
-    """Tell calls that ran code and were cut before they named the container."""
+    """Mark calls that ran code and were cut off before they named the container."""
     add_to_usage(db, {"container_unnamed": "integer"})
 
 
 @migrations()
 def m006_windows_of_subscriptions(db: Database) -> None:
-    """Keep what is stated of more windows of a subscription, and of each window what was stated lately.
+    """Add more windows of subscriptions, and a table of their recently stated shares.
 
-    A table of its own for the latter, because the windows of an account are looked at on each visit of the
-    home page, and ``rate_limits`` has a row for each call. A share has two decimals, so that the rows of
-    a window are few. ``resets_at`` is empty where it was not stated."""
+    This is a table of its own, because the windows of an account are read on each visit of the home
+    page, and ``rate_limits`` has a row for each call. A share has two decimals, so that the rows of a
+    window are few. ``resets_at`` is empty if it was not stated."""
     for name, kind in (
         ("unified_7d_oi_status", "text"),
         ("unified_7d_oi_utilization", "real"),
@@ -719,14 +717,12 @@ def m006_windows_of_subscriptions(db: Database) -> None:
 
 @migrations()
 def m007_attribution(db: Database) -> None:
-    """Tell for whom and what a call was made, as its client says in headers.
+    """Add the user, project and tags of a call, as its client names them in headers.
 
-    ``tags`` has the same by name and value: ``user`` and ``project``, a tag ``key:value`` by its key, and
-    one without a key by itself, with the value ''. Calls without any pay nothing for table and indexes.
-
-    A call with several tags is in several rows of ``tags_hourly``, so its rows are no parts of a whole,
-    except those of one name.
-    """
+    ``tags`` has all of them by name and value: ``user`` and ``project``, a tag ``key:value`` by its
+    key, and one without a key by itself, with the value ''. Calls without any take no space in table
+    and indexes. A call with several tags is in several rows of ``tags_hourly``, so its rows do not add
+    up to a total, except those of one name."""
     add_to_usage(
         db,
         {
@@ -778,16 +774,16 @@ def m007_attribution(db: Database) -> None:
 
 @migrations()
 def m008_changed_by_upstream(db: Database) -> None:
-    """Tell calls whose request upstream has changed before the model was given it."""
+    """Record which changes upstream made to the request before the model got it."""
     add_to_usage(db, {"changed_by_upstream": "text"})
 
 
 @migrations()
 def m009_labels_and_notes(db: Database) -> None:
-    """Let people label sessions and calls, and write a note about each.
+    """Add labels of sessions and calls, and a note about each.
 
-    Each row is about a session or about a call. ``annotations_done`` has the orders for them that this copy
-    of the calls has carried out, where there are several copies; where there is one, they are forgotten."""
+    Each row is about a session or about a call. If there are several copies of the calls,
+    ``annotations_done`` has the orders that this copy has carried out."""
     for name, content in (("labels", "label"), ("notes", "text")):
         db.execute(f"""
             create table {name} (
@@ -810,11 +806,11 @@ def m009_labels_and_notes(db: Database) -> None:
 
 @migrations()
 def m010_tools_by_day(db: Database) -> None:
-    """Sum up by day what tools were used for and what they cost.
+    """Add sums by day of the uses and costs of tools.
 
-    Definitions and results cost in each call that has them in its prompt, which takes a look at a whole
-    session. So the sums of sessions are stored, and those of days are made of them.
-    """
+    Definitions and results cost tokens in each call that has them in its prompt, so the cost is
+    computed from a whole session. The sums of sessions are stored, and those of days are computed from
+    them."""
     keys = """
             day text not null,              -- of the calls, UTC
             {session}
@@ -855,16 +851,16 @@ def m010_tools_by_day(db: Database) -> None:
 
 @migrations()
 def m011_upstreams(db: Database) -> None:
-    """Tell the calls of endpoints that have an upstream of their own: its prices may be others."""
+    """Record the upstream of calls of endpoints that have one of their own: its prices may differ."""
     add_to_usage(db, {"upstream": "text"})
     db.execute("alter table upstream_objects add column upstream text")
 
 
 @migrations()
 def m012_limits_that_calls_were_refused_for(db: Database) -> None:
-    """Tell refusals for a used-up window or a limit of a minute from short throttles.
+    """Record the limit that a call was refused for: a used-up window, a limit per minute, or neither.
 
-    Calls of before are told by what their responses stated."""
+    For earlier calls it is derived from the limits that their responses stated."""
     add_to_usage(db, {"limited_by": "text"})
     unified = (
         "coalesce(r.unified_status, r.unified_claim, r.unified_5h_utilization,"
@@ -883,7 +879,7 @@ def m012_limits_that_calls_were_refused_for(db: Database) -> None:
 
 @migrations()
 def m013_accounts_of_credentials(db: Database) -> None:
-    """Tell which credentials belong to one account, whose token is renewed every few hours."""
+    """Record which credentials belong to one account, whose token is renewed every few hours."""
     db.execute("""create table credential_accounts (
         fingerprint text primary key,       -- of a credential: credential_hmac of calls
         account text not null,              -- as in rate_limits and limit_readings
@@ -898,7 +894,7 @@ def m013_accounts_of_credentials(db: Database) -> None:
 
 @migrations()
 def m014_times_by_group(db: Database) -> None:
-    """Add up the histograms of days that are over, so that a page of months reads few of them."""
+    """Add histograms of whole days, added up by group, so that a page of months reads few rows."""
     db.execute("""create table timings_by_group (
         name text not null,             -- the column that has the value; '': all calls
         day text not null,
@@ -912,9 +908,9 @@ def m014_times_by_group(db: Database) -> None:
 
 @migrations()
 def m015_sizes_of_results(db: Database) -> None:
-    """Keep the sizes of the results of tools as histograms, for their medians.
+    """Add histograms of the sizes of tool results, for their medians.
 
-    Sessions that were looked at before have none until they are looked at again."""
+    Sessions that were analysed before have none until they are analysed again."""
     db.execute("alter table session_tools add column result_sizes blob not null default x''")
     db.execute("""create table tool_sizes_daily (
         day text not null,              -- of the calls, UTC
@@ -928,5 +924,5 @@ def m015_sizes_of_results(db: Database) -> None:
 
 @migrations()
 def m016_expensive_calls(db: Database) -> None:
-    """Find the few calls that cost much without reading all of a period."""
+    """Add an index of the few expensive calls, to find them without reading all of a period."""
     db.execute("create index usage_expensive on usage (created_at) where cost_cents >= 10.0")

@@ -1,1 +1,1 @@
-"""Bodies of requests and responses: cut into pieces that later requests share, and put together again."""
+"""Bodies of requests and responses: cut into pieces that later requests share, and joined again."""

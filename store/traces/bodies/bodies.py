@@ -40,7 +40,7 @@ class MissingPieceError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBodies:
-    """The exact bytes of both bodies, None for one that was not stored."""
+    """The exact bytes of both bodies of a call. A body is None if it was not stored."""
 
     request: bytes | None
     response: bytes | None
@@ -59,8 +59,9 @@ class PreparedResponse:
 
 
 class _Known(NamedTuple):
-    """The segments of a body and its SHA-256. ``states`` are those that had after every ``HASH_STEP``
-    bytes, beginning with none."""
+    """The segments of a body, its SHA-256, and the states of the hash after every ``HASH_STEP`` bytes.
+
+    The first state is that of no bytes."""
 
     segments: Sequence[Segment]
     sha256: bytes
@@ -68,18 +69,18 @@ class _Known(NamedTuple):
 
 
 class RequestPreparer:
-    """Hashes and cuts requests, and of each conversation only what is new in it.
+    """Hashing and cutting of requests, of which only the new part of each conversation is processed.
 
-    The hash stays one of the whole body as it came, whatever the cuts are, so ``verify`` proves
-    what it always did: SHA-256 goes on from the state it had after bytes that were compared with
-    those of the last request and are the same."""
+    The hash is always the SHA-256 of the whole body, whatever the cuts are, so ``verify`` can check it:
+    hashing continues from the state after those bytes that were compared with the last request and are
+    the same."""
 
     def __init__(self, memory: ConversationMemory | None = None) -> None:
-        """Prepare requests with a memory of conversations, which may be shared with others."""
+        """Prepare requests with a memory of conversations, which other preparers may share."""
         self._findings = Findings[_Known](memory)
 
     def prepare(self, body: bytes, *labels: object) -> PreparedRequest:
-        """Cut a request body. ``labels`` tell conversations apart as far as the caller can."""
+        """Cut and hash a request body. ``labels`` identify its conversation as far as the caller can."""
         if len(body) < MIN_BODY_BYTES:
             return prepare_request(body)
         key = self._findings.guess_key(body, *labels)
@@ -106,7 +107,7 @@ def _read(
     beginning: Beginning = Beginning(),  # noqa: B008 - immutable
     known_states: "Sequence[hashlib._Hash]" = (),
 ) -> _Known | None:
-    """Cut a body that is text, else return None. ``known_states`` are the first ones of ``_Known``."""
+    """Cut and hash a body, or return None if it is not text. ``known_states`` are states of ``beginning``."""
     done = beginning.segments[-1].end if beginning.segments else 0
     # What is before is text, and ends where a character does.
     if _as_text(body[done:]) is None:
@@ -129,9 +130,9 @@ def prepare_response(body: bytes) -> PreparedResponse:
 
 
 def is_text(body: bytes) -> bool:
-    """Return whether a body can be stored as TEXT.
+    """Return whether a body can be stored as TEXT: strict UTF-8 without NUL.
 
-    That takes strict UTF-8, and no NUL: many readers stop there."""
+    Many readers of TEXT stop at NUL."""
     return _as_text(body) is not None
 
 
@@ -145,7 +146,7 @@ def _as_text(body: bytes) -> str | None:
 
 
 class PieceStore:
-    """The ids of segments and pieces, each stored when it first occurs."""
+    """The ids of segments and pieces. Each is stored when it first occurs."""
 
     def __init__(self, connection: sqlite3.Connection, max_cached_ids: int = MAX_CACHED_IDS):
         self._connection = connection
@@ -173,8 +174,9 @@ class PieceStore:
         return len(self._segment_ids) + len(self._piece_ids)
 
     def store(self, requests: Sequence[tuple[int, PreparedRequest]]) -> None:
-        """Store requests, which are given with the row ids of their calls. New segments and pieces get
-        their ids in this order."""
+        """Store requests, given with the row ids of their calls.
+
+        New segments and pieces get ascending ids in this order."""
         self._add_segments(requests)
         self._connection.executemany(
             "insert into request_bodies (usage_id, sha256, segment_ids, whole) values (?, ?, ?, ?)",
@@ -216,7 +218,7 @@ class PieceStore:
         self._segment_ids |= ids
 
     def _add_pieces(self, segments: Iterable[tuple[Segment, bytes]]) -> None:
-        """Store the pieces of new segments as far as they are not stored yet, and remember their ids."""
+        """Store those pieces of new segments that are not stored yet, and remember their ids."""
         unknown = {
             digest: body[start:end]
             for segment, body in segments
@@ -233,7 +235,7 @@ class PieceStore:
         self._piece_ids |= ids if all_are_new else self._find("pieces", unknown)
 
     def _give_ids(self, table: str, digests: Iterable[bytes]) -> dict[bytes, int]:
-        """Return ids for new rows of a table: those that come after all that it ever had."""
+        """Return an id for each digest of a new row: greater than all ids that the table ever had."""
         (last,) = self._connection.execute(
             f"select max(coalesce((select max(id) from {table}), 0),"  # noqa: S608 - our own names
             " coalesce((select seq from sqlite_sequence where name = ?), 0))",
@@ -242,7 +244,7 @@ class PieceStore:
         return {digest: number for number, digest in enumerate(digests, last + 1)}
 
     def _find(self, table: str, digests: Iterable[bytes]) -> dict[bytes, int]:
-        """Return the ids of those that are stored."""
+        """Return the ids of those digests that are stored."""
         found: dict[bytes, int] = {}
         for some in map(_pad, batched(digests, DIGESTS_AT_ONCE)):
             marks = ", ".join("?" * len(some))
@@ -252,8 +254,9 @@ class PieceStore:
 
 
 def _pad(digests: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """Return the digests with the last one repeated, so that there are few numbers of them: the connection
-    keeps a statement for each number."""
+    """Return the digests, padded by the last one to a power of two.
+
+    The connection keeps a prepared statement for each length, so there must be few lengths."""
     size = 1 << (len(digests) - 1).bit_length()
     return digests + digests[-1:] * (size - len(digests))
 
@@ -261,7 +264,7 @@ def _pad(digests: tuple[bytes, ...]) -> tuple[bytes, ...]:
 def store_responses(
     connection: sqlite3.Connection, responses: Iterable[tuple[int, PreparedResponse]]
 ) -> None:
-    """Store responses, which are given with the row ids of their calls."""
+    """Store responses, given with the row ids of their calls."""
     connection.executemany(
         "insert into response_bodies (usage_id, sha256, body) values (?, ?, ?)",
         [(usage_id, each.sha256, each.body) for usage_id, each in responses],
@@ -271,8 +274,8 @@ def store_responses(
 def read_bodies(connection: sqlite3.Connection, usage_id: int) -> StoredBodies:
     """Return the exact bodies of a call.
 
-    They are joined by key here and read as bytes: the result depends on no order that SQLite might
-    choose. The caller has begun a transaction. Raises MissingPieceError."""
+    Pieces are joined here, by id and as bytes, so that the result does not depend on an order that
+    SQLite might choose. The caller has begun a transaction. Raises MissingPieceError."""
     return StoredBodies(
         request=read_request(connection, usage_id), response=_read_response(connection, usage_id)
     )
@@ -289,7 +292,7 @@ def read_piece_ids(connection: sqlite3.Connection, segment_ids: str) -> list[int
 
 
 def read_pieces(connection: sqlite3.Connection, piece_ids: Sequence[int]) -> bytes:
-    """Return the text of the pieces, joined. Raises MissingPieceError."""
+    """Return the joined bytes of the pieces. Raises MissingPieceError."""
     ids = bind_list(piece_ids)
     data = _by_id(connection, "select id, cast(text as blob) from pieces", ids)
     return b"".join(_get(data, piece_id, "piece") for piece_id in piece_ids)
@@ -298,7 +301,7 @@ def read_pieces(connection: sqlite3.Connection, piece_ids: Sequence[int]) -> byt
 def read_starts(
     connection: sqlite3.Connection, piece_ids: Sequence[int], max_bytes: int
 ) -> list[bytes]:
-    """Return the first bytes of each piece, ``max_bytes`` at most. Raises MissingPieceError."""
+    """Return the first ``max_bytes`` of each piece. Raises MissingPieceError."""
     ids = bind_list(piece_ids)
     data = dict(
         connection.execute(
@@ -311,7 +314,7 @@ def read_starts(
 
 
 def read_request(connection: sqlite3.Connection, usage_id: int) -> bytes | None:
-    """Return the exact request body of a call, None where there is none.
+    """Return the exact request body of a call, or None if it was not stored.
 
     The caller has begun a transaction. Raises MissingPieceError."""
     row = connection.execute(

@@ -1,8 +1,7 @@
-"""Bodies as JSON, in parts, so that the JSON of a large one is nowhere in memory as a whole.
+"""Bodies as JSON, generated in parts, so that the JSON of a large one is never in memory as a whole.
 
-A body may have 32 MB, and its JSON six times as much. One that is not text is written as Datasette writes
-it: ``{"$base64": true, "encoded": "…"}``.
-"""
+A body may have 32 MB, and its JSON six times as much. A body that is not text is written as
+Datasette does: ``{"$base64": true, "encoded": "…"}``."""
 
 import base64
 import codecs
@@ -14,7 +13,7 @@ PART_BYTES = 32 << 10  # of a body at once
 
 
 def encode_body(chunks: Iterable[bytes], *, is_text: bool) -> Iterator[bytes]:
-    """Yield the JSON of a body that comes in chunks, each part of at most some 200 KB."""
+    """Yield the JSON of a body given in chunks, in parts of at most some 200 KB."""
     parts = (
         chunk[at : at + PART_BYTES] for chunk in chunks for at in range(0, len(chunk), PART_BYTES)
     )

@@ -58,13 +58,13 @@ class Segment(NamedTuple):
 
     @property
     def spans(self) -> Iterator[tuple[int, int]]:
-        """Return where each piece begins and ends in the body."""
+        """Return (start, end) of each piece in the body."""
         return pairwise((self.start, *self.piece_ends))
 
 
 class Beginning(NamedTuple):
     """The part of a body that is already cut: its first segments, and the first pieces of the next
-    one."""
+    segment."""
 
     segments: Sequence[Segment] = ()
     piece_digests: Sequence[bytes] = ()
@@ -72,7 +72,7 @@ class Beginning(NamedTuple):
 
 
 def split(body: bytes, beginning: Beginning = Beginning()) -> list[Segment]:  # noqa: B008 - immutable
-    """Split a body into segments of non-empty pieces, in order; an empty body has none."""
+    """Return the segments of a body, in order; an empty body has none. ``beginning`` is already cut."""
     segments = list(beginning.segments)
     start = segments[-1].end if segments else 0
     ends = [*beginning.piece_ends]
@@ -93,9 +93,9 @@ def split(body: bytes, beginning: Beginning = Beginning()) -> list[Segment]:  # 
 
 
 def begin_alike(segments: Sequence[Segment], shared: int) -> Beginning:
-    """Return how a body is split up to where it differs from another one.
+    """Return the cuts that a body has in common with another one.
 
-    The first ``shared`` bytes of both are the same, and ``segments`` are those of the other one."""
+    The first ``shared`` bytes of both are the same, and ``segments`` are those of the other body."""
     # Whether there is a cut depends on the bytes after it, so these must be shared too. That leaves
     # out the other body's end, which is no cut.
     certain = shared - _LOOK_AHEAD_BYTES
@@ -109,13 +109,14 @@ def begin_alike(segments: Sequence[Segment], shared: int) -> Beginning:
 
 
 def digest(data: bytes) -> bytes:
-    """Return half of the SHA-256. Processors have instructions for it, and half is plenty to tell
-    texts apart."""
+    """Return the first half of the SHA-256, which is enough to distinguish texts.
+
+    Processors have instructions for SHA-256."""
     return hashlib.sha256(data).digest()[:DIGEST_BYTES]
 
 
 def _find_ends(body: bytes, after: int, at_most: int) -> list[int]:
-    """Return where the pieces after a cut end, in order; the last one ends with the body."""
+    """Return the ends of up to ``at_most`` cuts and of the body, behind position ``after``."""
     ends: list[int] = []
     for found in _TOKENS.finditer(body, after):
         if len(ends) == at_most:
@@ -129,7 +130,9 @@ def _find_ends(body: bytes, after: int, at_most: int) -> list[int]:
 
 
 def _find_runs(digests: Sequence[bytes], before: bytes | None) -> Iterator[int]:
-    """Return up to which piece each segment goes; ``before`` is the digest before the first."""
+    """Yield for each segment the number of pieces up to its end.
+
+    ``before`` is the digest of the piece before the first one."""
     first, last_byte = 0, before[-1] if before else 0
     for count, each in enumerate(digests, 1):
         # The hashes of two neighbours, because a common piece ('"}]},' is in every message) whose
@@ -145,7 +148,7 @@ def _find_runs(digests: Sequence[bytes], before: bytes | None) -> Iterator[int]:
 
 
 def _find_cut(body: bytes, found: re.Match[bytes]) -> int:
-    """Return where to cut for a token."""
+    """Return the position at which to cut for a token that was found."""
     place, token = found.start(), found[0]
     if token == b'"}]}':
         return place + 1

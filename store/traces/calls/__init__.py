@@ -1,1 +1,1 @@
-"""Calls: one row each, with line items, judgements and what upstream said of rate limits."""
+"""Calls: one row each, with line items, judgements and the rate limits that upstream stated."""

@@ -1,8 +1,8 @@
-"""Numbers of calls that no sums have, counted as far as a page has time for it.
+"""Numbers of calls that are not in any sums, counted with bounded effort.
 
-The effort is bounded in steps of SQLite rather than in time, so that the same calls always have a number or
-never. Where it does not suffice, the number is None, which says that there are too many calls to look at.
-"""
+The effort is bounded in steps of SQLite rather than in time, so that the result does not depend on
+the load of the machine. If the bound is reached, the number is None: there are too many calls to
+count."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _INTERRUPTED = "SQLITE_INTERRUPT"
 
 
 def count_chosen(db: sqlite3.Connection, chosen: Chosen) -> int | None:
-    """Return the number of calls that are chosen, None where they are too many to look at.
+    """Return the number of calls that ``chosen`` selects, or None if they are too many to count.
 
     Raises sqlite3.Error."""
     sql = f"select count(*) from usage as u where {chosen.sql}"  # noqa: S608 - our own text
@@ -23,9 +23,9 @@ def count_chosen(db: sqlite3.Connection, chosen: Chosen) -> int | None:
 
 
 def find_first_id(db: sqlite3.Connection, start: str, end: str) -> int | None:
-    """Return the lowest id of the calls between two instants, 0 where there are none.
+    """Return the lowest id of the calls from ``start`` to before ``end``, 0 if there are none.
 
-    None: they are too many to look at. Calls that came late have higher ids than later ones."""
+    None if they are too many to look at. A call that was stored late has a higher id than later calls."""
     sql = "select coalesce(min(id), 0) from usage where created_at >= ? and created_at < ?"
     return _find_number(db, sql, (start, end), READ)
 
@@ -33,10 +33,10 @@ def find_first_id(db: sqlite3.Connection, start: str, end: str) -> int | None:
 def count_in_table(
     db: sqlite3.Connection, table: str, where: str, between: tuple[str, str], first_id: int
 ) -> int | None:
-    """Return the number of calls between two instants that another table has rows of.
+    """Return how many calls between two instants have rows in another table.
 
-    ``where`` is SQL that holds for these rows, ``first_id`` the lowest id of those calls. None: the rows are
-    too many to look at. Raises sqlite3.Error."""
+    ``where`` is an SQL condition on those rows, ``first_id`` the lowest id of the calls. None if there
+    are too many rows. Raises sqlite3.Error."""
     sql = (
         f"select count(distinct t.usage_id) from {table} as t"  # noqa: S608 - our own text
         f" cross join usage as u on u.id = t.usage_id where t.usage_id >= ? and {where}"

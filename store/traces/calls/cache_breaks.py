@@ -14,9 +14,10 @@ from store.traces.sessions import unnamed_sessions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheBreak:
-    """One break. What is billed comes first; from ``found_by`` on it is inferred. ``method`` is the
-    version of the rules. ``tokens`` were written again or sent uncached, and ``extra_cost_cents`` is
-    what that cost more than reading them, None where a price is not known."""
+    """A cache break of a call, with what is billed before ``found_by`` and what is inferred from there on.
+
+    ``method`` is the version of the rules. ``tokens`` were written again or sent uncached, and
+    ``extra_cost_cents`` is their cost above that of reading them, None if a price is unknown."""
 
     previous_entry_id: str
     method: int
@@ -50,8 +51,9 @@ _WRITE = (
 
 
 def write_break(connection: sqlite3.Connection, usage_id: int, found: CacheBreak | None) -> None:
-    """Store the break of a call in the place of what was known; None: it broke nothing. The caller holds
-    the write lock."""
+    """Store the cache break of a call, in place of an earlier result. None: the call broke no cache.
+
+    The caller holds the write lock."""
     if found is None:
         connection.execute("delete from cache_breaks where usage_id = ?", (usage_id,))
     else:
@@ -59,12 +61,12 @@ def write_break(connection: sqlite3.Connection, usage_id: int, found: CacheBreak
 
 
 def find_break(connection: sqlite3.Connection, usage_id: int) -> CacheBreak | None:
-    """Return the break of a call, or None."""
+    """Return the cache break of a call, or None."""
     return next((each.found for each in read_breaks(connection, [usage_id])), None)
 
 
 def read_breaks(connection: sqlite3.Connection, usage_ids: Iterable[int]) -> list[BrokenCall]:
-    """Return those of these calls that broke the cache, in the order of arrival."""
+    """Return those of the calls that broke the cache, in the order of arrival."""
     return _read(
         connection,
         "b.usage_id in (select value from json_each(:ids))",
@@ -73,7 +75,9 @@ def read_breaks(connection: sqlite3.Connection, usage_ids: Iterable[int]) -> lis
 
 
 def read_session_breaks(connection: sqlite3.Connection, session_id: str) -> list[BrokenCall]:
-    """Return the calls of a session, named or not, that broke the cache, in the order of arrival."""
+    """Return the calls of a session that broke the cache, in the order of arrival.
+
+    The session may be one that the client does not name."""
     return _read(
         connection,
         f"b.usage_id in ({unnamed_sessions.CALLS})",

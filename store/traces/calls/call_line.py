@@ -20,11 +20,10 @@ _MAX_NAME = 80
 
 
 def format_entry(entry: UsageLogEntry) -> str:
-    """Return the line of a call: time of arrival (UTC), slug, model, tokens, cost, status, duration, and
-    the outcome unless all went well, with a refusal of the model among what did not.
+    """Return the line of a call: arrival (UTC), slug, model, tokens, cost, status, duration, problem.
 
-    ``2026-01-31 14:03:27Z  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms``
-    """
+    The problem is the outcome, if it is not success, or a refusal of the model. Example: ``2026-01-31
+    14:03:27Z  default  claude-opus-5-5  1,204 in (980 cached)  88 out  $0.0123  200  2,310 ms``"""
     parts = [
         clock.format_line_time(clock.parse_instant(entry.created_at)),
         _format_name(entry.slug),
@@ -47,7 +46,7 @@ def format_entry(entry: UsageLogEntry) -> str:
 
 
 def format_entry_as_json(entry: UsageLogEntry) -> str:
-    """Return the line of a call as a JSON object: that line as ``message``, and its figures."""
+    """Return the line of a call as a JSON object: the text as ``message``, and the figures as fields."""
     return format_json_line(
         "recorder",
         "info",

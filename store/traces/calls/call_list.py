@@ -1,8 +1,8 @@
-"""Calls with all columns of ``usage_log``, page by page, as the API lists them and exports have them.
+"""Calls with all columns of ``usage_log``, page by page, for the API and exports.
 
-They are in the order of their arrival. The place of a page is the instant and the entry id of the call before
-it, which are the same in every copy of the calls: a list that begins in one may go on in another.
-"""
+They are in the order of their arrival. The place of a page is the instant and the entry id of the
+call before it, which are the same in every copy of the calls: a list may be continued in another
+copy."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,9 +28,9 @@ WHOLE_BYTES = 1 << 20  # Bodies of a call up to this size are read at once.
 
 
 class CallPage:
-    """A page of calls, of which bodies are read while it is encoded.
+    """A page of calls whose bodies are read while it is encoded.
 
-    ``columns`` has the type that each column is declared with."""
+    ``columns`` has the declared type of each column."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class CallPage:
         behind: _Place | None = None,
         bodies_in: Path | None = None,
     ) -> None:
-        """Make a page of these entries, with their bodies in this file, if any.
+        """Make a page of entries. ``bodies_in`` is the trace database to read bodies from, None: no bodies.
 
-        The next one begins ``behind`` a place."""
+        The next page begins after the place ``behind``, None on the last page."""
         self.columns = columns
         self._items = items
         self._behind = behind
@@ -49,7 +49,7 @@ class CallPage:
 
     @property
     def next_cursor(self) -> str | None:
-        """Return the cursor of the next page. It is known once this one is encoded."""
+        """Return the cursor of the next page, or None. Call this after ``encode_items``."""
         return None if self._behind is None else format_cursor(self._behind)
 
     def encode_items(self) -> Iterator[bytes]:
@@ -89,10 +89,10 @@ def read_calls(
     *,
     with_bodies: bool,
 ) -> CallPage:
-    """Return a page of the calls in a trace database, none while nothing has been recorded.
+    """Return a page of the calls in a trace database, an empty one if nothing has been recorded.
 
-    Where few calls are chosen it has fewer than the limit, or none, and is not the last one.
-    Raises InvalidCursorError, sqlite3.Error."""
+    If the filter chooses few calls, a page may have fewer than ``limit``, or none, and not be the last
+    one. Raises InvalidCursorError, sqlite3.Error."""
     place = (entry_filter.since or "", "") if cursor is None else parse_cursor(cursor, str)
     columns = {"organization_id": "text"} | dict.fromkeys(BODIES if with_bodies else (), "text")
     if not path.exists():
@@ -114,7 +114,7 @@ def read_calls(
 
 
 class _LargeCall:
-    """A call with large bodies as JSON, each time anew. They are read part by part."""
+    """The JSON of a call with large bodies. Each iteration reads and encodes them anew, part by part."""
 
     def __init__(self, reader: CallReader, item: Row) -> None:
         self._reader = reader
@@ -125,9 +125,9 @@ class _LargeCall:
 
 
 def _encode(reader: CallReader, item: Row) -> Iterable[bytes] | None:
-    """Return an entry with its bodies as JSON, in parts; None where it is gone.
+    """Return the JSON of an entry with its bodies, in parts, or None if the entry is gone.
 
-    Small bodies are read as they are at one time; for a large one no transaction stays open."""
+    Small bodies are read in one transaction; for large ones no transaction stays open between parts."""
     with reader.snapshot():
         size = reader.count_body_bytes(item["id"])
         if size is None:
@@ -151,14 +151,14 @@ def _encode_parts(reader: CallReader, item: Row) -> Iterator[bytes]:
 
 
 def _fits(parts: Iterable[bytes], left_bytes: int) -> bool:
-    """Return whether a JSON text has ``left_bytes`` at most."""
+    """Return whether the parts of a JSON text have at most ``left_bytes`` together."""
     return all(size <= left_bytes for size in accumulate(map(len, parts)))
 
 
 def _find_end(reader: TraceReader, entry_filter: EntryFilter, place: _Place) -> str | None:
-    """Return where to stop searching for calls that a filter chooses, None where that is not needed.
+    """Return the instant at which to stop searching for calls that a filter chooses, or None.
 
-    A page of all calls ends by itself when it is full."""
+    None means that no bound is needed: a page of all calls ends when it is full."""
     if not entry_filter.may_choose_few:
         return None
     end = reader.find_arrival(place[0], SEARCHED)
@@ -167,7 +167,7 @@ def _find_end(reader: TraceReader, entry_filter: EntryFilter, place: _Place) -> 
 
 
 def make_item(organization_id: str, row: Row) -> Row:
-    """Return an entry as it is exported: the columns of ``usage_log``, and the organisation."""
+    """Return a row of ``usage_log`` in the form of an export, with the organisation."""
     return {"organization_id": organization_id} | row
 
 

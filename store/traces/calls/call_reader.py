@@ -1,9 +1,8 @@
 """One call, read to be displayed: row, line items, neighbours, and bodies in chunks.
 
 A body may be tens of megabytes and the client slow, so a body is read chunk by chunk and no
-transaction is open between two of them. Retention may remove the call meanwhile. Ids are never used
-again, so the next chunk is then missing, and never that of another call.
-"""
+transaction is open between two of them. If retention removes the call meanwhile, the next chunk is
+missing. It is never one of another call, since ids are not reused."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -59,10 +58,11 @@ class BodySize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call to be displayed. ``entry`` has its line items and no bodies. A size is None for a body
-    that was not kept. The neighbours are those that arrived before and after it in the same session
-    and agent. ``session`` is the session, also one that the client does not name; ``predecessor_id`` is
-    the call whose prompt it continues."""
+    """A call to be displayed. ``entry`` has its line items and no bodies.
+
+    ``request`` and ``response`` are None for a body that was not kept. ``previous_id`` and ``next_id``
+    are the neighbours by arrival in the same session and agent. ``session`` is also set if the client
+    does not name it. ``predecessor_id`` is the call whose prompt this one continues."""
 
     id: int
     entry: UsageLogEntry
@@ -76,12 +76,12 @@ class Call:
 
 
 class CallReader:
-    """Reads one organisation's traces by a read-only connection. Several threads may do so in turn.
+    """A reader of one organisation's traces. Several threads may use it, one at a time.
 
     Every method may raise sqlite3.Error."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
-        """Take a connection that somebody else closes."""
+        """Read by the connection ``db``, which the caller closes."""
         self._db = db
         there = {row[1] for row in self._db.execute("pragma table_info(usage)")}
         # A database that no newer recorder has opened yet lacks the newest ones.
@@ -89,7 +89,7 @@ class CallReader:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a trace database, to be closed. Raises sqlite3.Error when there is none that can be read."""
+        """Open a trace database; the caller closes the reader. Raises sqlite3.Error if it cannot be read."""
         db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S, any_thread=True)
         try:
             return cls(db)
@@ -142,11 +142,11 @@ class CallReader:
         return self._db
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Return a block in which all that is read is of the same state."""
+        """Return a context manager within which all reads see the same state."""
         return database.snapshot(self._db)
 
     def count_body_bytes(self, usage_id: int) -> int | None:
-        """Return the size of both bodies of a call together, None when there is no such call."""
+        """Return the size in bytes of both bodies of a call together, or None if there is no such call."""
         found = self._db.execute(
             "select coalesce(request_body_length, 0) + coalesce(response_body_length, 0)"
             " from usage where id = ?",
@@ -155,7 +155,7 @@ class CallReader:
         return None if found is None else int(found[0])
 
     def is_text(self, side: Side, usage_id: int) -> bool | None:
-        """Return whether a body is text, None for one that was not kept."""
+        """Return whether a body is text, or None if it was not kept."""
         question = {
             "request": "select segment_ids is not null from request_bodies where usage_id = ?",
             "response": "select typeof(body) = 'text' from response_bodies where usage_id = ?",
@@ -164,7 +164,7 @@ class CallReader:
         return None if row is None else bool(row[0])
 
     def find_credential(self, usage_id: int) -> str | None:
-        """Return the fingerprint of the credential of a call, None where it had none or is not there."""
+        """Return the fingerprint of the credential of a call, or None if either does not exist."""
         row = self._db.execute(
             "select credential_hmac from usage where id = ?", (usage_id,)
         ).fetchone()
@@ -175,17 +175,17 @@ class CallReader:
         return annotations.read_of_call(self._db, usage_id)
 
     def find_id(self, entry_id: str) -> int | None:
-        """Return the id of an entry, or None."""
+        """Return the row id of the call with this entry id, or None."""
         row = self._db.execute("select id from usage where entry_id = ?", (entry_id,)).fetchone()
         return None if row is None else int(row[0])
 
     def find_id_of_run(self, run_id: str) -> int | None:
-        """Return the id of the newest call of a run, or None."""
+        """Return the row id of the newest call of a run, or None."""
         row = self._db.execute("select max(id) from usage where run_id = ?", (run_id,)).fetchone()
         return None if row[0] is None else int(row[0])
 
     def read_body(self, usage_id: int, side: Side, max_bytes: int) -> bytes:
-        """Return the first bytes of a body. Raises MissingPieceError."""
+        """Return up to ``max_bytes`` from the beginning of a body. Raises MissingPieceError."""
         read = bytearray()
         for chunk in self.iter_body(usage_id, side):
             read += chunk
@@ -194,7 +194,7 @@ class CallReader:
         return bytes(read[:max_bytes])
 
     def iter_body(self, usage_id: int, side: Side) -> Iterator[bytes]:
-        """Yield a body exactly, in chunks; nothing for one that was not kept.
+        """Yield the exact bytes of a body in chunks; nothing if it was not kept.
 
         Raises MissingPieceError."""
         if side == "response":
@@ -216,7 +216,7 @@ class CallReader:
     def _find_unnamed(
         self, sql: str, session: str | None, session_id: str | None, *place: str | int | None
     ) -> int | None:
-        """Return a neighbour in a session that the client does not name, or None."""
+        """Return the neighbour that ``sql`` finds in a session that the client does not name, or None."""
         if session is None or session_id is not None:
             return None
         first_id = unnamed_sessions.parse_first_id(session)
@@ -236,7 +236,7 @@ class CallReader:
             yield from self._iter_pieces(ids)
 
     def _iter_pieces(self, ids: Sequence[int]) -> Iterator[bytes]:
-        """Yield the text of pieces: small ones together, and a large one in chunks."""
+        """Yield the bytes of pieces: small ones joined, and large ones in chunks."""
         small: list[bytes] = []
         for piece_id, start in zip(
             ids, bodies.read_starts(self._db, ids, CHUNK_BYTES), strict=True
@@ -252,9 +252,9 @@ class CallReader:
             yield b"".join(small)
 
     def _iter_value(self, table: str, column: str, usage_id: int) -> Iterator[bytes]:
-        """Yield a value in chunks.
+        """Yield the bytes of a stored value in chunks.
 
-        An open handle is an open transaction, so each chunk has its own."""
+        An open blob handle is an open transaction, so each chunk has its own."""
         place, length = 0, 1
         while place < length:
             try:

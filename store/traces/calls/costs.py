@@ -1,4 +1,4 @@
-"""The line items of each entry's cost, and updating the cost of stored entries."""
+"""The line items of each entry's cost, and updates of the cost of stored entries."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,9 +29,10 @@ _BOOKED = f"select {', '.join(BookedCall._fields)} from usage where id = ?"  # n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCost:
-    """A stored entry: what its cost depends on, and the cost that it has. ``broken_tokens`` were in the
-    prompt cache and paid for again, None where the call broke no cache; ``broken_cents`` is what that cost
-    more than reading them."""
+    """A stored entry with the facts that its cost depends on, and its present cost.
+
+    ``broken_tokens`` is the number of tokens that were in the prompt cache and paid for again, None if
+    the call broke no cache; ``broken_cents`` is their cost above that of reading them."""
 
     usage_id: int
     entry_id: str
@@ -43,7 +44,7 @@ class StoredCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCost:
-    """A new cost for a stored entry. ``broken_cents`` is that of its cache break, None where that stays."""
+    """A new cost for a stored entry. ``broken_cents`` is that of its cache break, None: unchanged."""
 
     usage_id: int
     cost_cents: Decimal | None
@@ -54,7 +55,7 @@ class NewCost:
 def write_items(
     connection: sqlite3.Connection, bills: Iterable[tuple[int, Sequence[CostItem]]]
 ) -> None:
-    """Insert the line items of entries, which are given by row id."""
+    """Insert the line items of entries, given by row id."""
     connection.executemany(
         _INSERT,
         [
@@ -71,10 +72,10 @@ def read_items(connection: sqlite3.Connection, usage_id: int) -> tuple[CostItem,
 
 
 def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterator[StoredCost]:
-    """Yield the stored cost of every entry, oldest first.
+    """Yield the stored cost of every entry, or of those without a cost, oldest first.
 
-    They are read in pages, and no transaction stays open between two pages, so costs may be written
-    while this goes on."""
+    Entries are read in pages without a transaction between two pages, so costs may be written
+    meanwhile."""
     wanted = "cost_cents is null" if only_unpriced else "true"
     page = (
         "select id, entry_id, created_at, outcome, status_code, usage_source, model, service_tier,"  # noqa: S608 - our own text
@@ -122,9 +123,10 @@ def iter_costs(connection: sqlite3.Connection, *, only_unpriced: bool) -> Iterat
 
 
 def write_costs(connection: sqlite3.Connection, costs: Sequence[NewCost]) -> int:
-    """Replace cost and items of these entries and carry the difference into the hourly sums.
+    """Replace cost and line items of entries, and add the difference to the hourly sums.
 
-    The caller holds the write lock. An entry that is gone is passed over; returns how many were not."""
+    Entries that are gone are skipped. Returns the number of the others. The caller holds the write
+    lock."""
     tally = Tally()
     written = 0
     for cost in costs:
@@ -161,7 +163,7 @@ def to_real(value: Decimal | None) -> float | None:
 
 
 def from_real(value: float | None) -> Decimal | None:
-    """Return the shortest decimal with the value of this double, which is the one that was stored."""
+    """Return the shortest decimal with the value of this double, which is the decimal that was stored."""
     return None if value is None else Decimal(repr(value))
 
 
@@ -174,7 +176,7 @@ def _row(item: CostItem) -> list[Any]:
 
 
 def read_all_items(connection: sqlite3.Connection, ids: Sequence[int]) -> dict[int, list[CostItem]]:
-    """Return the line items of these entries by row id, in order."""
+    """Return the line items of entries by row id, in order."""
     items: dict[int, list[CostItem]] = {}
     cursor = connection.execute(
         "select * from usage_cost"

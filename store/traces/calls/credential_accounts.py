@@ -1,10 +1,9 @@
 """The accounts that fingerprints of credentials belong to: rows of ``credential_accounts``.
 
-The token of a subscription is renewed every few hours, and each has another fingerprint. What stays is the
-account that the client names, within an organisation of the upstream (``metering.limit_windows``). A row is
-written when a response states the limits of an account. It is kept when its calls are removed, as their sums
-are.
-"""
+The token of a subscription is renewed every few hours, and each token has another fingerprint. The
+account that the client names, within an organisation of the upstream, stays the same
+(``metering.limit_windows``). A row is written when a response states the limits of an account, and
+is kept when its calls are removed, like their sums."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +30,7 @@ _UPSERT = (
 
 
 def write_accounts(connection: sqlite3.Connection, entries: Iterable[UsageLogEntry]) -> None:
-    """Note whose the credentials of entries are. The caller holds the write lock."""
+    """Store the accounts of the credentials of entries. The caller holds the write lock."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for entry in entries:
         limits = entry.rate_limits
@@ -62,9 +61,9 @@ def _list_known(
 
 
 def read_accounts(connection: sqlite3.Connection) -> Mapping[str, str]:
-    """Return the accounts of credentials by fingerprint, the oldest first.
+    """Return the account of each fingerprint of a credential, the oldest first.
 
-    There are none before a newer recorder has opened the database. Raises sqlite3.Error."""
+    Empty if the database has no such table yet. Raises sqlite3.Error."""
     if not list_columns(connection, "credential_accounts"):
         return {}
     return dict(
@@ -73,7 +72,9 @@ def read_accounts(connection: sqlite3.Connection) -> Mapping[str, str]:
 
 
 def read_accounts_of(path: Path) -> Mapping[str, str]:
-    """Return what ``read_accounts`` does of a file, nothing while there is none. Raises sqlite3.Error."""
+    """Return the accounts in the trace database at ``path``, empty if there is none.
+
+    See ``read_accounts``. Raises sqlite3.Error."""
     if not path.exists():
         return {}
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as connection:
@@ -81,7 +82,9 @@ def read_accounts_of(path: Path) -> Mapping[str, str]:
 
 
 def list_fingerprints(accounts: Mapping[str, str], credential: str) -> Sequence[str]:
-    """Return the fingerprints of the person whom a fingerprint or an account belongs to."""
+    """Return all fingerprints of the account of ``credential``, itself a fingerprint or an account.
+
+    Without a known account, this is ``credential`` alone."""
     account = accounts.get(credential, credential)
     own = [fingerprint for fingerprint, each in accounts.items() if each == account]
     return own or [credential]

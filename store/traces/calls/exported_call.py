@@ -1,9 +1,8 @@
 """A call as an export with bodies writes it, and an import reads it: one JSON object.
 
-It has the columns of ``usage_log`` and the bodies, and what other tables have of the call: the line items of
-its cost, the rate limits that upstream stated, the call that it continues, and its cache break. What refers
-to other calls does so by their entry ids. Sums are not in it: they follow from the calls.
-"""
+It has the columns of ``usage_log``, the bodies, and the rows of other tables for the call: line
+items of the cost, stated rate limits, the call that it continues, and its cache break. References
+to other calls are by their entry ids. Sums are not included: they are computed from the calls."""
 
 import base64
 import binascii
@@ -56,10 +55,10 @@ _ADDED = {"product"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedCall:
-    """A call that was read from a line. ``judgement`` is None for one that continues no call.
+    """A call that was read from a line. ``judgement`` is None if it continues no call.
 
-    ``annotations`` are the labels and the note of the call itself, ``session_annotations`` those of the
-    session that it is in."""
+    ``annotations`` are the labels and the note of the call itself, ``session_annotations`` those of its
+    session."""
 
     organization_id: str
     entry: UsageLogEntry
@@ -69,7 +68,7 @@ class ExportedCall:
 
 
 def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[bytes]:
-    """Yield what a line has after the bodies, as members of a JSON object."""
+    """Yield the part of a line after the bodies, as members of a JSON object."""
     limits = rate_limits.read_limits(connection, usage_id)
     row = connection.execute(_PREDECESSOR, (usage_id,)).fetchone()
     found = cache_breaks.find_break(connection, usage_id)
@@ -88,7 +87,7 @@ def encode_details(connection: sqlite3.Connection, usage_id: int) -> Iterator[by
 
 
 def encode_entry(organization_id: str, entry: UsageLogEntry) -> bytes:
-    """Return the line of an entry that continues no call, as ``parse_row`` reads it."""
+    """Return an entry that continues no call as a line that ``parse_row`` can read."""
     names = [name for name in list_fields(UsageLogEntry) if name not in _NO_COLUMNS]
     limits = entry.rate_limits
     row = {
@@ -120,7 +119,7 @@ def parse_document(line: bytes) -> Row:
 
 
 def parse_row(row: Row) -> ExportedCall:
-    """Return the call of a row. Raises LineError."""
+    """Return the call in a row. Raises LineError."""
     needed = (*BODIES, *DETAILS)
     missing = [name for name in needed if name not in row and name not in _OPTIONAL]
     if missing:
@@ -164,7 +163,7 @@ def _parse_entry(row: Row) -> UsageLogEntry:
 
 
 def _check_attribution(values: Row) -> None:
-    """Check that users, projects and tags are within their rules, since sums by them are bounded."""
+    """Check that user, project and tags obey the rules that bound the sums by them. Raises LineError."""
     given = (values["attributed_user"], values["project"], values["tags"])
     kept = attribution.keep_valid(*given)
     if given != (kept.user, kept.project, attribution.write_tags(kept.tags)):
@@ -172,7 +171,7 @@ def _check_attribution(values: Row) -> None:
 
 
 def _read_uses(row: Row, response: bytes | None) -> dict[str, Any]:
-    """Return the uses of tools of a line. Where it has none, they are read from the response."""
+    """Return the uses of tools of a row. If it has none, they are read from the response."""
     if "tool_uses" not in row:
         return read_content_fields(response or b"")
     uses = (
@@ -183,7 +182,7 @@ def _read_uses(row: Row, response: bytes | None) -> dict[str, Any]:
 
 
 def _parse_annotations(name: str, row: Row) -> Annotations:
-    """Return labels and note of a line, as far as they are what people may give. Raises LineError."""
+    """Return the labels and note ``name`` of a row. Raises LineError if people could not have given them."""
     given = row.get(name)
     if given is None:
         return NOTHING

@@ -1,8 +1,7 @@
 """Managed sessions and dreams as an export writes them and an import reads them: one JSON object each.
 
-It has the columns of ``upstream_objects`` and the organisation. Which of two lines of an object is newer says
-``read_at``: its counts are cumulative.
-"""
+Each has the columns of ``upstream_objects`` and the organisation. Counts are cumulative: of two
+lines for an object, the one with the later ``read_at`` is current."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -33,7 +32,7 @@ MAX_ID_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedObject:
-    """An object that was read from a line, with the response that it came in last."""
+    """A managed session or dream in a line, with the response that last reported it."""
 
     organization_id: str
     reading: Reading
@@ -42,8 +41,9 @@ class ExportedObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPage:
-    """A page of objects. ``columns`` has the type that each is declared with, ``next_cursor`` is None on
-    the last page."""
+    """A page of managed sessions and dreams.
+
+    ``columns`` has the declared type of each column; ``next_cursor`` is None on the last page."""
 
     columns: Mapping[str, str]
     items: Sequence[Row] = ()
@@ -53,10 +53,10 @@ class ObjectPage:
 def read_objects(
     path: Path, organization_id: str, only: EntryFilter, cursor: str | None, limit: int
 ) -> ObjectPage:
-    """Return a page of the objects in a trace database, by their ids; none while there is no database.
+    """Return a page of the managed sessions and dreams in a trace database, in the order of their ids.
 
-    An object belongs to the instant of its creation, or of its reading where it names none; ``model`` of
-    the filter is for calls. Raises InvalidCursorError, sqlite3.Error."""
+    Empty if there is no database. ``only`` filters by the instant of creation (or of reading, if there
+    is none) and by slug; its ``model`` is ignored. Raises InvalidCursorError, sqlite3.Error."""
     columns = {"organization_id": "text"}
     after = "" if cursor is None else _parse_cursor(cursor)
     if not path.exists():
@@ -83,12 +83,12 @@ def read_objects(
 
 
 def is_object(row: Row) -> bool:
-    """Return whether a row is one of an object, and not of a call."""
+    """Return whether a row is of a managed session or dream, and not of a call."""
     return KEY in row and "entry_id" not in row
 
 
 def parse_object_row(row: Row) -> ExportedObject:
-    """Return the object of a row. Raises LineError."""
+    """Return the managed session or dream in a row. Raises LineError."""
     known = {
         name: read_field(name, row, kind)
         for name, kind in list_fields(UpstreamObject).items()
@@ -108,8 +108,9 @@ def parse_object_row(row: Row) -> ExportedObject:
 
 
 def find_known_objects(path: Path, newest: Mapping[str, str]) -> set[str]:
-    """Return those of these objects that a trace database has read then or later. ``newest`` has
-    ``read_at`` by id. Raises sqlite3.Error."""
+    """Return the ids of objects that a trace database has as read at ``newest`` or later.
+
+    ``newest`` has ``read_at`` by id. Raises sqlite3.Error."""
     if not newest or not path.exists():
         return set()
     with closing(open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:

@@ -1,4 +1,4 @@
-"""Counting failed calls by what failed, among those that arrived last."""
+"""Counts of failed calls by kind of failure, among the newest calls."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _OLDEST = f"select created_at from usage order by created_at desc limit 1 offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The calls that failed in one way, and when the last of them arrived."""
+    """A kind of failure, with the number of its calls and the arrival of the last one."""
 
     status_code: int | None
     error_type: str | None
@@ -36,7 +36,7 @@ class Failure:
 class Failures:
     """The kinds of failures since an instant, the most frequent first.
 
-    ``is_part``: there are older calls since that instant which were not looked at."""
+    ``is_part``: older calls since that instant were not looked at."""
 
     kinds: Sequence[Failure] = ()
     is_part: bool = False
@@ -47,7 +47,7 @@ class Failures:
 
 
 def count_failures(db: sqlite3.Connection, since: str) -> Failures:
-    """Return what failed among the newest calls that arrived at ``since`` or later.
+    """Return the failures among the newest calls that arrived at ``since`` or later.
 
     A client that disconnects is not a failure. Raises sqlite3.Error."""
     oldest = db.execute(_OLDEST).fetchone()

@@ -1,4 +1,4 @@
-"""Reading calls in the order in which they were stored, for programs that hand them on."""
+"""Reading of calls in the order in which they were stored, for programs that forward them."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -59,42 +59,42 @@ class FinishedCalls:
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator["FinishedCalls | None"]:
-        """Yield the calls of a database, or None before the recorder has made its tables."""
+        """Yield the calls of a database, or None if the recorder has not created its tables yet."""
         with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):
             is_complete = list_columns(db, "usage") >= set(COLUMNS)
             yield cls(db) if is_complete else None
 
     def find_newest(self) -> tuple[int, str | None]:
-        """Return the id and the entry id of the newest call; 0 and None where there is none."""
+        """Return the row id and the entry id of the newest call, or (0, None)."""
         row = self._db.execute("select id, entry_id from usage order by id desc limit 1").fetchone()
         return (0, None) if row is None else (row[0], row[1])
 
     def find_last_used(self) -> int:
-        """Return the highest id that a call ever had in this database."""
+        """Return the highest row id that a call ever had in this database."""
         row = self._db.execute("select seq from sqlite_sequence where name = 'usage'").fetchone()
         return 0 if row is None else int(row[0])
 
     def find_entry_id(self, usage_id: int) -> str | None:
-        """Return the entry id of a call, or None when it is not there."""
+        """Return the entry id of a call, or None if there is no such call."""
         row = self._db.execute("select entry_id from usage where id = ?", (usage_id,)).fetchone()
         return None if row is None else str(row[0])
 
     def find_last_until(self, entry_id: str) -> int:
-        """Return the highest id of the calls that arrived no later than one with this entry id."""
+        """Return the highest row id of calls that arrived no later than the call ``entry_id``."""
         found = self._db.execute(
             "select coalesce(max(id), 0) from usage where entry_id <= ?", (entry_id,)
         ).fetchone()
         return int(found[0])
 
     def count_between(self, after: int, until: int) -> int:
-        """Return how many calls there are after one id and until another."""
+        """Return the number of calls with row ids above ``after``, up to ``until``."""
         found = self._db.execute(
             "select count(*) from usage where id > ? and id <= ?", (after, until)
         ).fetchone()
         return int(found[0])
 
     def read_after(self, usage_id: int, limit: int) -> list[FinishedCall]:
-        """Return the next calls in the order of their ids."""
+        """Return up to ``limit`` calls with row ids above ``usage_id``, in the order of their ids."""
         rows = self._db.execute(
             f"select {', '.join(COLUMNS)} from usage where id > ? order by id limit ?",  # noqa: S608 - our own names
             (usage_id, limit),
@@ -102,7 +102,7 @@ class FinishedCalls:
         return [_make_call(dict(zip(COLUMNS, row, strict=True))) for row in rows]
 
     def read_bodies(self, usage_id: int) -> StoredBodies | None:
-        """Return the bodies of a call, or None where they cannot be rebuilt."""
+        """Return the bodies of a call, or None if they cannot be rebuilt."""
         try:
             return bodies.read_bodies(self._db, usage_id)
         except MissingPieceError:  # `taximeter verify` tells; the call goes on without them

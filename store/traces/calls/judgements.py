@@ -1,8 +1,7 @@
-"""Judgements of calls: which call each continues, and whether it broke the cache.
+"""Judgements of calls: the call that each continues, and whether it broke the cache.
 
-They are written in the transaction that inserts the calls. A slow call may be stored after the call that
-continues it, which is then judged again.
-"""
+They are written in the transaction that inserts the calls. A slow call may be stored after the call
+that continues it, which is then judged again."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,10 @@ from store.traces.sessions import session_sums
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A judgement of a call: its predecessor and its break.
+    """A judgement of a call: its predecessor and its cache break.
 
-    Both calls are named by their entry ids. ``failed_tools`` are the names of tools that failed in between,
-    joined by commas, ``results`` those of the uses of tools in the response of the predecessor."""
+    Both calls are named by entry ids. ``failed_tools`` are the names of tools that failed between both
+    calls, joined by commas. ``results`` are the results of the tool uses in the predecessor's response."""
 
     entry_id: str
     previous_entry_id: str
@@ -30,7 +29,7 @@ class Judgement:
 
 
 class StoredCall(NamedTuple):
-    """A call that is stored, by its row id."""
+    """A stored call: its row id and its session."""
 
     id: int
     session_id: str | None
@@ -41,10 +40,10 @@ def write_judgements(
     judgements: Sequence[Judgement],
     new: Mapping[str, StoredCall],
 ) -> None:
-    """Store judgements of calls that are stored, and carry them into the sums of sessions.
+    """Store judgements of stored calls, and add them to the sums of sessions.
 
-    ``new`` are calls by entry id that are not in these sums yet and will be added. A call that is
-    gone is passed over. The caller holds the write lock."""
+    ``new`` has, by entry id, the calls that are not in these sums yet and will be added. A call that is
+    gone is skipped. The caller holds the write lock."""
     new_ids = {call.id for call in new.values()}
     unjudged = set(new_ids)  # those of which there is no break to be taken back
     for each in judgements:

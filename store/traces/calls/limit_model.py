@@ -1,4 +1,4 @@
-"""The windows of subscriptions in JSON, as the API and the page respond them."""
+"""The windows of subscriptions as JSON, in responses of the API and the page."""
 
 from collections.abc import Sequence
 from datetime import datetime

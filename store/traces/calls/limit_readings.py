@@ -1,9 +1,9 @@
-"""Storing and reading what was stated lately of the windows of subscriptions.
+"""Storing and reading of recently stated shares of the windows of subscriptions.
 
-There is one row for each share of a window that was stated, with when it was stated first and last, so the
-calls of an account in a window are a hundred rows at most. Rows are kept for as long as the longest window
-and two days. They are about accounts and not about calls, so removing calls leaves them.
-"""
+There is one row for each stated share of a window, with the instants at which it was first and last
+stated, so an account has at most about a hundred rows for a window. Rows are kept for as long as
+the longest window and two days. They belong to accounts and not to calls, so removing calls leaves
+them."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ _UPSERT = (
 
 
 def write_readings(connection: sqlite3.Connection, entries: Iterable[UsageLogEntry]) -> None:
-    """Note what the responses to calls stated of windows. The caller holds the write lock."""
+    """Store the shares of windows that the responses of calls stated. The caller holds the write lock."""
     found = _collect(entries)
     if not found:
         return
@@ -70,13 +70,13 @@ def _collect(entries: Iterable[UsageLogEntry]) -> dict[_Key, _Times]:
 
 
 def _find_read_at(entry: UsageLogEntry) -> str:
-    """Return the instant at which the response began that states these shares."""
+    """Return the instant at which the response of a call began, which states the shares."""
     created_at = clock.parse_instant(entry.created_at)
     return clock.format_ms(created_at + timedelta(milliseconds=entry.ttfb_ms or 0))
 
 
 def _find_refused(connection: sqlite3.Connection, accounts: set[str]) -> set[str]:
-    """Return those of the accounts that have no rows, where too many others have some."""
+    """Return those accounts without rows that must not get any, because ``MAX_ACCOUNTS`` have some."""
     new = {
         account
         for account in accounts
@@ -92,9 +92,9 @@ def _find_refused(connection: sqlite3.Connection, accounts: set[str]) -> set[str
 
 
 def read_states(connection: sqlite3.Connection, now: datetime) -> list[WindowState]:
-    """Return the windows of accounts that had calls lately: the account that was read last comes first,
-    and its shortest window. There are none before the recorder has made the table.
+    """Return the windows of accounts that had calls recently; the last read account comes first.
 
+    Within an account the shortest window comes first. Empty if the recorder has not created the table.
     Raises sqlite3.Error."""
     if not list_columns(connection, "limit_readings"):
         return []
@@ -111,9 +111,9 @@ def read_states(connection: sqlite3.Connection, now: datetime) -> list[WindowSta
 
 
 def read_states_of(path: Path, now: datetime) -> list[WindowState]:
-    """Return what ``read_states`` does of a trace database, nothing while there is none.
+    """Return the windows in the trace database at ``path``, empty if there is none.
 
-    Raises sqlite3.Error."""
+    See ``read_states``. Raises sqlite3.Error."""
     if not path.exists():
         return []
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as connection:
@@ -121,7 +121,7 @@ def read_states_of(path: Path, now: datetime) -> list[WindowState]:
 
 
 def _iter_windows(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Yield account and window of what there is, each by one look into the primary key."""
+    """Yield account and window of all rows, each found by one look-up in the primary key."""
     place = ("", "")
     row = connection.execute("select account, window from limit_readings order by 1, 2").fetchone()
     while row is not None:
@@ -135,7 +135,7 @@ def _iter_windows(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def _read_observed(connection: sqlite3.Connection, account: str, window: str) -> Observed:
-    """Return the readings of a window up to its next reset, and the last one of before that."""
+    """Return the shares that were stated of a window before its next reset, and the last one before that."""
     (resets_at,) = connection.execute(
         "select max(resets_at) from limit_readings where account = ? and window = ?",
         (account, window),

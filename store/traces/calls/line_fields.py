@@ -1,4 +1,4 @@
-"""Reading the fields of a line of an export: each has to be of the kind that its dataclass declares."""
+"""Reading of fields of a line of an export, checked against the types of a dataclass."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -14,11 +14,11 @@ _MAX_INTEGER = 2**63 - 1
 
 
 class LineError(ValueError):
-    """A line is not what an export writes. The message says of it what is wrong."""
+    """A line that no export writes. The message says what is wrong with it."""
 
 
 def read_fields(kind: Any, row: Row) -> dict[str, Any]:
-    """Return the values of a row for all fields of a dataclass, by name. Raises LineError."""
+    """Return the values of a row for all fields of the dataclass ``kind``, by name. Raises LineError."""
     return {name: read_field(name, row, each) for name, each in list_fields(kind).items()}
 
 
@@ -29,9 +29,9 @@ def list_fields(kind: Any) -> Mapping[str, Any]:
 
 
 def read_field(name: str, row: Row, kind: Any) -> Any:
-    """Return a value of a row, which has to be of a kind. A column that is missing is null.
+    """Return the value ``name`` of a row, converted to the type ``kind``. A missing column is None.
 
-    Raises LineError."""
+    Raises LineError if the value is of another type."""
     value = row.get(name)
     if not _accepts(kind, value):
         raise LineError(f"its {name} is not what an export writes")
@@ -56,9 +56,9 @@ def _accepts(kind: Any, value: object) -> bool:
 
 @cache
 def _list_alternatives(kind: Any) -> tuple[Any, ...]:
-    """Return the types that a kind is a union of. Literals are a tuple of values.
+    """Return the types that ``kind`` is a union of; the values of a Literal are one inner tuple.
 
-    To ask ``typing`` for each value of each line would take longer than to store the lines."""
+    Asking ``typing`` for each value of each line would take longer than storing the lines."""
     if isinstance(kind, TypeAliasType):
         return _list_alternatives(kind.__value__)
     if get_origin(kind) is Literal:

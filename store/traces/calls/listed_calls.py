@@ -1,4 +1,4 @@
-"""Rows of calls for a list, newest first, with what one line of it says."""
+"""Rows of calls for a list, newest first, with the columns of its lines."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -40,14 +40,14 @@ type Place = tuple[str, int]  # ``created_at`` and row id of a call
 
 
 class Chosen(NamedTuple):
-    """SQL that holds for the rows of a list, over ``usage as u``, with the values of its placeholders."""
+    """An SQL condition on the calls of a list, over ``usage as u``, with the values of its placeholders."""
 
     sql: str
     values: Sequence[str | int | float]
 
 
 class ListedCalls(NamedTuple):
-    """A page of a list. ``behind`` is the place after which the next one begins, None for the last page."""
+    """A page of a list. The next page begins after the place ``behind``, None on the last page."""
 
     rows: Sequence[Row]
     behind: Place | None
@@ -64,9 +64,9 @@ class ListedSession(NamedTuple):
 def list_calls(
     db: sqlite3.Connection, chosen: Chosen, before: Place | None, limit: int
 ) -> ListedCalls:
-    """Return the newest calls that are chosen, those behind a place. Raises sqlite3.Error.
+    """Return up to ``limit`` chosen calls after the place ``before``, newest first. Raises sqlite3.Error.
 
-    Where few are, the page ends after ``SEARCHED`` calls with less than the limit."""
+    If ``chosen`` selects few calls, the page ends after ``SEARCHED`` calls with less than ``limit``."""
     there = list_columns(db, "usage")
     columns = ", ".join(f"u.{name}" if name in there else f"null as {name}" for name in _COLUMNS)
     is_behind, place = (
@@ -88,7 +88,7 @@ def list_calls(
 
 
 def read_sessions(db: sqlite3.Connection, names: Sequence[str]) -> dict[str, ListedSession]:
-    """Return what is known of these sessions. Raises sqlite3.Error."""
+    """Return the titles and sums of sessions by id, as far as they are known. Raises sqlite3.Error."""
     if not list_columns(db, "sessions"):
         return {}
     rows = db.execute(
@@ -100,7 +100,7 @@ def read_sessions(db: sqlite3.Connection, names: Sequence[str]) -> dict[str, Lis
 
 
 def _find_end(db: sqlite3.Connection, before: Place | None) -> Place | None:
-    """Return the last call that is looked at for a page, None where that is the first call of all."""
+    """Return the place of the last call to look at for a page, or None if fewer calls are left."""
     is_behind, place = ("", ()) if before is None else ("where (created_at, id) < (?, ?)", before)
     row = db.execute(
         f"select created_at, id from usage {is_behind}"  # noqa: S608 - our own text

@@ -1,4 +1,4 @@
-"""One call with all that is known of it, and a part of its bodies where that is wanted."""
+"""One call with all its details, and optionally a part of a body."""
 
 import codecs
 import sqlite3
@@ -19,7 +19,7 @@ MAX_DIGITS = 18  # of a row id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyWish:
-    """A part of a body that is wanted, in characters."""
+    """The part of a body to read, in characters."""
 
     side: Side
     offset: int
@@ -28,7 +28,7 @@ class BodyWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyPart:
-    """A part of a body. ``next_offset`` is where the rest begins, None at its end."""
+    """A part of a body. ``next_offset`` is the character after the part, None at the end of the body."""
 
     side: Side
     offset: int
@@ -38,9 +38,9 @@ class BodyPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneCall:
-    """A call: the columns of ``usage_log`` without bodies, and what other tables have of it.
+    """A call: the columns of ``usage_log`` without bodies, and the rows of other tables as ``details``.
 
-    ``part`` is None where none is wanted or the body was not kept."""
+    ``part`` is None if none was requested or the body was not kept."""
 
     call: Row
     details: Mapping[str, Any]
@@ -48,7 +48,7 @@ class OneCall:
 
 
 def read_one_call(path: Path, text: str, wish: BodyWish | None) -> OneCall | None:
-    """Return a call by its id or that of its entry, None where there is none. Raises sqlite3.Error."""
+    """Return the call whose row id or entry id is ``text``, or None. Raises sqlite3.Error."""
     if not path.exists():
         return None
     with CallReader.open(path) as bodies, TraceReader(path) as reader:
@@ -71,7 +71,7 @@ def _find_id(reader: CallReader, text: str) -> int | None:
 
 
 def _read_part(reader: CallReader, usage_id: int, wish: BodyWish) -> BodyPart | None:
-    """Return a part of a body that is text; what is not UTF-8 in it is replaced."""
+    """Return a part of a body as text, with bytes that are not UTF-8 replaced; None if it was not kept."""
     if reader.is_text(wish.side, usage_id) is None:
         return None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -1,7 +1,6 @@
 """Rows of trace databases as Apache Parquet.
 
-It needs pyarrow, the extra ``parquet``, so import this module only where Parquet was asked for.
-"""
+This needs pyarrow, the extra ``parquet``, so import this module only if Parquet is requested."""
 
 import base64
 import json
@@ -32,7 +31,7 @@ class ConversionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column with the type that the schema declares: empty for what a query computes."""
+    """A column with the type that the schema declares, "" for a computed column."""
 
     name: str
     declared: str
@@ -41,7 +40,7 @@ class Column:
 class ParquetWriter:
     """A Parquet file that is written row by row, in bounded memory, to a stream that need not be seekable.
 
-    Columns without a declared type get that of their values in the first batch."""
+    Columns without a declared type get the type of their values in the first batch."""
 
     def __init__(self, output: BinaryIO, columns: Sequence[Column]) -> None:
         self._output = output
@@ -60,7 +59,7 @@ class ParquetWriter:
             self._make_batch()
 
     def close(self) -> None:
-        """Write what is left, and the end of the file. Raises ConversionError, OSError."""
+        """Write the remaining rows and the end of the file. Raises ConversionError, OSError."""
         self._make_batch()
         self._write_group()
         self._writer.close()
@@ -98,7 +97,7 @@ class ParquetWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """A type of Arrow, and what makes a value of it from one of SQLite's."""
+    """A type of Arrow, and the function that converts a value of SQLite to it."""
 
     arrow: Any
     convert: Callable[[Any], Any]
@@ -117,7 +116,7 @@ def _as_number(value: Any) -> float:
 
 
 def _as_decimal(value: Any) -> Decimal:
-    """Return the shortest decimal of a double, which is the one that was stored as it."""
+    """Return the shortest decimal with the value of a double, which is the decimal that was stored."""
     number = Decimal(repr(_as_number(value)))
     exponent = number.as_tuple().exponent
     return number.quantize(_ONE) if isinstance(exponent, int) and exponent < -_PLACES else number
@@ -134,7 +133,7 @@ def _as_bytes(value: Any) -> bytes:
 
 
 def _as_text(value: Any) -> str:
-    """Return a text as it is, and anything else as JSON, such as a body that is not UTF-8."""
+    """Return a text unchanged, and any other value (such as a body that is not UTF-8) as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -160,7 +159,7 @@ def _is_money(name: str) -> bool:
 
 
 def _declare(values: Iterable[Any]) -> str:
-    """Return the type that a column of these values would be declared with."""
+    """Return the declared type that fits a column with these values."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int}:
         return "integer"
@@ -168,8 +167,7 @@ def _declare(values: Iterable[Any]) -> str:
 
 
 def _are_instants(values: Iterable[Any]) -> bool:
-    """Return whether all values are points in time. What an upstream names so is what it says, and
-    may be text."""
+    """Return whether all values are instants. Names of columns do not tell: upstream may send other text."""
     try:
         for value in values:
             if value is not None:

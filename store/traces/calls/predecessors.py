@@ -35,9 +35,9 @@ _CONTINUE = """
 
 
 def find_previous(connection: sqlite3.Connection, call_id: int) -> int | None:
-    """Return the row id of the call that a call continues.
+    """Return the row id of the call that ``call_id`` continues, or None.
 
-    Returns None where it continues none, or one that retention has removed."""
+    None means that it continues no call, or one that retention has removed."""
     row = connection.execute(
         "select p.previous_id from predecessors as p"
         " join usage as u on u.id = p.previous_id where p.usage_id = ?",
@@ -47,7 +47,7 @@ def find_previous(connection: sqlite3.Connection, call_id: int) -> int | None:
 
 
 def list_next(connection: sqlite3.Connection, call_id: int) -> list[int]:
-    """Return the row ids of the calls that continue a call, of those that were recorded soon after it."""
+    """Return the row ids of calls that continue ``call_id`` and were recorded soon after it."""
     rows = connection.execute(
         "select usage_id from predecessors where usage_id > ?1 and usage_id <= ?1 + ?2"
         " and previous_id = ?1 order by usage_id",
@@ -62,11 +62,11 @@ def write_previous(
     previous_id: int,
     failed_tools: str | None = None,
 ) -> list[int]:
-    """Store the predecessor of a call and the tools that failed in between.
+    """Store the predecessor of a call, and the tools that failed between both calls.
 
-    A call that continues a message thread gets the numbers of messages and tools of its whole prompt, once,
-    and a title: it sent only what is new. So do the calls of the thread after it, which came without them.
-    Returns the ids of these calls. The caller holds the write lock."""
+    A call that continues a message thread sent only what is new, so it gets, once, the numbers of
+    messages and tools of its whole prompt, and a title. Later calls of the thread without these get
+    them too. Returns the row ids of all these calls. The caller holds the write lock."""
     values = {"id": usage_id, "previous_id": previous_id, "most": MAX_LATER}
     continued = [each for (each,) in connection.execute(_CONTINUE, values).fetchall()]
     connection.execute(

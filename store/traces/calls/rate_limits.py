@@ -1,9 +1,8 @@
-"""Storing the rate limits that the upstream stated, of each call and of each hour and credential.
+"""The rate limits that the upstream stated, stored for each call and for each hour and credential.
 
-Those of an hour are updated in the transaction that inserts, and stay when retention removes its calls.
-So their number is bounded, whatever clients send: after the first ``MAX_CREDENTIALS`` of an hour, the
-rest of them share a row.
-"""
+Rows of an hour are updated in the transaction that inserts its calls, and stay when retention
+removes the calls. So their number is bounded, whatever clients send: the first ``MAX_CREDENTIALS``
+of an hour have rows, all others share one."""
 
 import sqlite3
 from collections import defaultdict
@@ -22,7 +21,7 @@ RATE_LIMITED, OVERLOADED = 429, 529
 
 @dataclass(slots=True, kw_only=True)
 class _Hour:
-    """The amounts to add to an hour, and the lowest remaining share of each limit."""
+    """The amounts to add to an hour's row, and the lowest remaining share of each limit."""
 
     calls: int = 0
     rate_limited: int = 0
@@ -56,7 +55,7 @@ _UPSERT = (
 
 
 class Call(Protocol):
-    """The fields of a call that its hour depends on: an entry has them, and the row of one."""
+    """The fields of a call that the row of its hour depends on. Entries and database rows have them."""
 
     @property
     def created_at(self) -> str: ...
@@ -69,7 +68,7 @@ class Call(Protocol):
 
 
 class Hours:
-    """The amounts that one transaction adds to the hours."""
+    """The amounts that one transaction adds to the rows of hours."""
 
     def __init__(self) -> None:
         self._hours = defaultdict[tuple[str, str], _Hour](_Hour)
@@ -91,7 +90,7 @@ class Hours:
                 setattr(hour, name, share if lowest is None else min(lowest, share))
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Add what was collected to the table. The caller holds the write lock."""
+        """Add the collected amounts to the table. The caller holds the write lock."""
         known = {hour: _read_credentials(connection, hour) for hour, _ in self._hours}
         connection.executemany(
             _UPSERT,
@@ -110,7 +109,7 @@ def _read_credentials(connection: sqlite3.Connection, hour: str) -> set[str]:
 
 
 def list_shares(limits: RateLimits) -> dict[str, float | None]:
-    """Return the remaining share of each limit, by its column of the hour. None: not stated."""
+    """Return the remaining share (0 to 1) of each limit by the column of the hour, None if not stated."""
     return {
         "requests_share": _divide(limits.requests_remaining, limits.requests_limit),
         "tokens_share": _divide(limits.tokens_remaining, limits.tokens_limit),
@@ -130,7 +129,7 @@ def _subtract(used: float | None) -> float | None:
 
 
 def write_limits(connection: sqlite3.Connection, stated: Iterable[tuple[int, RateLimits]]) -> None:
-    """Insert the limits that the responses to calls stated, which are given by row id."""
+    """Insert the limits that the responses to calls stated, given by row id."""
     rows = ((usage_id, *limits) for usage_id, limits in stated)
     insert_rows(connection, "rate_limits", ("usage_id", *_NAMES), rows)
 

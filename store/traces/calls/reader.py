@@ -29,10 +29,10 @@ type Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryFilter:
-    """The entries to read: those that arrived at ``since`` or later and before ``until`` (both as
-    ``clock.format_ms`` writes them), at one of these slugs, with a model that matches a pattern of
-    ``*`` and ``?``, for this user and project, with this tag (``key:value``, or one without a key). A
-    field without a value excludes nothing."""
+    """The entries to read. A field without a value excludes nothing.
+
+    ``since`` and ``until`` (exclusive) are as ``clock.format_ms`` writes them. ``model`` is a pattern
+    with ``*`` and ``?``. ``tag`` is ``key:value``, or a tag without a key."""
 
     since: str | None = None
     until: str | None = None
@@ -44,7 +44,7 @@ class EntryFilter:
 
     @property
     def may_choose_few(self) -> bool:
-        """Return whether a page of these may need to look at many more calls than it has."""
+        """Return whether a page of chosen entries may require reading many more calls than it has."""
         return bool(self.slugs) or any((self.model, self.user, self.project, self.tag))
 
     def conditions(self) -> tuple[list[str], list[object]]:
@@ -71,13 +71,13 @@ class EntryFilter:
 
 
 class TraceReader:
-    """A read-only connection to the traces of one organisation. Rows are those of ``usage_log``, as
-    dictionaries, without their bodies unless requested.
+    """A read-only connection to the traces of one organisation.
 
-    Every method may raise sqlite3.Error."""
+    Rows are those of ``usage_log``, as dictionaries without bodies. Every method may raise
+    sqlite3.Error."""
 
     def __init__(self, path: Path) -> None:
-        """Open a trace database. Raises sqlite3.Error when there is none that can be read."""
+        """Open a trace database. Raises sqlite3.Error if it cannot be read."""
         self._db = database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)
         self._db.row_factory = database.make_dict
         try:
@@ -103,18 +103,18 @@ class TraceReader:
         return bool(self.columns)
 
     def find_last_id(self) -> int:
-        """Return the highest id, or 0 where there is no entry."""
+        """Return the highest row id, or 0 if there is no entry."""
         row: Row = self._db.execute("select coalesce(max(id), 0) as id from usage").fetchone()
         return int(row["id"])
 
     def read_newest(self, count: int, up_to_id: int, entry_filter: EntryFilter) -> list[Row]:
-        """Return the last ``count`` entries that were inserted up to an id, oldest first."""
+        """Return the last ``count`` chosen entries with row ids up to ``up_to_id``, oldest first."""
         return self._read(entry_filter, ["id <= ?"], [up_to_id], "id desc", count)[::-1]
 
     def iter_inserted(
         self, after_id: int, up_to_id: int, entry_filter: EntryFilter
     ) -> Iterator[Row]:
-        """Yield the entries inserted after one id and up to another, in that order."""
+        """Yield the chosen entries with row ids above ``after_id``, up to ``up_to_id``, in that order."""
         while rows := self._read(
             entry_filter, ["id > ?", "id <= ?"], [after_id, up_to_id], "id", _PAGE
         ):
@@ -122,8 +122,7 @@ class TraceReader:
             after_id = rows[-1]["id"]
 
     def read_page(self, entry_filter: EntryFilter, place: tuple[str, str], limit: int) -> list[Row]:
-        """Return up to ``limit`` entries in order of arrival, those behind a place: an instant and an
-        entry id."""
+        """Return up to ``limit`` chosen entries in order of arrival, after a place (instant, entry id)."""
         # By the index on created_at, so that asking for a day does not read a year. The place alone is
         # its lower bound: offered another one, SQLite might begin every page there.
         return self._read(
@@ -135,7 +134,9 @@ class TraceReader:
         )
 
     def find_arrival(self, after: str, count: int) -> str | None:
-        """Return when the entry behind the next ``count`` after an instant arrived, or None."""
+        """Return the instant of arrival of an entry after ``after``, or None.
+
+        ``count`` entries are between the instant and this entry."""
         found: Row | None = self._db.execute(
             "select created_at from usage where created_at > ? order by created_at limit 1 offset ?",
             (after, count),
@@ -143,12 +144,12 @@ class TraceReader:
         return None if found is None else str(found["created_at"])
 
     def find(self, usage_id: int) -> Row | None:
-        """Return an entry by its id, or None."""
+        """Return the entry with this row id, or None."""
         found = self._read(EntryFilter(), ["id = ?"], [usage_id], "id", 1)
         return found[0] if found else None
 
     def read_bodies(self, usage_id: int) -> Row | None:
-        """Return both bodies as the view gives them, or None for an entry that retention removed."""
+        """Return both bodies as the view ``usage_log`` gives them, or None if the entry does not exist."""
         found: Row | None = self._db.execute(
             f"select {', '.join(BODIES)} from usage_log where id = ?",  # noqa: S608 - two names
             (usage_id,),
@@ -172,9 +173,9 @@ class TraceReader:
 
 
 def make_entry(row: Row) -> UsageLogEntry:
-    """Return the entry that a row of ``usage_log`` shows, without bodies and line items.
+    """Return the entry in a row of ``usage_log``, without bodies and line items.
 
-    A database that no newer recorder has opened yet lacks the newest columns: they are None."""
+    Columns that a database lacks, because no newer recorder has opened it, are None."""
     values = {name: row[name] for name in _PLAIN if name in row}
     for name in ("cost_cents", "estimated_cents"):
         values[name] = costs.from_real(row.get(name))
@@ -183,21 +184,19 @@ def make_entry(row: Row) -> UsageLogEntry:
 
 
 def _as_glob(pattern: str) -> str:
-    """Return the GLOB pattern for ``*`` and ``?``, with square brackets escaped."""
+    """Return a pattern with ``*`` and ``?`` as a GLOB pattern: square brackets are escaped."""
     return pattern.replace("[", "[[]")
 
 
 def read_types(db: sqlite3.Connection, table: str = "usage_log") -> dict[str, str]:
-    """Return the columns of a table or view with the type that each is declared with.
-
-    It is empty for what a view computes."""
+    """Return the columns of a table or view with their declared types, "" for computed columns."""
     cursor = db.cursor()
     cursor.row_factory = None
     return dict(cursor.execute("select name, type from pragma_table_info(?)", (table,)))
 
 
 def read_newest_arrival(path: Path) -> str | None:
-    """Return ``created_at`` of the latest entry of a trace database, None where there is no entry.
+    """Return ``created_at`` of the newest entry of a trace database, or None if it has no entry.
 
     Raises sqlite3.Error."""
     with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:

@@ -1,4 +1,4 @@
-"""Pricing again what is stored: entries by line items, managed sessions and dreams by counts."""
+"""Repricing of stored data: entries by line items, managed sessions and dreams by counts."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -15,10 +15,10 @@ BATCH = 200
 
 
 def reprice(database: TraceDatabase, table: PriceTable, *, everything: bool) -> int:
-    """Price stored entries again, with the rules they are recorded by, and managed sessions and dreams.
+    """Price stored entries, managed sessions and dreams again, by the rules for recording.
 
-    Returns how many have a new cost: those that had none, or with ``everything`` all whose cost changed.
-    Raises sqlite3.Error."""
+    Only those without a cost are priced, or with ``everything`` all. Returns the number of changed
+    costs. Raises sqlite3.Error."""
     changed = _reprice_objects(database, table, only_unpriced=not everything)
     batch: list[NewCost] = []
     for stored in database.iter_costs() if everything else database.iter_unpriced():
@@ -43,9 +43,9 @@ def _reprice_objects(database: TraceDatabase, table: PriceTable, *, only_unprice
 
 
 def find_new_cost(stored: StoredCost, table: PriceTable) -> NewCost | None:
-    """Return the cost that an entry has by this table, with that of its cache break.
+    """Return the cost of an entry by this price table, with that of its cache break, or None.
 
-    Returns None when there is no price for it, or no change."""
+    None means that there is no price for it, or no change."""
     items, total = price_call(stored.call, table)
     if total is None:
         return None

@@ -1,4 +1,4 @@
-"""Totals of the calls of one run, read from its entries. They are booked as hourly sums are."""
+"""Totals of the calls of one run, read from its entries and computed like the hourly sums."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -20,8 +20,9 @@ from store.traces.sums.usage_report import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """Totals of the calls of one run, and by model. ``pending`` calls are not included: they are in
-    flight, or wait in the spool."""
+    """Totals of the calls of one run, in all and by model.
+
+    They do not include the ``pending`` calls, which are in flight or wait in the spool."""
 
     run_id: str
     pending: int
@@ -30,9 +31,9 @@ class RunReport:
 
 
 def read_run(path: Path, run_id: str, pending: int = 0) -> RunReport:
-    """Read the totals of one run from its entries. Those that retention has removed are missing.
+    """Return the totals of one run from its entries, without those that retention has removed.
 
-    Raises sqlite3.Error when the database cannot be read."""
+    Raises sqlite3.Error if the database cannot be read."""
     sums: dict[Names, Sums] = {}
     if path.exists():
         with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db, snapshot(db):

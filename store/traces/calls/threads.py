@@ -1,7 +1,6 @@
-"""The calls of a message thread, and the whole requests of those that sent only what is new.
+"""The calls of a message thread, and the whole requests of calls that sent only what is new.
 
-The call before one that continues a thread is its predecessor, as the recorder has found it.
-"""
+The call before one that continues a thread is its predecessor, as the recorder has found it."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -30,17 +29,17 @@ type Gap = Literal["missing", "not kept", "cut", "too long"]
 
 
 class Thread(NamedTuple):
-    """The calls before one of a thread, the first of which sent everything.
+    """The calls of a thread before a given one, from the call that sent everything on.
 
-    There are none where one of them is missing. ``gap`` says why: a call is not recorded, has no bodies, its
-    response was cut, or they are too many."""
+    ``ids`` is empty if one of them is missing, and ``gap`` says why: a call is not recorded, has no
+    bodies, its response was cut off, or there are too many calls."""
 
     ids: tuple[int, ...] = ()
     gap: Gap | None = None
 
 
 def find_thread(connection: sqlite3.Connection, usage_id: int) -> Thread:
-    """Return the calls before a call of a thread, none for a request that sends everything."""
+    """Return the calls of a thread before a call. Empty for a request that sent everything."""
     if not has_threads(connection):
         return Thread()
     ids: list[int] = []
@@ -66,24 +65,24 @@ def find_thread(connection: sqlite3.Connection, usage_id: int) -> Thread:
 
 
 def has_threads(connection: sqlite3.Connection) -> bool:
-    """Return whether calls say what thread they are of. A database that no newer recorder has opened yet
-    has no column for it."""
+    """Return whether the database has the column for threads. Older ones lack it until a recorder opens
+    them."""
     return "thread_previous_id" in list_columns(connection, "usage")
 
 
 def is_continued(connection: sqlite3.Connection, usage_id: int) -> bool:
-    """Return whether the request of another call continues the message of this one."""
+    """Return whether another call continues the message thread from this one."""
     return connection.execute(_CHILD, (usage_id,)).fetchone() is not None
 
 
 def find_parent(connection: sqlite3.Connection, usage_id: int) -> int | None:
-    """Return the call whose message the request of this one continues, or None."""
+    """Return the call from which this one continues the message thread, or None."""
     step = connection.execute("select thread from usage where id = ?", (usage_id,)).fetchone()
     return find_previous(connection, usage_id) if step == ("continue",) else None
 
 
 def iter_before(connection: sqlite3.Connection, usage_id: int) -> Iterator[int]:
-    """Yield the recorded calls of a thread before one of it, newest first, up to ``MAX_CALLS``."""
+    """Yield the recorded calls of a thread before ``usage_id``, newest first, up to ``MAX_CALLS``."""
     here = usage_id
     for _ in range(MAX_CALLS):
         parent = find_parent(connection, here)
@@ -96,8 +95,8 @@ def iter_before(connection: sqlite3.Connection, usage_id: int) -> Iterator[int]:
 class WholeRequest(NamedTuple):
     """The request of a call with all messages that the model was given.
 
-    ``sent`` is the number of those that the call brought itself, None where that is all of them. ``gap``
-    says why the others are missing."""
+    ``sent`` is the number of messages that the call sent itself, None if it sent all. ``gap`` says why
+    earlier messages are missing."""
 
     body: bytes
     sent: int | None = None
@@ -105,9 +104,9 @@ class WholeRequest(NamedTuple):
 
 
 def read_whole_request(connection: sqlite3.Connection, usage_id: int) -> WholeRequest | None:
-    """Return the request of a call, with those of its thread before it, None for one that was not kept.
+    """Return the request of a call with the messages of its thread before it, or None if it was not kept.
 
-    A request that sent everything is as it came. Raises sqlite3.Error, MissingPieceError."""
+    A request that sent everything is returned as it came. Raises sqlite3.Error, MissingPieceError."""
     body = read_bodies(connection, usage_id).request
     if body is None:
         return None

@@ -1,8 +1,7 @@
-"""The uses of tools in the responses of calls, and how these went.
+"""The uses of tools in the responses of calls, and their results.
 
-A row is written with its call. The result of a client's tool comes with the next call of the conversation,
-which may be recorded much later, or never.
-"""
+A row is written with its call. The result of a client's tool comes with the next call of the
+conversation, which may be recorded much later, or never."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -29,9 +28,10 @@ _ADD_FAILED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredUse:
-    """One use of a tool in a response, as the table has it. ``server`` is the MCP server, and ``target`` a
-    file, a pattern, the first line of a command. ``problem`` says why it failed, and is None where it went
-    well or its result is not known. What is not known is None."""
+    """One use of a tool in a response, as a row of the table. Unknown values are None.
+
+    ``server`` is the MCP server, ``target`` a file, a pattern or the first line of a command.
+    ``problem`` says why the use failed; it is None if it succeeded or the result is unknown."""
 
     tool: str | None
     server: str | None = None
@@ -77,7 +77,7 @@ _list_values = attrgetter(*_NAMES)
 def write_uses(
     connection: sqlite3.Connection, uses_by_id: Iterable[tuple[int, Sequence[ToolUse]]]
 ) -> None:
-    """Insert the uses of calls by their row ids. The caller holds the write lock."""
+    """Insert the uses of calls, given by row id. The caller holds the write lock."""
     rows = [
         (usage_id, place, *_list_values(StoredUse.of(use)))
         for usage_id, uses in uses_by_id
@@ -103,9 +103,9 @@ def read_uses(connection: sqlite3.Connection, usage_id: int) -> list[StoredUse]:
 def read_uses_of(
     connection: sqlite3.Connection, usage_ids: Sequence[int]
 ) -> dict[int, list[StoredUse]]:
-    """Return the uses of several calls by their row ids, each in order. Calls without any are left out.
+    """Return the uses of several calls by row id, each in order, without calls that have none.
 
-    There are none where no recorder has made the table yet."""
+    Empty if the recorder has not created the table yet."""
     if not list_columns(connection, "tool_uses"):
         return {}
     found: dict[int, list[StoredUse]] = {}
@@ -121,10 +121,10 @@ def read_uses_of(
 def write_results(
     connection: sqlite3.Connection, usage_id: int, results: Sequence[UseResult], *, is_booked: bool
 ) -> None:
-    """Store how the uses of a call went, as far as it has these uses.
+    """Store the results of those uses of tools that the call has.
 
-    ``is_booked``: the call is in the sums of its session, which then get the failures too. The caller holds
-    the write lock."""
+    ``is_booked``: the call is in the sums of its session, to which failures are then added. The caller
+    holds the write lock."""
     # Most calls that are stored had no failure, and most results are none: then there is nothing to count.
     before = _count_failed(connection, usage_id) if is_booked else 0
     connection.executemany(

@@ -1,4 +1,4 @@
-"""The table of managed sessions and dreams: one row for each, with the counts that came last."""
+"""The table of managed sessions and dreams: one row for each, with the latest counts."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -38,8 +38,9 @@ _SELECT = f"select {', '.join(_COLUMNS)} from upstream_objects"  # noqa: S608 - 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The response that objects came in: when, of which endpoint, by which credential, and from which
-    upstream, None for that of the service."""
+    """The response that reported objects: its instant, endpoint, credential and upstream.
+
+    ``upstream`` is None for that of the service."""
 
     read_at: str
     proxy_endpoint_id: str
@@ -51,7 +52,7 @@ class Reading:
 def write_objects(
     connection: sqlite3.Connection, reading: Reading, objects: Iterable[UpstreamObject]
 ) -> None:
-    """Store objects in the place of what was known of them before. The caller holds the write lock."""
+    """Store objects, in place of earlier rows for them. The caller holds the write lock."""
     connection.executemany(
         _UPSERT,
         [
@@ -67,7 +68,7 @@ def write_objects(
 
 
 def read_object(connection: sqlite3.Connection, object_id: str) -> UpstreamObject | None:
-    """Return an object as it was stored last, None where it was not."""
+    """Return the stored state of an object, or None."""
     found = _read_all(connection, f"{_SELECT} where object_id = ?", (object_id,))
     return next((each for _, each in found), None)
 
@@ -75,7 +76,7 @@ def read_object(connection: sqlite3.Connection, object_id: str) -> UpstreamObjec
 def list_objects(
     connection: sqlite3.Connection, *, only_unpriced: bool
 ) -> list[tuple[Reading, UpstreamObject]]:
-    """Return objects, each with the response that it came in last."""
+    """Return all objects, or those without a cost, each with the response that last reported it."""
     wanted = "cost_cents is null" if only_unpriced else "true"
     return list(_read_all(connection, f"{_SELECT} where {wanted}"))
 

@@ -1,1 +1,1 @@
-"""Removing calls and texts by rule or order, and verifying that what is stored agrees."""
+"""Removal of calls and texts by rule or order, and verification of what is stored."""

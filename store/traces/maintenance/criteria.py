@@ -5,10 +5,10 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
-    """The calls to erase: those for which everything holds that is not None.
+    """The calls to erase: those that match all criteria that are not None.
 
-    ``credential`` is a fingerprint; ``endpoint`` an id or a slug; ``client`` a product, with its version
-    or without. Calls arrived at ``since`` or later and before ``until``."""
+    ``credential`` is a fingerprint; ``endpoint`` an id or a slug; ``client`` a product, with or without
+    its version. Calls arrived at ``since`` or later and before ``until``."""
 
     session: str | None = None
     credential: str | None = None
@@ -24,5 +24,5 @@ class Criteria:
 
     @property
     def values(self) -> dict[str, object]:
-        """Return these criteria by their names."""
+        """Return the criteria that are not None, by name."""
         return {name: getattr(self, name) for name in self.names}

@@ -1,15 +1,14 @@
-"""Erasing calls, so that nothing of their texts is left in the files of the database.
+"""Erasing of calls, so that none of their text is left in the files of the database.
 
-They are those of a session, a credential, a client, an endpoint, a period, or of several of these at once.
+The calls are those of a session, credential, client, endpoint, period, or several of these. Ids are
+found by reading without a lock, and calls are removed in short transactions, which also count them
+in ``erasures``: work that was killed begins again with the calls that are left. When none is left,
+their pieces, indexed words and quotations are removed, data derived from the rest of their sessions
+is computed again, free pages are given back, and the write-ahead log is emptied. SQLite overwrites
+removed data (``PRAGMA secure_delete``).
 
-Calls are found by reading ids without a lock, and removed in short transactions, which also count them in
-``erasures``: work that was killed begins anew with those that are left. When none is left, pieces, words
-and quotes of them go, what is derived from the rest of their sessions is made anew, free pages are given
-back, and the write-ahead log is emptied. SQLite overwrites what it removes (``PRAGMA secure_delete``).
-
-Hourly and daily sums stay. Those of a day by session lose the name of a session that is gone, and those by
-tag the users, projects and tags that no call is left of.
-"""
+Hourly and daily sums stay. Daily sums by session lose the name of a session that is gone, and sums
+by tag lose the users, projects and tags of which no call is left."""
 
 import sqlite3
 from array import array
@@ -52,14 +51,14 @@ _OBJECT_MATCHES = {
 
 
 def find_newest(connection: sqlite3.Connection) -> int:
-    """Return the id of the call that was recorded last, 0 where none was."""
+    """Return the row id of the call that was recorded last, or 0."""
     return int(connection.execute("select coalesce(max(id), 0) from usage").fetchone()[0])
 
 
 def find_calls(
     connection: sqlite3.Connection, criteria: Criteria, after: int = 0
 ) -> "Steps[array[int]]":
-    """Find the ids of these calls, oldest first, of those that were recorded after the one with an id."""
+    """Find the row ids of matching calls above ``after``, oldest first."""
     found = array("q")
     values = criteria.values
     where = " and ".join(_MATCHES[name] for name in criteria.names)
@@ -84,7 +83,7 @@ def find_calls(
 
 
 def count_calls(path: Path, criteria: Criteria) -> int:
-    """Return how many calls would be erased, 0 where nothing was recorded. Raises sqlite3.Error."""
+    """Return how many calls match the criteria, 0 if there is no database. Raises sqlite3.Error."""
     if not path.exists():
         return 0
     with closing(database.open_readonly(path, busy_timeout_s=BUSY_TIMEOUT_S)) as connection:
@@ -92,9 +91,9 @@ def count_calls(path: Path, criteria: Criteria) -> int:
 
 
 def erase(connection: sqlite3.Connection, erasure_id: str, criteria: Criteria) -> Steps[int]:
-    """Remove these calls. Return how many were removed for this erasure, also by earlier runs.
+    """Remove the matching calls. Return how many were removed for this erasure, also by earlier runs.
 
-    Raises sqlite3.Error; what is left then is removed the next time."""
+    Raises sqlite3.Error; the remaining calls are then removed by the next run."""
     yield from sweep(connection)  # loose rows of work that was killed
     found = yield from find_calls(connection, criteria)
     place = 0
@@ -133,7 +132,7 @@ def erase(connection: sqlite3.Connection, erasure_id: str, criteria: Criteria) -
 
 
 def _erase_objects(connection: sqlite3.Connection, criteria: Criteria) -> Steps[int]:
-    """Remove managed sessions and dreams, which are no calls. Return how many."""
+    """Remove the matching managed sessions and dreams. Return how many were removed."""
     where = " and ".join(_OBJECT_MATCHES[name] for name in criteria.names)
     removed = 0
 
@@ -154,7 +153,7 @@ def read_count(connection: sqlite3.Connection, erasure_id: str) -> int:
 
 
 def forget_count(connection: sqlite3.Connection, erasure_id: str) -> None:
-    """Remove the count of an erasure that has ended."""
+    """Delete the count of an erasure that has ended."""
     with database.immediate(connection):
         connection.execute("delete from erasures where id = ?", (erasure_id,))
 
@@ -162,7 +161,7 @@ def forget_count(connection: sqlite3.Connection, erasure_id: str) -> None:
 def _note_days(
     connection: sqlite3.Connection, usage_id: int, days: dict[str, tuple[str, str]]
 ) -> None:
-    """Note the session of a call, with its first and last day."""
+    """Add the session of a call with its first and last day to ``days``."""
     session_id = unnamed_sessions.find_session(connection, usage_id)
     if session_id is not None and session_id not in days:
         found = session_sums.find_days(connection, session_id)
@@ -173,7 +172,9 @@ def _note_days(
 def _look_again(
     connection: sqlite3.Connection, session_id: str, first_day: str, last_day: str
 ) -> None:
-    """Remove what was derived from a session of which calls were erased; look again at what is left."""
+    """Remove data derived from a session of which calls were erased, and note it to be analysed again.
+
+    If no call of the session is left, its name is removed from the daily sums."""
     savings.remove_session(connection, session_id)
     if session_sums.find_days(connection, session_id) is not None:
         savings.mark_session_due(connection, session_id)

@@ -1,17 +1,17 @@
-"""Removing calls, or what was said in them, and what only they used, while others keep recording.
+"""Removal of calls or their texts, and of data that only they used, while others keep recording.
 
-The pieces of a removed request may be shared with calls that stay. Unused ones are found by mark and
-sweep: the transaction that removes a request notes its segments as *loose*. Then the segment lists of
-all remaining requests are read, without any lock, and the segments in them are no longer loose. The
-others are deleted in short transactions, each of which first checks the lists of requests recorded in the
-meantime: ids only grow, so those are the ones above the last id seen. The pieces of deleted segments are
-deleted in the same way. A recorder cannot use a deleted id from its memory, because it forgets its ids
-when another connection has committed (see ``bodies.bodies``), or when it has removed something itself.
+The pieces of a removed request may be shared with calls that stay. Unused ones are found by mark
+and sweep: the transaction that removes a request notes its segments as *loose*. Then the segment
+lists of all remaining requests are read, without any lock, and the segments in them are no longer
+loose. The others are deleted in short transactions, each of which first checks the lists of
+requests recorded in the meantime: ids only grow, so those are the ones above the last id seen. The
+pieces of deleted segments are deleted in the same way. A recorder cannot use a deleted id from its
+memory, because it forgets its ids when another connection has committed (see ``bodies.bodies``), or
+when it has removed something itself.
 
-Work that is killed leaves loose rows, never a reference to a deleted one, and the next run continues
-with them. Two runs at once on one database are safe for every body, but may leave a piece that no
-segment uses.
-"""
+Work that is killed leaves loose rows, never a reference to a deleted one, and the next run
+continues with them. Two runs at once on one database are safe for every body, but may leave a piece
+that no segment uses."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -48,9 +48,9 @@ HAS_TEXT = (
 
 
 def remove_entry(connection: sqlite3.Connection, usage_id: int, untitled: set[str]) -> bool:
-    """Remove a call; return whether it was there. The caller holds the write lock.
+    """Remove a call; return whether it existed. The caller holds the write lock.
 
-    A session whose title was that of this call is added to ``untitled``, for ``settle_sessions``."""
+    A session whose title came from this call is added to ``untitled``, for ``settle_sessions``."""
     untitled |= session_sums.find_titled(connection, usage_id)
     _loosen(connection, usage_id)
     _forget_problems(connection, usage_id)
@@ -62,11 +62,10 @@ def remove_entry(connection: sqlite3.Connection, usage_id: int, untitled: set[st
 
 
 def remove_text(connection: sqlite3.Connection, usage_id: int, untitled: set[str]) -> bool:
-    """Remove what was said in a call: its bodies, its first words and quotes of them.
+    """Remove the texts of a call: its bodies, its first words and quotations of them.
 
-    The caller holds the write lock.
-
-    Returns whether there was anything. For ``untitled`` see ``remove_entry``."""
+    Returns whether there were any. For ``untitled`` see ``remove_entry``. The caller holds the write
+    lock."""
     row = connection.execute(
         "select body_notes, request_body_length is not null, response_body_length is not null"  # noqa: S608 - our own text
         f" from usage where id = ? and ({HAS_TEXT})",
@@ -101,7 +100,7 @@ def remove_text(connection: sqlite3.Connection, usage_id: int, untitled: set[str
 
 
 def _loosen(connection: sqlite3.Connection, usage_id: int) -> None:
-    """Note the segments of a request to be removed, and take the response out of the index."""
+    """Note the segments of a request as loose, and remove the response from the search index."""
     connection.execute(
         "insert or ignore into loose_segments select s.value from request_bodies as q,"
         " json_each(q.segment_ids) as s where q.usage_id = ?",
@@ -111,7 +110,7 @@ def _loosen(connection: sqlite3.Connection, usage_id: int) -> None:
 
 
 def _forget_problems(connection: sqlite3.Connection, usage_id: int) -> None:
-    """Remove the words about failed tools that stand with the call before and came with this one."""
+    """Remove the error texts of failed tools that came with this call and are stored with the call before."""
     connection.execute(
         "update tool_uses set problem = null where problem is not null and usage_id ="
         " (select previous_id from predecessors where usage_id = ?)",
@@ -120,7 +119,7 @@ def _forget_problems(connection: sqlite3.Connection, usage_id: int) -> None:
 
 
 def settle_sessions(connection: sqlite3.Connection, untitled: Iterable[str]) -> None:
-    """Give sessions the title of the earliest of their calls that has one.
+    """Set the title of each session to that of its earliest call that has one.
 
     The caller holds the write lock."""
     for session_id in untitled:
@@ -128,14 +127,14 @@ def settle_sessions(connection: sqlite3.Connection, untitled: Iterable[str]) -> 
 
 
 def finish(connection: sqlite3.Connection) -> Steps[None]:
-    """Remove what removed calls leave behind: unused pieces, words in the index, quotes of them."""
+    """Remove remains of removed calls: unused pieces, words in the index, quotations of texts."""
     yield from sweep(connection)
     yield from search_removal.settle(connection)
     yield from _forget_quotes(connection)
 
 
 def sweep(connection: sqlite3.Connection) -> Steps[None]:
-    """Delete loose segments and then loose pieces that nothing uses any more."""
+    """Delete loose segments and then loose pieces that no request uses any more."""
     yield from _sweep_level(
         connection,
         loose_table="loose_segments",
@@ -181,7 +180,7 @@ def _sweep_level(
 
 
 def _strike_out(connection: sqlite3.Connection, users: str, seen: int, unused: set[int]) -> int:
-    """Take from ``unused`` what the next rows above ``seen`` use. Return the id of the last one."""
+    """Remove from ``unused`` the ids that the next rows above ``seen`` use. Return the id of the last row."""
     for user_id, ids in connection.execute(users, (seen, _PAGE)).fetchall():
         if ids is not None:
             unused.difference_update(orjson.loads(ids))
@@ -204,7 +203,7 @@ def _delete_piece(connection: sqlite3.Connection, piece_id: int) -> None:
 
 
 def _forget_quotes(connection: sqlite3.Connection) -> Steps[None]:
-    """Remove the quotes in cache breaks of texts that are gone: of the call before a break."""
+    """Remove quotations in cache breaks if the quoted call before the break has no text any more."""
     last_id = 0
 
     def forget_some(_: Step) -> bool:
@@ -226,11 +225,11 @@ def _forget_quotes(connection: sqlite3.Connection) -> Steps[None]:
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """Return the size of what is in the database: the one that pages, API and commands show, and that
-    retention limits.
+    """Return the size of the data in the database in bytes: the size that is shown and that retention
+    limits.
 
-    What is still in the write-ahead log counts, that file itself and free pages do not: both come and
-    go by themselves, and the file approaches this size once free pages are given back."""
+    Data in the write-ahead log counts; the log file itself and free pages do not: both come and go by
+    themselves, and the file approaches this size once free pages are given back."""
     pages = read_pragma(connection, "page_count") - read_pragma(connection, "freelist_count")
     return pages * read_pragma(connection, "page_size")
 

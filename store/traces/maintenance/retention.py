@@ -1,13 +1,10 @@
-"""Removing what is older than an organisation keeps it, and the oldest calls of a large database.
+"""Retention: removal of calls and texts above an organisation's limits of age and size.
 
-Hourly and daily sums stay.
-
-Texts (bodies, titles, and what of them is quoted or indexed) may be removed before the calls they are of.
-Up to where that is done is noted for each endpoint in ``retention_texts``: no call that arrived before has
-a text any more. A call that is stored later than it arrived moves that back (``note_arrival``).
-
-The write lock is held for some 20 ms at a time; see ``steps`` and ``removal``.
-"""
+Hourly and daily sums stay. Texts (bodies, titles, quotations and indexed words) may be removed
+before their calls. ``retention_texts`` has for each endpoint the instant up to which texts are
+removed: no call that arrived before it has a text any more. A call that is stored later than it
+arrived moves that instant back (``note_arrival``). The write lock is held for some 20 ms at a time;
+see ``steps`` and ``removal``."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -30,7 +27,7 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The instants up to which calls and texts are removed, None where they are kept."""
+    """The instants before which calls and texts are removed, None if they are kept."""
 
     entries_before: str | None = None
     texts_before: str | None = None
@@ -41,7 +38,7 @@ KEEP_ALL = Limits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The rules: limits of age, for some endpoints other ones, and a size.
+    """The rules of an organisation: limits of age, also by endpoint, and a limit of size.
 
     Above ``max_bytes`` the oldest calls are removed until the rest fits."""
 
@@ -56,7 +53,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """The number of calls that were removed, and of those that stay without their texts."""
+    """The number of calls that were removed, and of calls that only lost their texts."""
 
     entries: int
     texts: int
@@ -69,7 +66,7 @@ class Pruned:
 
 
 def prune(connection: sqlite3.Connection, rules: Rules) -> Steps[Pruned]:
-    """Remove what the rules name and return its space to the file system.
+    """Remove calls and texts by the rules, and give free pages back to the file system.
 
     Raises sqlite3.Error; the database is consistent then too."""
     bytes_before = used_bytes(connection)
@@ -97,7 +94,7 @@ def prune(connection: sqlite3.Connection, rules: Rules) -> Steps[Pruned]:
 
 
 def _remove_objects(connection: sqlite3.Connection, rules: Rules) -> bool:
-    """Remove the managed sessions and dreams that were last read too long ago."""
+    """Remove managed sessions and dreams that were last read before the limit for calls."""
     sql = "select distinct proxy_endpoint_id from upstream_objects"
     for (endpoint_id,) in connection.execute(sql).fetchall():
         before = rules.find_limits(endpoint_id).entries_before
@@ -109,7 +106,7 @@ def _remove_objects(connection: sqlite3.Connection, rules: Rules) -> bool:
 
 
 def list_endpoints(connection: sqlite3.Connection) -> list[str]:
-    """Return the ids of the endpoints that have calls, by a few steps in their index."""
+    """Return the ids of the endpoints that have calls, by a few look-ups in an index."""
     found: list[str] = []
     after = ""
     while True:
@@ -123,7 +120,7 @@ def list_endpoints(connection: sqlite3.Connection) -> list[str]:
 
 
 def read_texts_before(connection: sqlite3.Connection, endpoint_id: str) -> str:
-    """Return the instant before which no call of an endpoint has a text any more."""
+    """Return the instant before which no call of an endpoint has a text, "" if none is noted."""
     row = connection.execute(
         "select texts_before from retention_texts where proxy_endpoint_id = ?", (endpoint_id,)
     ).fetchone()
@@ -131,8 +128,9 @@ def read_texts_before(connection: sqlite3.Connection, endpoint_id: str) -> str:
 
 
 def note_arrival(connection: sqlite3.Connection, created_at: str) -> None:
-    """Note that a call is stored that arrived then: its text is still to be removed. The caller holds
-    the write lock."""
+    """Note that a call is stored that arrived at ``created_at``, so that its text will be removed too.
+
+    The caller holds the write lock."""
     connection.execute(
         "update retention_texts set texts_before = :at where texts_before > :at", {"at": created_at}
     )
@@ -154,10 +152,11 @@ def _prune_by_age(connection: sqlite3.Connection, endpoint_id: str, before: str)
 
 
 def _prune_by_size(connection: sqlite3.Connection, max_bytes: int) -> Steps[int]:
-    """Prune to a size.
+    """Remove the oldest calls until the database has at most ``max_bytes``. Returns how many.
 
-    How much an entry frees is known only after its sweep, so go half of the estimated way at a
-    time, and at most a twentieth: entries that turn out big must not cost more than that many."""
+    The space that a call frees is known only after the sweep. So each round removes half of the
+    estimated number, and at most a twentieth of all calls: calls that turn out large must not cost more
+    than that many."""
     oldest = "select id from usage order by created_at, id limit 1"
     total = 0
     while (used := used_bytes(connection)) > max_bytes:
@@ -175,7 +174,7 @@ def _prune_by_size(connection: sqlite3.Connection, max_bytes: int) -> Steps[int]
 def _remove_oldest(
     connection: sqlite3.Connection, limit: int, oldest: str, values: tuple[str, ...]
 ) -> Steps[int]:
-    """Remove up to ``limit`` of the calls that a query finds; return how many there were."""
+    """Remove up to ``limit`` of the calls that the query ``oldest`` finds; return how many."""
     removed = 0
 
     def remove_some(step: Step) -> bool:
@@ -194,7 +193,7 @@ def _remove_oldest(
 
 
 def _remove_texts(connection: sqlite3.Connection, endpoint_id: str, before: str) -> Steps[int]:
-    """Remove the texts of calls of an endpoint that arrived before an instant, oldest first."""
+    """Remove the texts of an endpoint's calls from before an instant, oldest first. Returns how many."""
     removed = since_sweep = 0
     place = (read_texts_before(connection, endpoint_id), 0)
 

@@ -1,8 +1,7 @@
-"""The preview of a run of retention: what it is going to remove.
+"""The preview of a run of retention: how much it will remove.
 
-Calls are counted in the index by endpoint and arrival. How many bytes become free is estimated, as if every
-call and every text took the same room: pieces of texts are shared with calls that stay.
-"""
+Calls are counted in the index by endpoint and arrival. The number of freed bytes is estimated, as
+if every call and every text had the same size: pieces of texts are shared with calls that stay."""
 
 import sqlite3
 from contextlib import closing
@@ -23,9 +22,9 @@ ENTRY_BYTES = 600  # of a call without its texts, with its indexes; measured ove
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """The number of calls that are going to be removed, and of those that lose their texts.
+    """The number of calls that will be removed, and of calls that will lose their texts.
 
-    That frees about ``freed_bytes`` of ``size_bytes``."""
+    This frees about ``freed_bytes`` of ``size_bytes``."""
 
     entries: int
     texts: int
@@ -37,7 +36,7 @@ NOTHING = Preview(entries=0, texts=0, freed_bytes=0, size_bytes=0)
 
 
 def read_preview(path: Path, rules: Rules) -> Preview:
-    """Return what these rules remove. Raises sqlite3.Error."""
+    """Return how much these rules would remove. Raises sqlite3.Error."""
     if not path.exists():
         return NOTHING
     with (

@@ -1,9 +1,8 @@
-"""Verification that what was recorded is there, that sums agree, and that texts can be found.
+"""Verification that bodies are complete, that sums agree, and that texts can be found.
 
 Every body is rebuilt twice, by key in Python and by the SQL of ``usage_log``, and compared with the
 length and SHA-256 that were stored when it was received. Reads are many short ones, so that neither
-a recorder nor its checkpoints wait for a long check.
-"""
+a recorder nor its checkpoints wait for a long check."""
 
 import hashlib
 import sqlite3
@@ -20,8 +19,7 @@ _PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A problem that was found. ``entry_id`` is None where it concerns the database rather than one
-    entry."""
+    """A problem that was found. ``entry_id`` is None if it concerns the whole database."""
 
     entry_id: str | None
     message: str
@@ -29,17 +27,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Noted:
-    """The length and hash of a body, stored when it was received."""
+    """The length in bytes and the SHA-256 of a body, stored when it was received."""
 
     length: int | None
     sha256: bytes | None
 
 
 def verify(connection: sqlite3.Connection) -> Iterator[Problem]:
-    """Yield problems as they are found; none means that all is well.
+    """Yield problems as they are found; nothing if there are none.
 
-    A damaged page is such a problem. Raises sqlite3.OperationalError for errors that do not concern
-    the data, such as a lock."""
+    A damaged page is such a problem. Raises sqlite3.OperationalError for errors that do not concern the
+    data, such as a lock."""
     checks: tuple[Callable[[sqlite3.Connection], Iterator[Problem | str]], ...] = (
         _check_pages,
         _check_references,

@@ -1,10 +1,9 @@
-"""Verification that costs, hourly sums and daily sums are what they are made of.
+"""Verification of costs, hourly sums and daily sums against the rows that they are computed from.
 
-Costs are those of their line items, the sums of an hour those of its calls, and of a day those of its hours.
-Those of hours are computed again in SQL, apart from the code that keeps them, an hour at a time: by
-endpoint, model and billing, which are never summed up as others. An hour of which retention has removed
-calls has more of them in its sums than there are, and cannot be checked.
-"""
+Costs must agree with line items, the sums of an hour with its calls, and the sums of a day with its
+hours. Sums of hours are computed again in SQL, independently of the code that keeps them, for one
+hour at a time, by endpoint, model and billing. An hour of which retention has removed calls cannot
+be checked."""
 
 import math
 import sqlite3
@@ -86,7 +85,7 @@ type _Sums = dict[tuple[str, ...], dict[str, float]]
 
 
 def check_costs(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Yield the entry id and the fault of costs that are wrong.
+    """Yield (entry id, description) of each wrong cost.
 
     A line item costs quantity x rate x multiplier, and an entry the sum of its line items."""
     (last_id,) = connection.execute("select coalesce(max(id), 0) from usage").fetchone()
@@ -99,12 +98,12 @@ def check_costs(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def check_hours(connection: sqlite3.Connection) -> Iterator[str]:
-    """Return the hourly sums that differ from those of their calls, in words."""
+    """Yield a description of each hourly sum that differs from that of its calls."""
     return _check_each(connection, _NEXT_HOUR, _check_hour)
 
 
 def check_days(connection: sqlite3.Connection) -> Iterator[str]:
-    """Return the daily sums that differ from those of their hours, in words."""
+    """Yield a description of each daily sum that differs from that of its hours."""
     return _check_each(connection, _NEXT_DAY, _check_day)
 
 
@@ -113,7 +112,9 @@ def _check_each(
     find_next: str,
     check: Callable[[sqlite3.Connection, str], Iterator[str]],
 ) -> Iterator[str]:
-    """Yield the faults of all periods, of which a query finds the next. Each is read as of one instant."""
+    """Yield the faults that ``check`` finds in each period. ``find_next`` is a query for the next period.
+
+    Each period is read in one transaction."""
     after = ""
     while (period := connection.execute(find_next, {"after": after}).fetchone()[0]) is not None:
         after = f"{period}~"  # sorts after every instant of the period
@@ -142,7 +143,7 @@ def _check_hour(connection: sqlite3.Connection, hour: str) -> Iterator[str]:
 def _compare(
     table: str, found: _Sums, origin: str, expected: _Sums, names: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the sums of a table that differ from those of what they are made of, in words."""
+    """Yield a description of each sum in ``found`` that differs from ``expected``."""
     for key in sorted({*found, *expected}):
         sums, others = found.get(key, {}), expected.get(key, {})
         for name in names:
@@ -159,6 +160,6 @@ def _read(
     names: Iterable[str],
     size: int = len(_KEYS),
 ) -> _Sums:
-    """Return the sums of a day or an hour by their first ``size`` columns."""
+    """Return sums for a day or an hour by their first ``size`` columns, which are the keys."""
     rows = connection.execute(sql, {"day": period, "hour": period}).fetchall()
     return {row[:size]: dict(zip(names, row[size:], strict=True)) for row in rows}

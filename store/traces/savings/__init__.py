@@ -1,1 +1,1 @@
-"""Findings of what a session could have saved, stored by day."""
+"""Findings about possible savings of sessions, stored by day."""

@@ -1,9 +1,8 @@
-"""Savings of sessions: findings by day, stored when the recorder has looked at a session.
+"""Possible savings of sessions: findings by day, stored when the recorder has analysed a session.
 
-Sums of a period read a few rows of each session, however many calls it has, and findings that were made
-from bodies outlive these. A session whose calls have changed is due, and looked at again soon after
-(``recorder.savings``). The findings of a session go with its last call.
-"""
+Sums of a period read a few rows for each session, however many calls it has, and findings made from
+bodies stay when the bodies are removed. A session whose calls have changed is due, and soon
+analysed again (``recorder.savings``). The findings of a session are removed with its last call."""
 
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
@@ -46,7 +45,8 @@ _ADD_DAILY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A session to be looked at. ``changes`` tells whether it changes meanwhile."""
+    """A session that is due to be analysed. ``changes`` counts its changes, so that one meanwhile is
+    noticed."""
 
     session_id: str
     due_at: float
@@ -55,8 +55,9 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingRow:
-    """A finding of one session on one day. ``cents`` is that of tokens with a known price. ``top`` are row
-    ids of the most expensive calls with their cents, None where these are not known."""
+    """A finding for one session on one day. ``cents`` is the cost of those tokens that have a known price.
+
+    ``top`` has the row ids of the most expensive calls with their cents, None if unknown."""
 
     day: str
     finding: str
@@ -70,7 +71,7 @@ class FindingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """A look at a session: its time, the version of its rules, and how much of the session it covers.
+    """An analysis of a session: its time, the version of its rules, and how much it covers.
 
     Of ``opened`` conversations, the bodies of ``conversations`` were read."""
 
@@ -82,16 +83,16 @@ class Looked:
 
 
 def mark_due(connection: sqlite3.Connection, session_ids: Collection[str]) -> None:
-    """Note that sessions are to be looked at when they have been quiet.
+    """Note that sessions are to be analysed once they have had no call for ``QUIET_S``.
 
-    They have to be quiet for some seconds. A look reads a whole session, so one that goes on is not
-    looked at after each call. The caller holds the write lock."""
+    An analysis reads a whole session, so it is not repeated after each call of a session in progress.
+    The caller holds the write lock."""
     due_at = clock.now().timestamp() + QUIET_S
     connection.executemany(_MARK, [(session_id, due_at) for session_id in session_ids])
 
 
 def mark_session_due(connection: sqlite3.Connection, session_id: str) -> None:
-    """Note that a session is to be looked at. The caller holds the write lock."""
+    """Note that a session is to be analysed. The caller holds the write lock."""
     connection.execute(
         "insert or replace into savings_due (session_id, due_at, changes) values (?, ?, 1)",
         (session_id, clock.now().timestamp() + QUIET_S),
@@ -99,7 +100,7 @@ def mark_session_due(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def find_due(connection: sqlite3.Connection, now_s: float) -> Due | None:
-    """Return the session that has been due for longest, None where none is due yet."""
+    """Return the session that has been due for longest, or None."""
     row = connection.execute(
         "select session_id, due_at, changes from savings_due where due_at <= ? order by due_at limit 1",
         (now_s,),
@@ -108,7 +109,7 @@ def find_due(connection: sqlite3.Connection, now_s: float) -> Due | None:
 
 
 def is_any_due(connection: sqlite3.Connection) -> bool:
-    """Return whether any session is due, now or later."""
+    """Return whether any session is due to be analysed, now or later."""
     return connection.execute("select 1 from savings_due limit 1").fetchone() is not None
 
 
@@ -124,10 +125,10 @@ def write_findings(
     tools: SumsOfTargets,
     again_at: float,
 ) -> None:
-    """Store findings and sums of tools of a session in the place of those from ``first_day`` on.
+    """Store the findings and the sums of tools of a session, in place of those from ``first_day`` on.
 
-    Those of the kinds in ``keeps`` stay: what they were made from is gone. ``avoidable`` are the kinds that
-    count as savings. A session that has changed meanwhile is due again at ``again_at``."""
+    Stored findings of the kinds in ``keeps`` stay, since their bodies are gone. ``avoidable`` are the
+    kinds that count as savings. If the session has changed meanwhile, it is due again at ``again_at``."""
     with database.immediate(connection):
         keys = _list_keys(connection, due.session_id)
         connection.execute(
@@ -165,7 +166,7 @@ def write_findings(
 def _write_looked(
     connection: sqlite3.Connection, session_id: str, looked: Looked, avoidable: Collection[str]
 ) -> None:
-    """Note that a session was looked at, with the sum of what it could have saved."""
+    """Note that a session was analysed, with the sum of its possible savings."""
     kinds = database.bind_list(avoidable)
     connection.execute(
         "insert or replace into session_savings (session_id, method, computed_at, calls,"
@@ -186,7 +187,9 @@ def _write_looked(
 
 
 def drop_due(connection: sqlite3.Connection, due: Due, again_at: float) -> None:
-    """Note that a session was looked at. The caller holds the write lock."""
+    """Note that a session was analysed; if it has changed meanwhile, it is due again at ``again_at``.
+
+    The caller holds the write lock."""
     connection.execute(
         "delete from savings_due where session_id = ? and changes = ?",
         (due.session_id, due.changes),
@@ -197,7 +200,7 @@ def drop_due(connection: sqlite3.Connection, due: Due, again_at: float) -> None:
 
 
 def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
-    """Remove all that is known of a session. The caller holds the write lock."""
+    """Remove all findings and sums of tools of a session. The caller holds the write lock."""
     keys = _list_keys(connection, session_id)
     for table in TABLES:
         connection.execute(f"delete from {table} where session_id = ?", (session_id,))  # noqa: S608
@@ -206,7 +209,7 @@ def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def _list_keys(connection: sqlite3.Connection, session_id: str) -> set[Key]:
-    """Return the days, findings and subjects that a session has a part in."""
+    """Return (day, finding, subject) of the findings of a session."""
     rows = connection.execute(
         "select day, finding, subject from savings where session_id = ?", (session_id,)
     )
@@ -214,7 +217,7 @@ def _list_keys(connection: sqlite3.Connection, session_id: str) -> set[Key]:
 
 
 def _refresh_daily(connection: sqlite3.Connection, keys: Iterable[Key]) -> None:
-    """Make these sums anew. The caller holds the write lock."""
+    """Compute the daily sums for ``keys`` again. The caller holds the write lock."""
     known = list(keys)
     connection.executemany(_REMOVE_DAILY, known)
     connection.executemany(_ADD_DAILY, known)

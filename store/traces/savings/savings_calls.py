@@ -1,4 +1,4 @@
-"""Reading the calls of a session for the rules of savings: columns, line items and cache breaks."""
+"""Reading of the calls of a session for the rules of savings: columns, line items and cache breaks."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MAX_CALLS = 5_000  # of one session: the newest ones
 
 
 class CallColumns(NamedTuple):
-    """The columns of a call that rules of savings depend on."""
+    """The columns of a call that the rules of savings depend on."""
 
     id: int
     created_at: str
@@ -43,7 +43,7 @@ class CallColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCall:
-    """A call of a session, with what other tables have of it."""
+    """A call of a session with its predecessor, line items and cache break."""
 
     columns: CallColumns
     previous_id: int | None
@@ -65,7 +65,7 @@ _READ_ELSEWHERE = (
 
 
 def read_calls(connection: sqlite3.Connection, session_id: str) -> list[SessionCall]:
-    """Return the newest calls of a session, oldest first."""
+    """Return the newest ``MAX_CALLS`` calls of a session, oldest first."""
     values = unnamed_sessions.bind(session_id) | {"limit": MAX_CALLS}
     cursor = connection.cursor()
     cursor.row_factory = None
@@ -89,7 +89,9 @@ def read_calls(connection: sqlite3.Connection, session_id: str) -> list[SessionC
 def count_read_elsewhere(
     connection: sqlite3.Connection, call: CallColumns, session_id: str, until: str
 ) -> int:
-    """Return the most tokens that a call of another session read of what may be this call's prefix."""
+    """Return the largest number of tokens that a call of another session may have read of this prefix.
+
+    Counts calls of the same model and number of tools between ``call`` and the instant ``until``."""
     prefix = (call.cache_read_input_tokens or 0) + (call.cache_creation_input_tokens or 0)
     row = connection.execute(
         _READ_ELSEWHERE,

@@ -1,4 +1,4 @@
-"""Reading stored findings of savings: sums of a period, and those of one session."""
+"""Reading of stored findings of savings: sums of a period, and those of one session."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _SESSIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The findings of one kind and subject. The largest one is of this session and day."""
+    """The findings of one kind and subject. The largest is of ``largest_session`` and ``largest_day``."""
 
     finding: str
     subject: str
@@ -46,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSum:
-    """All findings of one session. ``title`` is None where nothing is known that was said."""
+    """The sum of all findings of one session. ``title`` is None if no text of it is known."""
 
     session_id: str
     title: str | None
@@ -56,7 +56,7 @@ class SessionSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlamedCall:
-    """A call behind a finding, which retention may have removed (``exists``)."""
+    """A call that a finding is about. ``exists`` is False if retention has removed it."""
 
     id: int
     cents: float | None
@@ -65,22 +65,22 @@ class BlamedCall:
 
 
 class SavingsReader:
-    """Reads findings by a read-only connection. Every method may raise sqlite3.Error."""
+    """A reader of findings by a read-only connection. Every method may raise sqlite3.Error."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self.is_ready = bool(list_columns(connection, "savings_daily"))
 
     def list_groups(self, first: date, last: date) -> list[Group]:
-        """Return the findings of these days, both included."""
+        """Return the sums of findings from day ``first`` to ``last``, both included."""
         return read_records(self._db, Group, _PERIOD, (first.isoformat(), last.isoformat()))
 
     def list_session_groups(self, session_id: str) -> list[Group]:
-        """Return the findings of one session."""
+        """Return the sums of findings of one session."""
         return read_records(self._db, Group, _SESSION, (session_id,))
 
     def sum_cents(self, first: date, last: date, findings: Sequence[str]) -> float:
-        """Return the cents of these kinds of findings on these days, both included."""
+        """Return the cents of these kinds of findings from day ``first`` to ``last``, both included."""
         row = self._db.execute(
             "select total(cents) from savings_daily where day between ? and ?"
             " and finding in (select value from json_each(?))",
@@ -89,14 +89,14 @@ class SavingsReader:
         return float(row[0])
 
     def list_sessions(self, first: date, last: date, limit: int) -> list[SessionSum]:
-        """Return the sessions with the largest sums of all their savings, largest first.
+        """Return the sessions with the largest savings, largest first.
 
-        They are of those with the last savings on these days."""
+        Only sessions count whose last finding is from day ``first`` to ``last``, both included."""
         days = first.isoformat(), last.isoformat()
         return read_records(self._db, SessionSum, _SESSIONS, (*days, limit))
 
     def list_calls(self, group: Group) -> list[BlamedCall]:
-        """Return the most expensive calls of the largest finding of a group."""
+        """Return the most expensive calls behind the largest finding of a group."""
         row = self._db.execute(
             "select top from savings where session_id = ? and day = ? and finding = ? and subject = ?",
             (group.largest_session, group.largest_day, group.finding, group.subject),
@@ -114,14 +114,14 @@ class SavingsReader:
         ]
 
     def find_client(self, session_id: str) -> str | None:
-        """Return the client of a session, None where it names none."""
+        """Return the client of a session, or None if unknown."""
         row = self._db.execute(
             "select client from sessions where session_id = ?", (session_id,)
         ).fetchone()
         return None if row is None else row[0]
 
     def find_looked(self, session_id: str) -> Looked | None:
-        """Return when a session was looked at, None where it never was."""
+        """Return the last analysis of a session, or None."""
         found = read_records(
             self._db,
             Looked,
@@ -132,5 +132,5 @@ class SavingsReader:
         return found[0] if found else None
 
     def count_due(self) -> int:
-        """Return how many sessions are still to be looked at."""
+        """Return how many sessions are due to be analysed."""
         return int(self._db.execute("select count(*) from savings_due").fetchone()[0])

@@ -1,13 +1,12 @@
-"""The sums of what tools were used for and what they cost: of each session, and of days.
+"""The sums of the uses and costs of tools: by session and by day.
 
-A look at a session (``recorder.savings``) writes the rows of the session that have changed, and takes the
-difference into the sums of its days: to sum up a day anew would hold up recording for longer the more
-sessions it has, and most looks change little. Rows
-of days that have left with their calls stay until the session goes with its last call.
+An analysis of a session (``recorder.savings``) writes those rows of the session that have changed,
+and adds the difference to the sums of its days: computing a day anew would hold up recording for
+longer the more sessions it has, and most analyses change little. Rows of days whose calls were
+removed stay until the last call of the session is removed.
 
-Of the targets of a day as many are named as there is room for. One that comes later takes the place of the
-least expensive if a session has paid more for it; what is left out is summed up in the row of the others.
-"""
+A day has a limited number of named targets. A new target replaces the least expensive one if a
+session has paid more for it; all others are added up in one row."""
 
 import sqlite3
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -108,7 +107,7 @@ class Payer(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A tool of a server with what it was used upon, '' for what is not there."""
+    """A tool with its MCP server and the target of its use; "" for a part that is absent."""
 
     server: str
     tool: str
@@ -117,8 +116,9 @@ class Target(NamedTuple):
 
 @dataclass(slots=True)
 class ToolSums:
-    """Sums of uses. Costs are in US cents, of tokens with a known price. ``sizes`` is the histogram of the
-    tokens of results."""
+    """Sums of the uses of tools. Costs are in US cents, of tokens with a known price.
+
+    ``sizes`` is the histogram of the tokens of results."""
 
     uses: int = 0
     failed: int = 0
@@ -130,29 +130,29 @@ class ToolSums:
 
     @classmethod
     def of(cls, columns: Sequence[Any], sizes: int) -> Self:
-        """Return the sums of the columns of a table, with a histogram."""
+        """Return sums made of the columns of a table row, with a histogram of sizes."""
         sums = cls(*columns)
         sums.sizes = sizes
         return sums
 
     @property
     def columns(self) -> tuple[float, ...]:
-        """Return the sums in the order of the columns of tables."""
+        """Return the sums without the histogram, in the order of the columns of tables."""
         return _read_sums(self)[:-1]
 
     @property
     def brought_cents(self) -> float:
-        """Return what the results cost."""
+        """Return the cost of results in US cents."""
         return self.written_cents + self.carried_cents
 
     @property
     def cents(self) -> float:
-        """Return the sum of all that was paid."""
+        """Return the total cost in US cents."""
         return self.definition_cents + self.brought_cents
 
     @property
     def median_result_tokens(self) -> int | None:
-        """Return the median size of a result, None where no sizes are known."""
+        """Return the median number of tokens of a result, or None if unknown."""
         median = histograms.find_percentile(self.sizes, 0.5)
         return None if median is None else round(median)
 
@@ -179,12 +179,12 @@ class TargetKey(NamedTuple):
 
     @property
     def others(self) -> "TargetKey":
-        """Return the row of the targets without one of their own."""
+        """Return the key of the row that adds up all targets without a row of their own."""
         return self._replace(server="", tool="", target=OTHER)
 
 
 class TargetSums(NamedTuple):
-    """The sums of a target on a day, or of one session there."""
+    """The sums of a target on a day, for all sessions or one."""
 
     sessions: int
     uses: int
@@ -195,11 +195,11 @@ class TargetSums(NamedTuple):
 
     @property
     def cents(self) -> float:
-        """Return what its results cost."""
+        """Return the cost of results in US cents."""
         return self.written_cents + self.carried_cents
 
     def plus(self, other: "TargetSums", sign: int = 1) -> "TargetSums":
-        """Return the sum of both, or with a sign of -1 the difference, where nothing is below 0."""
+        """Return the sum of both or, with ``sign`` -1, the difference, with no value below 0."""
         pairs = zip(self, other, strict=True)
         return TargetSums._make(max(own + sign * added, 0) for own, added in pairs)
 
@@ -214,7 +214,7 @@ def change_targets(
     added: Mapping[TargetKey, TargetSums],
     removed: Mapping[TargetKey, TargetSums] = NO_TARGETS,
 ) -> None:
-    """Add the targets of a session to those of a day, and take out what it had there before."""
+    """Add a session's targets to those of a day, and subtract the session's earlier ones, ``removed``."""
     for key, sums in removed.items():
         row = key if key in targets else key.others
         if row in targets:
@@ -242,7 +242,7 @@ def _add(targets: Targets, key: TargetKey, sums: TargetSums) -> None:
 
 
 def read_payers(connection: sqlite3.Connection, session_id: str) -> dict[int, Payer]:
-    """Return for whom the calls of a session are summed up, by their row ids."""
+    """Return the key under which each call of a session is summed, by row id."""
     rows = connection.execute(_GROUPS, unnamed_sessions.bind(session_id))
     return {usage_id: Payer(*payer) for usage_id, *payer in rows}
 
@@ -268,10 +268,10 @@ def write_session(
     *,
     has_costs: bool,
 ) -> None:
-    """Store the sums of a session from ``first_day`` on in the place of those that were there.
+    """Store the sums of a session from ``first_day`` on, in place of earlier ones.
 
-    Without costs, as when the texts are gone that they are computed from, those that have some stay. The
-    caller holds the write lock."""
+    Without costs, as when the texts are gone, stored sums that have costs stay. The caller holds the
+    write lock."""
     if not has_costs and _has_costs(connection, session_id):
         return
     old_tools = _read_tools(connection, session_id, first_day)
@@ -290,7 +290,7 @@ def remove_session(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def forget_targets(connection: sqlite3.Connection, usage_id: int) -> None:
-    """Remove what tools were used upon in the session and on the day of a call whose text is removed.
+    """Remove the targets of tools from the session and day of a call whose text is removed.
 
     The caller holds the write lock."""
     row = connection.execute(
@@ -319,7 +319,7 @@ def _read_tools(
 def _read_targets(
     connection: sqlite3.Connection, session_id: str, first_day: str = ""
 ) -> dict[str, Targets]:
-    """Return the targets of a session by day."""
+    """Return the targets of a session by day, from ``first_day`` on."""
     rows = connection.execute(
         _TARGETS_OF_SESSION, {"session_id": session_id, "first_day": first_day}
     )
@@ -335,7 +335,7 @@ def _change_tools(
     old: Mapping[ToolKey, ToolSums],
     new: Mapping[ToolKey, ToolSums],
 ) -> None:
-    """Store the tools of a session in the place of the old ones, and the difference in those of days."""
+    """Store the tools of a session in place of the old ones, and add the difference to the days."""
     gone, put = _compare(old, new)
     if not gone and not put:
         return
@@ -355,10 +355,10 @@ def _change_tools(
 
 
 def _change_sizes(connection: sqlite3.Connection, key: ToolKey, change: int) -> None:
-    """Add the difference of two histograms to those of a day.
+    """Add ``change``, the difference of two histograms, to those of a day.
 
-    Histograms are not added up by SQL, so there is one for each way of choosing an endpoint, a credential,
-    both or neither."""
+    SQL cannot add histograms, so there is one for each choice of an endpoint, a credential, both or
+    neither."""
     if not change:
         return
     day, slug, credential, *tool = key
@@ -378,7 +378,7 @@ def _change_targets(
     old: Mapping[TargetKey, TargetSums],
     new: Mapping[TargetKey, TargetSums],
 ) -> None:
-    """Store the targets of a session on a day, and the difference to the old ones in those of the day."""
+    """Store the targets of a session on a day, and add the difference to those of the day."""
     gone, put = _compare(old, new)
     if not gone and not put:
         return
@@ -400,7 +400,7 @@ def _make_targets(rows: Iterable[Sequence[Any]]) -> Targets:
 def _compare[Key: Hashable, Sums](
     old: Mapping[Key, Sums], new: Mapping[Key, Sums]
 ) -> tuple[list[Key], list[Key]]:
-    """Return what is not there any more, and what is new or has changed."""
+    """Return the keys that are only in ``old``, and those that are new or have other sums."""
     gone = [key for key in old if key not in new]
     return gone, [key for key, sums in new.items() if old.get(key) != sums]
 
@@ -414,7 +414,7 @@ def _sum_tools(sums: SumsOfTargets) -> dict[ToolKey, ToolSums]:
 
 
 def _choose_targets(sums: SumsOfTargets) -> dict[str, Targets]:
-    """Return the targets by day: of each payer the most expensive ones, and all others in one row."""
+    """Return targets by day: of each payer the most expensive ones, with all others in one row."""
     by_payer: dict[Payer, list[tuple[Target, ToolSums]]] = {}
     for (payer, target), each in sums.items():
         if target.target and each != NO_SUMS:

@@ -1,4 +1,4 @@
-"""Reading the sums of tools of a period, from those of its days alone."""
+"""Reading of the sums of tools of a period, from the sums of days alone."""
 
 import sqlite3
 from collections import defaultdict
@@ -45,7 +45,7 @@ _PAID = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFilter:
-    """The days, both included, endpoint and credential of the sums; None for all of them."""
+    """A choice of sums: days (both included), endpoint and credential; None for all."""
 
     first: date
     last: date
@@ -53,7 +53,7 @@ class ToolFilter:
     credential: str | None = None
 
     def bind(self) -> dict[str, str | int | None]:
-        """Return the values for SQL."""
+        """Return the values for the placeholders of SQL."""
         return {
             "first": self.first.isoformat(),
             "last": self.last.isoformat(),
@@ -63,7 +63,7 @@ class ToolFilter:
 
 
 class SummedTool(NamedTuple):
-    """A tool with its sums. ``server`` is empty for the tools of no MCP server."""
+    """A tool with its sums. ``server`` is "" if the tool is of no MCP server."""
 
     server: str
     tool: str
@@ -71,7 +71,7 @@ class SummedTool(NamedTuple):
 
 
 class SummedTarget(NamedTuple):
-    """A target of a tool with its sums. ``sessions`` counts a session on each of its days."""
+    """A target of a tool with its sums. ``sessions`` counts a session once for each day."""
 
     server: str
     tool: str
@@ -81,17 +81,17 @@ class SummedTarget(NamedTuple):
 
 
 class ToolsReader:
-    """Reads the sums of tools by a read-only connection. Every method may raise sqlite3.Error."""
+    """A reader of the sums of tools by a read-only connection. Every method may raise sqlite3.Error."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take a connection that somebody else closes."""
+        """Read by ``connection``, which the caller closes."""
         self._cursor = connection.cursor()
         self._cursor.row_factory = None
         self.is_ready = bool(list_columns(connection, "tools_daily"))
         self._has_sizes = bool(list_columns(connection, "tool_sizes_daily"))
 
     def list_tools(self, given: ToolFilter) -> list[SummedTool]:
-        """Return the tools of a period."""
+        """Return the tools of a period with their sums."""
         sizes = self._read_sizes(given)
         rows = self._cursor.execute(_TOOLS, given.bind()).fetchall()
         return [
@@ -110,12 +110,12 @@ class ToolsReader:
         return {name: sizes for name, (sizes,) in found.items()}
 
     def list_targets(self, given: ToolFilter, limit: int) -> list[SummedTarget]:
-        """Return the targets whose results cost most."""
+        """Return up to ``limit`` targets, those with the most expensive results first."""
         rows = self._cursor.execute(_TARGETS, given.bind() | {"limit": limit}).fetchall()
         return [SummedTarget(row[0], row[1], row[2], row[3], ToolSums(*row[4:])) for row in rows]
 
     def list_values(self, given: ToolFilter, column: str) -> Sequence[tuple[str, int]]:
-        """Return the endpoints (``slug``) or credentials of a period, each with its uses of tools."""
+        """Return the endpoints (``slug``) or credentials of a period, each with its number of uses."""
         return self._cursor.execute(
             f"select {column}, sum(uses) from tools_daily"  # noqa: S608 - one of two names
             f" where day between :first and :last and {column} <> '' group by 1 order by 2 desc, 1"
@@ -124,12 +124,12 @@ class ToolsReader:
         ).fetchall()
 
     def sum_cents(self, given: ToolFilter) -> float:
-        """Return what all tools cost, in US cents."""
+        """Return the cost of all tools in US cents."""
         (cents,) = self._cursor.execute(_SUM, given.bind()).fetchone()
         return float(cents)
 
     def sum_paid(self, given: ToolFilter) -> float:
-        """Return what all calls cost, in US cents."""
+        """Return the cost of all calls in US cents."""
         (cents,) = self._cursor.execute(_PAID, given.bind()).fetchone()
         return float(cents)
 
@@ -144,9 +144,9 @@ _SELECT_COSTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCost:
-    """The uses of a tool, or of all tools of a server, and the US cents they cost.
+    """The uses of a tool, or of all tools of a server, and their cost in US cents.
 
-    These are definitions, and results with carrying them."""
+    The cost includes definitions, results, and results repeated in later prompts."""
 
     name: str
     uses: int
@@ -156,9 +156,9 @@ class ToolCost:
 def list_most_expensive_tools(
     db: sqlite3.Connection, first: date, last: date, limit: int
 ) -> list[ToolCost]:
-    """Return the most expensive tools and servers of these days, both included.
+    """Return the most expensive tools and servers from day ``first`` to ``last``, both included.
 
-    There are none before the recorder has made the table. Raises sqlite3.Error."""
+    Empty if the recorder has not created the table yet. Raises sqlite3.Error."""
     if not list_columns(db, "tools_daily"):
         return []
     rows = db.execute(_SELECT_COSTS, (first.isoformat(), last.isoformat(), limit))

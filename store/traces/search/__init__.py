@@ -1,1 +1,1 @@
-"""The index of what was said in the calls of one organisation: writing, removing and searching it."""
+"""The search index of the texts in the calls of one organisation: writing, removing and searching."""

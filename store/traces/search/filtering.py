@@ -1,10 +1,10 @@
 """The calls that a search is limited to, and the texts that they sent again.
 
-A text has its first call beside it, and there is no list of the calls that sent it again, in another session
-or on another day. Where filters leave out the first call, the newest calls that they leave are looked
-through, up to ``MAX_CALLS``, and the first of those that have the text stands for it. A call that continues a
-message thread has what the calls before it sent and were answered, although it sends neither.
-"""
+A text is stored with its first call; there is no list of the calls that sent it again, in another
+session or on another day. If filters exclude the first call, the newest matching calls are read, up
+to ``MAX_CALLS``, and the first of those that have the text is shown. A call that continues a
+message thread has all texts of the earlier calls in the thread and of their responses, although it
+sends neither."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ _OF_SESSION = f"u.id in ({unnamed_sessions.CALLS}) and {_BETWEEN}"
 
 
 class FoundCall(NamedTuple):
-    """A call that has a text. ``session_id`` is its session, named or not, None where it is in none."""
+    """A call that has a text. ``session_id`` is None if the call is in no session; it may be unnamed."""
 
     usage_id: int
     entry_id: str
@@ -50,8 +50,10 @@ class FoundCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """The calls to search: those that arrived at ``since`` or later and before ``until``, at an endpoint,
-    with a model that matches a pattern of ``*`` and ``?``, of a session. None excludes nothing."""
+    """The calls to search. A field that is None excludes nothing.
+
+    Calls arrived at ``since`` or later and before ``until``. ``model`` is a pattern with ``*`` and
+    ``?``. ``role`` limits the texts."""
 
     since: str | None = None
     until: str | None = None
@@ -61,7 +63,7 @@ class Filter:
     role: Role | None = None
 
     def admits(self, call: FoundCall) -> bool:
-        """Return whether a call is one of those to search."""
+        """Return whether a call is within the filter."""
         return (
             (self.since is None or call.created_at >= self.since)
             and (self.until is None or call.created_at < self.until)
@@ -74,7 +76,8 @@ class Filter:
 
 
 class _Sent(NamedTuple):
-    """A request that a call has: its own, or that of ``answered_id``, an earlier one of its thread."""
+    """The segments of a request that a call has: its own, or that of ``answered_id``, earlier in its
+    thread."""
 
     call: FoundCall
     segment_ids: list[int]
@@ -82,20 +85,20 @@ class _Sent(NamedTuple):
 
 
 class CallsWithin:
-    """The calls that a filter leaves, by the texts that the model was given in them. They are read when
-    first asked for."""
+    """The calls within a filter, by the texts in their prompts. They are read at the first look-up."""
 
     def __init__(self, db: sqlite3.Connection, only: Filter, is_over: Callable[[], bool]) -> None:
-        """Take what to read from. ``is_over`` ends the reading: older calls are then left out."""
+        """Read from ``db``. Once ``is_over`` returns True, reading stops, and older calls are left out."""
         self._db = db
         self._only = only
         self._is_over = is_over
         self._by_source: dict[int, FoundCall] | None = None
 
     def find(self, source: int) -> FoundCall | None:
-        """Return the first call that has a text: that of a piece, or below zero of a response of that call.
+        """Return the first call within the filter that has a text, or None.
 
-        Raises sqlite3.Error."""
+        ``source`` is the id of a piece or, below zero, of the call whose response has the text. Raises
+        sqlite3.Error."""
         if self._by_source is None:
             self._by_source = self._read()
         return self._by_source.get(source)
@@ -129,7 +132,7 @@ class CallsWithin:
         return found
 
     def _iter_newest(self) -> Iterator[list[_Sent]]:
-        """Yield what the newest calls have that the filter leaves, some at a time."""
+        """Yield the requests of the newest calls within the filter, some at a time."""
         only = self._only
         values: dict[str, str | int | None] = {
             "since": only.since or "",
@@ -152,7 +155,7 @@ class CallsWithin:
             yield found
 
     def _iter_history(self, call: FoundCall) -> Iterator[_Sent]:
-        """Yield what a call has of its thread before it, back to a call that the filter leaves too."""
+        """Yield the earlier requests of a call's thread, back to a call that is itself within the filter."""
         for usage_id in threads.iter_before(self._db, call.usage_id):
             row = self._db.execute(_ONE, (usage_id,)).fetchone()
             is_gone = row is None  # by retention, since it was found

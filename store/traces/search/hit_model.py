@@ -1,4 +1,4 @@
-"""A hit of a search in JSON, as the API and the page respond it."""
+"""A hit of a search as JSON, in responses of the API and the page."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self

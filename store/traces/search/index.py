@@ -1,17 +1,18 @@
-"""The tables of the index, and what keeps them equal to what is stored.
+"""The tables of the search index, and the functions that keep them consistent with stored texts.
 
-Two full-text tables have no copy of their texts. ``search_text`` has a row for each piece of a request,
-``search_response`` one for each response; both have a column for each role, so that a role is found
-without reading more. What a response said comes back in the next request, and a message that was the last one
-comes back as another piece. Such a piece is not indexed again: ``copy_of`` names what has its texts, a
-piece by its id, the response of a call by the id below zero.
+Two full-text tables have no copy of their texts. ``search_text`` has a row for each piece of a
+request, ``search_response`` one for each response; both have a column for each role, so that texts
+of one role are found without reading others. The text of a response is repeated in the next
+request, and a message that was the last one is repeated as another piece. Such a piece is not
+indexed again: ``copy_of`` is the id of the piece with its texts or, below zero, of the call whose
+response has them.
 
-A text is removed from such a table by the very text that was indexed. So texts are made by functions of
-what is stored alone: of a piece and its recipe, of a response. A version that makes them in another way
-has to empty both tables and begin anew (``progress.begin_anew``), or words would stay for good.
+A text can be removed from such a table only with exactly the text that was indexed. So texts are
+computed only from stored data: a piece and its recipe, or a response. A version that computes them
+in another way has to empty both tables and begin anew (``progress.begin_anew``), or words would
+stay for good.
 
-Of the columns, the first takes two bytes less for each word; most text is in results of tools.
-"""
+The first column takes two bytes less for each word; most text is in results of tools."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -76,12 +77,12 @@ class ResponseRow:
 
 
 def exists(connection: sqlite3.Connection) -> bool:
-    """Return whether the recorder has made the tables."""
+    """Return whether the recorder has created the tables."""
     return bool(list_columns(connection, "search_gaps"))
 
 
 def write_pieces(connection: sqlite3.Connection, rows: Sequence[PieceRow]) -> None:
-    """Index pieces. One that is indexed already stays as it is. The caller holds the write lock."""
+    """Index pieces that are not indexed yet. The caller holds the write lock."""
     known = _list_known(connection, "search_pieces", "piece_id", [row.piece_id for row in rows])
     new = [row for row in rows if row.piece_id not in known]
     connection.executemany(
@@ -98,7 +99,7 @@ def write_pieces(connection: sqlite3.Connection, rows: Sequence[PieceRow]) -> No
 
 
 def write_responses(connection: sqlite3.Connection, rows: Sequence[ResponseRow]) -> None:
-    """Index responses. One that is indexed already stays as it is. The caller holds the write lock."""
+    """Index responses that are not indexed yet. The caller holds the write lock."""
     known = _list_known(connection, "search_responses", "usage_id", [row.usage_id for row in rows])
     new = [row for row in rows if row.usage_id not in known]
     connection.executemany(
@@ -109,9 +110,9 @@ def write_responses(connection: sqlite3.Connection, rows: Sequence[ResponseRow])
 
 
 def remove_response(connection: sqlite3.Connection, usage_id: int) -> None:
-    """Take the response of a call out of the index, and note the pieces that depend on the call.
+    """Remove the response of a call from the index, and note the pieces that depend on the call.
 
-    To be called before the call is removed. The caller holds the write lock."""
+    Call this before the call is removed. The caller holds the write lock."""
     connection.execute(
         "insert or ignore into search_moves"
         " select piece_id from search_pieces where usage_id = :id"
@@ -125,9 +126,9 @@ def remove_response(connection: sqlite3.Connection, usage_id: int) -> None:
 
 
 def remove_piece(connection: sqlite3.Connection, piece_id: int) -> None:
-    """Take a piece out of the index, and note its copies. To be called before it is deleted.
+    """Remove a piece from the index, and note its copies.
 
-    The caller holds the write lock."""
+    Call this before the piece is deleted. The caller holds the write lock."""
     found = _read_row(connection, piece_id)
     if found is not None:
         if found.copy_of is None:
@@ -141,7 +142,9 @@ def remove_piece(connection: sqlite3.Connection, piece_id: int) -> None:
 
 
 def move_piece(connection: sqlite3.Connection, piece_id: int, usage_id: int) -> None:
-    """Give a piece another first call. If what had its texts is gone, it is indexed itself, and other
+    """Set the first call of a piece.
+
+    If the piece or response that it was a copy of is gone, the piece is indexed itself, and other
     copies become copies of it. The caller holds the write lock."""
     connection.execute(
         "update search_pieces set usage_id = ? where piece_id = ?", (usage_id, piece_id)
@@ -161,7 +164,7 @@ def move_piece(connection: sqlite3.Connection, piece_id: int, usage_id: int) -> 
 
 
 def is_indexed(connection: sqlite3.Connection, source: int) -> bool:
-    """Return whether a piece is indexed, or for a number below zero the response of a call."""
+    """Return whether the piece ``source`` or, below zero, the response of a call is indexed."""
     sql = (
         "select 1 from search_responses where usage_id = ?"
         if source < 0
@@ -171,13 +174,13 @@ def is_indexed(connection: sqlite3.Connection, source: int) -> bool:
 
 
 def read_piece_texts(connection: sqlite3.Connection, piece_id: int) -> Texts:
-    """Return the texts of an indexed piece, nothing for one that is gone."""
+    """Return the texts of an indexed piece, [] if it is gone."""
     found = _read_row(connection, piece_id)
     return [] if found is None else found.texts
 
 
 def read_response_texts(connection: sqlite3.Connection, usage_id: int) -> Texts:
-    """Return the texts of a response, nothing where there is none."""
+    """Return the texts of a response, [] if there is none."""
     row = connection.execute(
         "select cast(body as blob) from response_bodies where usage_id = ?", (usage_id,)
     ).fetchone()
@@ -187,7 +190,7 @@ def read_response_texts(connection: sqlite3.Connection, usage_id: int) -> Texts:
 def list_first_texts(
     connection: sqlite3.Connection, calls: Sequence[int]
 ) -> Iterator[tuple[int, Texts]]:
-    """Yield the indexed pieces that these calls were the first to have, with their texts."""
+    """Yield (id, texts) of the indexed pieces whose first call is one of ``calls``."""
     for usage_id in calls:
         rows = connection.execute(
             "select piece_id from search_pieces where usage_id = ? and copy_of is null", (usage_id,)
@@ -197,17 +200,17 @@ def list_first_texts(
 
 
 def has_request(connection: sqlite3.Connection, usage_id: int) -> bool:
-    """Return whether a call is there with its request."""
+    """Return whether the request body of a call is stored."""
     return _are_all_there(connection, "request_bodies", {usage_id})
 
 
 def have_requests(connection: sqlite3.Connection, calls: Set[int]) -> bool:
-    """Return whether all of these calls are there with their requests."""
+    """Return whether the request bodies of all these calls are stored."""
     return _are_all_there(connection, "request_bodies", calls)
 
 
 def have_responses(connection: sqlite3.Connection, calls: Set[int]) -> bool:
-    """Return whether all of these calls are there with their responses."""
+    """Return whether the response bodies of all these calls are stored."""
     return _are_all_there(connection, "response_bodies", calls)
 
 
@@ -244,12 +247,12 @@ def _list_known(
 
 
 def _write_add(table: str) -> str:
-    """Return SQL that adds a row of ``_make_rows`` to a full-text table."""
+    """Return the SQL that inserts a row of ``_make_rows`` into a full-text table."""
     return f"insert into {table} ({_COLUMNS}) values ({_MARKS})"  # noqa: S608 - our own names
 
 
 def _remove(connection: sqlite3.Connection, table: str, rowid: int, texts: Texts) -> None:
-    """Remove a row from a full-text table."""
+    """Remove the row ``rowid`` with these texts from a full-text table."""
     connection.executemany(
         f"insert into {table} ({table}, {_COLUMNS}) values ('delete', {_MARKS})",  # noqa: S608 - our own names
         _make_rows([(rowid, texts)]),
@@ -257,7 +260,7 @@ def _remove(connection: sqlite3.Connection, table: str, rowid: int, texts: Texts
 
 
 def _make_rows(texts: Iterable[tuple[int, Texts]]) -> Iterator[tuple[object, ...]]:
-    """Yield the values of each row of a full-text table. There is none for nothing."""
+    """Yield the values of each row of a full-text table. A row without texts is left out."""
     for rowid, each in texts:
         if each:
             yield rowid, *_make_columns(each)

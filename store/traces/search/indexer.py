@@ -1,15 +1,15 @@
-"""Indexing the calls of one organisation, a little at a time.
+"""Indexing of the calls of one organisation, a little at a time.
 
-A call is read without a lock: what of it is new is found by the ids of its segments and pieces, so of a
-long conversation only the last turn is read. Texts of several calls are then written in one transaction.
-What is known of segments, pieces and responses is remembered; the memory makes it faster and decides
-nothing, except which text repeats a response, and where that is not known the text is indexed twice.
+A call is read without a lock: its new parts are found by the ids of its segments and pieces, so of
+a long conversation only the last turn is read. Texts of several calls are then written in one
+transaction. Known segments, pieces and responses are kept in a memory, which only saves time, with
+one exception: it tells which text repeats a response; if that is not known, the text is indexed
+twice.
 
-Each batch is worked off from its oldest call on, so that a piece is noted with the first call that has
-it. Batches of old calls come newest first, and then an older call may have what is indexed already.
-Everything but the progress may be written again without harm, so a process that is killed repeats at
-most one batch.
-"""
+Each batch is indexed from its oldest call on, so that a piece is stored with its first call.
+Batches of old calls are indexed newest first, so an older call may have a piece that is indexed
+already. Everything but the progress may be written again without harm, so a process that is killed
+repeats at most one batch."""
 
 import sqlite3
 from collections import deque
@@ -57,9 +57,9 @@ class _Call(NamedTuple):
 class _Memory:
     """A memory of earlier calls.
 
-    ``requests`` remembers what of them was walked. ``sources`` says what has a text of a session: a piece
-    by its id, a response by that of its call below zero. ``sessions`` are those, with their agents, whose
-    last texts are in it."""
+    ``requests`` remembers the parts of requests that were walked. ``sources`` has, by key of a text,
+    the id of the piece with it or, below zero, of the call whose response has it. ``sessions`` are
+    (session, agent) pairs whose last texts are in the memory."""
 
     requests: RequestWalker
     sources: dict[int, int] = field(default_factory=dict)
@@ -71,14 +71,14 @@ class _Memory:
         return max(sizes) > _MAX_REMEMBERED
 
     def keep_texts(self, keys: Iterable[int], source: int) -> None:
-        """Remember what has the texts of these keys, unless something else has them already."""
+        """Remember ``source`` for the texts with these keys, unless another source is known."""
         for key in keys:
             self.sources.setdefault(key, source)
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Calls to be indexed, oldest first. ``finish`` notes that they are."""
+    """Calls to be indexed, oldest first. ``finish`` records that they are indexed."""
 
     ids: Sequence[int]
     finish: Callable[[], None]
@@ -88,19 +88,19 @@ class _Batch:
     first_calls: dict[int, int] = field(default_factory=dict)  # of segments
 
     def begin_again(self) -> None:
-        """Go back to the first call."""
+        """Start again from the first call."""
         self.done = 0
         self.ahead.clear()
         self.first_calls.clear()
 
 
 class Indexer:
-    """Indexes the calls of one trace database.
+    """The indexing of the calls of one trace database.
 
-    Every method may raise sqlite3.Error; the object is then of no more use."""
+    Every method may raise sqlite3.Error; the object cannot be used after that."""
 
     def __init__(self, connection: sqlite3.Connection, clock_s: Callable[[], float]) -> None:
-        """Take a connection that writes. ``clock_s`` is a monotonic clock."""
+        """Write by ``connection``. ``clock_s`` is a monotonic clock in seconds."""
         self._db = connection
         self._clock_s = clock_s
         self._memory = self._make_memory()
@@ -118,7 +118,7 @@ class Indexer:
         return self._db
 
     def run(self, seconds: float) -> bool:
-        """Index for about as many seconds. Return whether there is more to do."""
+        """Index for about ``seconds``. Return whether there is more to do."""
         ends_at_s = self._clock_s() + seconds
         while True:
             if self._batch is None:
@@ -130,7 +130,7 @@ class Indexer:
                 return True
 
     def _find_batch(self) -> _Batch | None:
-        """Return the calls that came last, else the newest of those that are missing."""
+        """Return the calls since the last batch, otherwise the newest of those in gaps, or None."""
         if self._memory.is_full:
             self._memory = self._make_memory()
         indexed_to = progress.read_indexed_to(self._db)
@@ -153,7 +153,7 @@ class Indexer:
         return _Batch(ids, lambda: progress.shrink_gap(self._db, gap, next_id), is_old=True)
 
     def _list_ids(self, from_id: int, to_id: int, limit: int) -> list[int]:
-        """Return the newest of these calls, oldest first."""
+        """Return the newest ``limit`` row ids from ``from_id`` to ``to_id``, oldest first."""
         rows = self._db.execute(
             "select id from usage where id between ? and ? order by id desc limit ?",
             (from_id, to_id, limit),
@@ -161,7 +161,7 @@ class Indexer:
         return [row[0] for row in rows][::-1]
 
     def _go_on(self, batch: _Batch, ends_at_s: float) -> None:
-        """Read the next calls of a batch, and write what has been read when it is enough."""
+        """Read the next calls of a batch, and write the texts once there are enough of them."""
         with database.snapshot(self._db):
             while batch.done < len(batch.ids):
                 if not batch.ahead:
@@ -179,7 +179,7 @@ class Indexer:
             self._write(batch, is_last=is_last)
 
     def _read_ahead(self, batch: _Batch) -> None:
-        """Read the next calls of a batch, in a few statements for all of them."""
+        """Read the next calls of a batch, with a few statements for all of them."""
         (newest,) = self._db.execute("select max(piece_id) from search_pieces").fetchone()
         self._newest_piece = newest or 0
         ids = batch.ids[batch.done : batch.done + CALLS_AT_ONCE]
@@ -239,7 +239,7 @@ class Indexer:
                 self._count(texts)
 
     def _remember_known(self, session_id: str | None, steps: Mapping[int, Step]) -> set[int]:
-        """Remember the texts of those pieces that are indexed, and return these."""
+        """Remember the texts of those pieces that are indexed, and return the ids of these pieces."""
         known = self._find_known(steps)
         for piece_id, copy_of in known.items():
             keys = _list_keys(session_id, steps[piece_id].texts)
@@ -247,7 +247,7 @@ class Indexer:
         return set(known)
 
     def _find_known(self, ids: Iterable[int]) -> dict[int, int | None]:
-        """Return those of the pieces that are indexed, with what they are copies of."""
+        """Return those of the pieces that are indexed, each with the source that it is a copy of, or None."""
         known = {each: self._pieces[each].copy_of for each in ids if each in self._pieces}
         others = [each for each in ids if each not in known and each <= self._newest_piece]
         if others:  # rarely: of a conversation that is not remembered
@@ -259,7 +259,7 @@ class Indexer:
         return known
 
     def _find_source(self, call: _Call, keys: Iterable[int]) -> int | None:
-        """Return a piece or a response that has texts of a piece already, None unless all are known."""
+        """Return a source that has all texts with these keys already, or None if any is unknown."""
         found = [self._memory.sources.get(key) for key in keys]
         # A response of the call itself, or of a later one, repeats the request.
         if any(source is None or -source >= call.id for source in found):
@@ -267,10 +267,10 @@ class Indexer:
         return found[0]
 
     def _recall(self, call: _Call, new: int, batch: _Batch) -> None:
-        """Remember what the calls of the session before this one said, unless that is remembered. Before
-        an old call, the call after it has been indexed too, and has its texts.
+        """Remember the responses of earlier calls of the session, unless they are remembered.
 
-        ``new`` is how many pieces are new: their texts may be those of as many responses."""
+        Before an old call the call after it is remembered too, since it is indexed already. ``new`` is
+        the number of new pieces: their texts may be those of as many responses."""
         session = call.session_id, call.agent_id
         if session in self._memory.sessions or call.session_id is None:
             return
@@ -302,7 +302,7 @@ class Indexer:
             self._remember_known(call.session_id, walker.walk(segment_ids))
 
     def _write(self, batch: _Batch, *, is_last: bool) -> None:
-        """Write what has been read. ``is_last``: the batch ends with it."""
+        """Write the texts that were read. ``is_last``: the batch ends with them."""
         rows = sorted(self._pieces.values(), key=lambda row: row.piece_id)
         with database.immediate(self._db):
             if self._is_still_there(rows):
@@ -322,7 +322,7 @@ class Indexer:
             self._batch = None
 
     def _is_still_there(self, rows: Sequence[PieceRow]) -> bool:
-        """Return whether the texts are there that are about to be indexed, and what has their copies."""
+        """Return whether the texts that are about to be indexed, and the sources of copies, still exist."""
         sources = {row.copy_of for row in rows if row.copy_of is not None}
         responses = {row.usage_id for row in self._responses}
         responses |= {-source for source in sources if source < 0}
@@ -334,7 +334,7 @@ class Indexer:
         )
 
     def _lower_first_calls(self, batch: _Batch) -> None:
-        """Give what was indexed before the older calls of this batch that have it too."""
+        """Set the first call of pieces to an older call of this batch, if it has them too."""
         firsts: dict[int, int] = {}
         for segment_id, ids in read_lists(self._db, list(batch.first_calls)).items():
             for piece_id in ids:
@@ -353,5 +353,5 @@ class Indexer:
 
 
 def _list_keys(session_id: str | None, texts: Texts) -> list[int]:
-    """Return the keys by which texts are remembered."""
+    """Return the keys by which the texts of a session are remembered."""
     return [hash((session_id, role, text.strip())) for role, text in texts]

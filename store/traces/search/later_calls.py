@@ -1,11 +1,9 @@
-"""Counting the later calls that have a text too.
+"""Counts of the later calls that have a text too.
 
-There is no list of the calls that have a piece. So the requests after the first one are looked through:
-those of its session, and for system prompts and tools, which all sessions of a program have, those of all.
-
-A request that continues a message thread has all that the call before it in the thread has, and what that
-was answered, although it sends neither.
-"""
+There is no list of the calls that have a piece. So later requests are read: those of the same
+session or, for system prompts and tools, which all sessions of a program share, those of all
+sessions. A request that continues a message thread has all texts of the earlier calls in the thread
+and of their responses, although it sends neither."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +21,9 @@ _AT_ONCE = 200
 
 
 class Wanted(NamedTuple):
-    """A text whose calls are counted: a piece, or below zero a response, and its first call."""
+    """A text whose calls are counted, and its first call.
+
+    ``source`` is a piece or, below zero, a response. ``is_everywhere``: calls of all sessions count."""
 
     source: int
     usage_id: int
@@ -36,9 +36,9 @@ def count_later_calls(
     clock_s: Callable[[], float],
     ends_at_s: float,
 ) -> list[tuple[int, bool]]:
-    """Return for each text how many later calls have it, and whether there may be more.
+    """Return for each text (number of later calls that have it, whether there may be more).
 
-    Calls of other sessions are only counted for what is everywhere."""
+    Calls of other sessions count only if ``is_everywhere``. Counting stops at ``ends_at_s``."""
     segments: dict[int, frozenset[int]] = {}
     find_parent = cache(partial(threads.find_parent, db)) if threads.has_threads(db) else None
     return [
@@ -78,13 +78,13 @@ def _count(
 
 
 def _list_pieces(db: sqlite3.Connection, source: int) -> frozenset[int]:
-    """Return the pieces that have a text."""
+    """Return the ids of the pieces that have the text of ``source``."""
     copies = db.execute("select piece_id from search_pieces where copy_of = ?", (source,))
     return frozenset(row[0] for row in copies) | ({source} if source > 0 else frozenset())
 
 
 def _iter_calls(db: sqlite3.Connection, wanted: Wanted) -> Iterator[dict[int, list[int]]]:
-    """Yield the segment lists of later calls, some at a time and oldest first."""
+    """Yield segment lists of later calls by row id, some at a time and oldest first."""
     session = db.execute(
         "select u.session_id, n.first_id from usage as u"
         " left join unnamed_calls as n on n.usage_id = u.id where u.id = ?",

@@ -1,7 +1,6 @@
-"""Searching the notes and labels that people gave to sessions and calls, by the same queries as texts.
+"""Search in the notes and labels of sessions and calls, with the same queries as for texts.
 
-They are few and short, so they are read and not indexed.
-"""
+Notes and labels are few and short, so they are not indexed."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -19,9 +18,9 @@ MAX_FOUND = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundNote:
-    """A note that matches, with the session or the row id of the call that it is about.
+    """A matching note, with the id of its session or the row id of its call.
 
-    ``session_title`` is None of a call, and where it is not known what the session is about."""
+    ``session_title`` is None for a call, or if the title is not known."""
 
     session_id: str | None
     session_title: str | None
@@ -53,7 +52,7 @@ def search_notes(connection: sqlite3.Connection, query: Query) -> list[FoundNote
 
 
 def search_labels(connection: sqlite3.Connection, query: Query) -> list[str]:
-    """Return the labels that match a query, the one that most sessions and calls have first.
+    """Return the labels that match a query, the most frequent first.
 
     Raises sqlite3.Error."""
     if not query.phrases or not list_columns(connection, "labels"):
@@ -68,7 +67,9 @@ def _matches(query: Query, text: str) -> bool:
 
 
 def _has_phrase(words: Sequence[str], phrase: Phrase) -> bool:
-    """Return whether the words of a phrase follow each other; the last may be a beginning."""
+    """Return whether the words of a phrase follow each other in ``words``.
+
+    If the phrase is a prefix, its last word may be the beginning of a word."""
     *first, last = phrase.words
     for begin in range(len(words) - len(first)):
         end = words[begin + len(first)]

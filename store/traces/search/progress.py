@@ -1,9 +1,8 @@
 """The progress of indexing: the calls that are still to be indexed.
 
-Calls are indexed as they come, up to ``search_progress``. The ids of all others that are not indexed yet
-are in ``search_gaps``: what was recorded while the index was turned off, or faster
-than it could be indexed. Gaps are worked off from the newest call downwards.
-"""
+Calls are indexed as they come, up to ``search_progress``. The ids of all others that are not
+indexed yet are in ``search_gaps``: calls recorded while the index was turned off, or faster than
+they could be indexed. Gaps are indexed from the newest call down."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -11,8 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """The part of the calls whose texts are found: back to ``back_to``, when the earliest of them arrived.
-    It is None where all are found, or none. ``left`` is about how many calls are not."""
+    """The calls whose texts can be found: those that arrived at ``back_to`` or later.
+
+    ``back_to`` is None if all calls can be found, or none. ``left`` is about the number of calls that
+    cannot."""
 
     back_to: str | None = None
     left: int = 0
@@ -23,7 +24,7 @@ class Reach:
 
 
 def read_reach(connection: sqlite3.Connection) -> Reach:
-    """Return which calls have texts that are found. Those of the last moment do not count as missing."""
+    """Return which calls have texts that can be found, without regard to calls of the last moment."""
     left, newest = connection.execute(
         "select total(to_id - from_id + 1), max(to_id) from search_gaps"
     ).fetchone()
@@ -36,18 +37,18 @@ def read_reach(connection: sqlite3.Connection) -> Reach:
 
 
 def read_indexed_to(connection: sqlite3.Connection) -> int:
-    """Return the newest call up to which all are indexed or in gaps."""
+    """Return the row id up to which all calls are indexed or in gaps."""
     row = connection.execute("select indexed_to_id from search_progress").fetchone()
     return 0 if row is None else int(row[0])
 
 
 def write_indexed_to(connection: sqlite3.Connection, usage_id: int) -> None:
-    """Note the newest call that is indexed. The caller holds the write lock."""
+    """Set the row id up to which calls are indexed. The caller holds the write lock."""
     connection.execute("update search_progress set indexed_to_id = ?", (usage_id,))
 
 
 def add_gap(connection: sqlite3.Connection, from_id: int, to_id: int) -> None:
-    """Note calls that are to be indexed later. The caller holds the write lock."""
+    """Note a range of row ids as to be indexed later. The caller holds the write lock."""
     connection.execute(
         "insert into search_gaps (to_id, from_id) values (?, ?)"
         " on conflict (to_id) do update set from_id = min(from_id, excluded.from_id)",
@@ -56,7 +57,7 @@ def add_gap(connection: sqlite3.Connection, from_id: int, to_id: int) -> None:
 
 
 def find_gap(connection: sqlite3.Connection) -> tuple[int, int] | None:
-    """Return the first and the last id of the newest gap, None where there is none."""
+    """Return the first and the last row id of the newest gap, or None."""
     row = connection.execute(
         "select from_id, to_id from search_gaps order by to_id desc limit 1"
     ).fetchone()
@@ -64,7 +65,7 @@ def find_gap(connection: sqlite3.Connection) -> tuple[int, int] | None:
 
 
 def shrink_gap(connection: sqlite3.Connection, gap: tuple[int, int], next_id: int) -> None:
-    """Note that a gap is indexed above an id. The caller holds the write lock."""
+    """Note that a gap is indexed above ``next_id``. The caller holds the write lock."""
     from_id, to_id = gap
     connection.execute("delete from search_gaps where to_id = ?", (to_id,))
     if next_id >= from_id:

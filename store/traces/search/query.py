@@ -1,9 +1,8 @@
-"""Reading what somebody searches for. Any text is a query.
+"""Parsing of search queries. Any text is a query.
 
-Text in quotes is a phrase, and everything else is words that must all occur. The last word may be a
-beginning, with an asterisk. What has neither letters nor digits is passed over. All of it becomes strings
-of FTS5, in which no character means anything.
-"""
+Text in quotes is a phrase, and everything else is words that must all occur. The last word may end
+with an asterisk and is then a prefix. Text without letters and digits is ignored. All parts become
+FTS5 strings, in which no character has a special meaning."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ _TERM = re.compile(r'"([^"]*)(?:"|$)|[^\s"]+')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phrase:
-    """Words that follow each other, without case and accents. ``is_prefix``: the last is a beginning."""
+    """Words that follow each other, without case and accents. ``is_prefix``: the last one is a prefix."""
 
     words: tuple[str, ...]
     text: str
@@ -29,12 +28,12 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Different phrases that must all occur in a text. Without any, nothing is found."""
+    """Different phrases that must all occur in a text. A query without phrases finds nothing."""
 
     phrases: tuple[Phrase, ...]
 
     def match(self, role: Role | None = None) -> str:
-        """Return the query for FTS5, in the column of a role if there is one."""
+        """Return the query in the syntax of FTS5, limited to the column of ``role`` if given."""
         phrases = " AND ".join(
             f'"{separate_ideographs(each.text)}"{" *" if each.is_prefix else ""}'
             for each in self.phrases
@@ -43,7 +42,7 @@ class Query:
 
 
 def parse_query(text: str) -> Query:
-    """Return the query in a text. Raises InvalidInputError for one that is too long."""
+    """Return the query in a text. Raises InvalidInputError if the text is too long."""
     if len(text) > MAX_CHARS:
         raise InvalidInputError(f"q is longer than {MAX_CHARS} characters: write fewer words", "q")
     clean = text.replace("\0", " ").encode("utf-8", "replace").decode()

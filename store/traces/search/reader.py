@@ -1,4 +1,4 @@
-"""Searching what was said in the calls of one organisation."""
+"""Search for texts in the calls of one organisation."""
 
 import heapq
 import re
@@ -40,7 +40,7 @@ _REQUEST_ID = re.compile(r"req_[A-Za-z0-9]+")
 
 
 class Place(NamedTuple):
-    """A place in the results: below these ids of pieces and of responses."""
+    """A place in the results: the next rows have lower ids of pieces and of responses."""
 
     piece_id: int = _HIGHEST
     usage_id: int = _HIGHEST
@@ -48,10 +48,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A text that was found, with the first of the calls to search that has it.
+    """A text that was found, with its first call within the filter.
 
-    ``other_calls`` are later ones of its session, or of all for system prompts and tools; if they are
-    ``capped`` there may be more. ``session_title`` is what the session is about, where it is known."""
+    ``other_calls`` counts later calls with the text, of the session or, for system prompts and tools,
+    of all sessions; with ``is_capped`` there may be more. ``session_title`` is None if unknown."""
 
     call: FoundCall
     session_title: str | None
@@ -62,7 +62,8 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A page of hits, newest first. ``next_place`` is None where there is nothing more;
+    """A page of hits, newest first. ``next_place`` is None on the last page.
+
     ``is_cut``: the search took too long, and older hits are on the next page."""
 
     hits: list[Hit]
@@ -71,29 +72,29 @@ class Found:
 
 
 class _Row(NamedTuple):
-    """A text that matches: a piece, or below zero the response of a call, with the first call that has it."""
+    """A matching text: a piece or, below zero, the response of a call, with its first call."""
 
     source: int
     call: FoundCall
 
 
 class SearchReader:
-    """Searches by a read-only connection. Every method may raise sqlite3.Error."""
+    """A search by a read-only connection. Every method may raise sqlite3.Error."""
 
     def __init__(
         self, db: sqlite3.Connection, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """Take a connection that somebody else closes. ``clock_s`` is a monotonic clock."""
+        """Read by ``db``, which the caller closes. ``clock_s`` is a monotonic clock in seconds."""
         self._db = db
         self._clock_s = clock_s
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the recorder has made the tables that are read here."""
+        """Return whether the recorder has created the tables of the index."""
         return index.exists(self._db)
 
     def find_call(self, text: str) -> int | None:
-        """Return the call with this entry id or upstream's request id, or None."""
+        """Return the row id of the call with this entry id or upstream request id, or None."""
         if _ENTRY_ID.fullmatch(text):
             sql = "select id from usage where entry_id = ?"
         elif _REQUEST_ID.fullmatch(text):
@@ -105,14 +106,16 @@ class SearchReader:
         return None if row is None else int(row[0])
 
     def find_session(self, text: str) -> str | None:
-        """Return the text if it is the id of a session: something without spaces that has a digit."""
+        """Return ``text`` if it is the id of a session, otherwise None.
+
+        Texts with spaces or without a digit are not looked up."""
         if len(text.split()) != 1 or not any(map(str.isdigit, text)):
             return None
         row = self._db.execute("select 1 from sessions where session_id = ?", (text,)).fetchone()
         return None if row is None else text
 
     def search(self, query: Query, only: Filter, limit: int, place: Place) -> Found:
-        """Return the newest hits below a place."""
+        """Return the newest hits after a place, up to ``limit``."""
         if not query.phrases:
             return Found(hits=[])
         found: list[tuple[_Row, Snippet]] = []
@@ -191,7 +194,7 @@ class SearchReader:
 
 
 def search_file(path: Path, query: Query, only: Filter, limit: int) -> Found:
-    """Return the newest hits in a trace database, none while nothing has been recorded.
+    """Return the newest hits in a trace database, none if it does not exist yet.
 
     Raises sqlite3.Error."""
     if not path.exists():

@@ -1,10 +1,9 @@
-"""Finishing in the index what the removal of calls began.
+"""The completion of removals in the search index.
 
-The texts of a piece or a response are taken out in the transaction that deletes it. That leaves two
-things. Pieces that other calls still have want a new first call, and pieces whose words were only indexed
-with a response that is gone are now indexed themselves. And a full-text table only notes that a word is
-gone; the word itself goes when all parts of the table have been merged.
-"""
+The texts of a piece or a response are removed from the index in the transaction that deletes them.
+Two things are left. Pieces that other calls still have need a new first call, and a piece that was
+only a copy of a removed response is now indexed itself. And a full-text table only marks a word as
+removed; the word itself is gone when all parts of the table have been merged."""
 
 import sqlite3
 
@@ -21,9 +20,9 @@ _PAGE = 1_000
 
 
 def settle(connection: sqlite3.Connection) -> Steps[None]:
-    """Find new first calls for pieces, and remove the words of what was removed from the file.
+    """Find new first calls for pieces, and merge the full-text tables, which deletes removed words.
 
-    Raises sqlite3.Error; what is left then is done the next time."""
+    Raises sqlite3.Error; the rest is then done by the next run."""
     yield from _move(connection)
     for table in _FULL_TEXT:
         yield from _merge(connection, table)
@@ -55,7 +54,7 @@ def _move(connection: sqlite3.Connection) -> Steps[None]:
 
 
 def _find_first_calls(connection: sqlite3.Connection, wanted: set[int]) -> Steps[dict[int, int]]:
-    """Return the first call that has each of these pieces. Reads every list once, without a lock."""
+    """Return the first call of each of these pieces. Reads every list once, without a lock."""
     firsts: dict[int, int] = {}
     if not wanted:
         return firsts

@@ -1,8 +1,7 @@
-"""Walking requests as they are stored, without the parts that were walked before.
+"""Walks of stored requests that skip parts walked before.
 
-The next request of a conversation has nearly all segments of the one before. Where such a segment, or a
-piece, begins at the same position as then, it ends at the same one too, and is not read.
-"""
+The next request of a conversation has nearly all segments of the one before. If such a segment, or
+a piece, begins at the same parse position as before, it ends at the same one too, and is not read."""
 
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -18,14 +17,14 @@ _START = Position().freeze()
 
 
 class _Span(NamedTuple):
-    """The positions at which a piece or a segment begins and ends."""
+    """The parse positions at the beginning and end of a piece or a segment."""
 
     start: str
     end: str
 
 
 class RequestWalker:
-    """Walks requests, and remembers where segments and pieces begin and end."""
+    """A walker of requests that remembers the positions of segments and pieces."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
@@ -36,22 +35,22 @@ class RequestWalker:
         self._texts: dict[int, bytes] = {}
 
     def __len__(self) -> int:
-        """Return how many segments or pieces are remembered, whichever are more."""
+        """Return the number of segments or of pieces remembered, whichever is larger."""
         return max(len(self._segments), len(self._pieces))
 
     def read_ahead(self, requests: Iterable[Sequence[int]]) -> None:
-        """Read what is new in requests that are about to be walked, in two statements for all of them."""
+        """Read the unknown parts of requests that will be walked, with two statements for all of them."""
         missing = {each for ids in requests for each in ids if each not in self._segments}
         self._lists = read_lists(self._db, list(missing))
         pieces = {each for ids in self._lists.values() for each in ids if each not in self._pieces}
         self._texts = _read_pieces(self._db, list(pieces))
 
     def forget_read_ahead(self) -> None:
-        """Give back the memory of what was read ahead."""
+        """Free the memory of parts that were read ahead."""
         self._lists, self._texts = {}, {}
 
     def walk(self, segment_ids: Sequence[int]) -> dict[int, Step]:
-        """Walk a request, and return the steps over pieces that are not remembered."""
+        """Walk a request, and return the steps over pieces that are not remembered, by piece id."""
         steps: dict[int, Step] = {}
         frozen, position, tokens = _START, None, 0
         for segment_id in segment_ids:
@@ -80,12 +79,12 @@ class RequestWalker:
         return steps
 
     def _take_list(self, segment_id: int) -> Sequence[int]:
-        """Return the pieces of a segment; nothing for one that is gone."""
+        """Return the pieces of a segment, empty if it is gone."""
         found = self._lists.pop(segment_id, None)
         return read_lists(self._db, [segment_id]).get(segment_id, ()) if found is None else found
 
     def _get_text(self, piece_id: int) -> bytes:
-        """Return a piece; nothing for one that is gone."""
+        """Return the bytes of a piece, b"" if it is gone."""
         # Not taken away: the piece that ends a message is in each of them.
         if piece_id not in self._texts:
             self._texts |= _read_pieces(self._db, [piece_id])
@@ -93,7 +92,7 @@ class RequestWalker:
 
 
 def read_lists(db: sqlite3.Connection, segment_ids: Sequence[int]) -> dict[int, list[int]]:
-    """Return the ids of the pieces of these segments, without segments that are gone."""
+    """Return the piece ids of each of these segments, without segments that are gone."""
     sql = "select id, piece_ids from segments where id in (select value from json_each(?))"
     rows = db.execute(sql, (bind_list(segment_ids),))
     return {segment_id: orjson.loads(ids) for segment_id, ids in rows}

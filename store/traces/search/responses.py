@@ -13,7 +13,7 @@ MAX_DEPTH = 64
 
 
 def read_response(body: bytes) -> Texts:
-    """Return the texts of a response, each with who said it, in order. Never raises."""
+    """Return (role, text) for the texts of a response, in order. Never raises."""
     if len(body) > MAX_BYTES:
         return []
     texts: Texts = []
@@ -37,7 +37,10 @@ def _list_texts(blocks: Sequence[Block]) -> Iterator[tuple[Role, str]]:
 
 
 def _list_strings(value: object, *, is_free: bool, depth: int = 0) -> Iterator[str]:
-    """Yield the strings in a value that are no names of theirs, in order, as ``walk`` finds them."""
+    """Yield the strings in a JSON value in order, without object names, and without values that are no
+    text.
+
+    ``is_free``: values under any name are texts, as in the input of a tool."""
     if isinstance(value, str):
         yield value
     elif depth > MAX_DEPTH:

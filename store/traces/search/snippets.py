@@ -16,7 +16,7 @@ _PREFIXES = "*"  # is no word
 
 
 class Snippet(NamedTuple):
-    """A part of a text, who said it, and where its words are that were searched for."""
+    """A part of a text, its role, and (start, end) of each searched word in it."""
 
     role: Role
     text: str
@@ -46,9 +46,9 @@ def make_snippet(
     role: Role | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Snippet | None:
-    """Return the best part of texts, of those of one role if it is given. None without any text.
+    """Return the best part of the texts, of those of ``role`` if given. None without any text.
 
-    Once ``is_over`` returns true it is the best part of what was looked at."""
+    Once ``is_over`` returns True, the best part found so far is returned."""
     best: tuple[int, Role, str, list[_Match]] | None = None
     for said_by, text in texts:
         if role not in (None, said_by):
@@ -68,7 +68,7 @@ def make_snippet(
 def _find_matches(
     words: Iterable[Word], phrases: Sequence[Phrase], is_over: Callable[[], bool]
 ) -> Iterator[_Match]:
-    """Yield where phrases are, each of them as often as its share of ``MAX_MATCHES`` allows."""
+    """Yield the matches of phrases, each phrase up to its share of ``MAX_MATCHES``."""
     left = dict.fromkeys(range(len(phrases)), max(1, MAX_MATCHES // max(1, len(phrases))))
     ends = defaultdict[str, list[int]](list)  # phrases by their last words
     for number, phrase in enumerate(phrases):
@@ -87,7 +87,8 @@ def _find_matches(
 
 
 def _fits(recent: Sequence[Word], phrase: Phrase) -> bool:
-    """Return whether the last words are those of a phrase. The very last only has to begin like its one."""
+    """Return whether the last words are those of a phrase. The very last may have the phrase's word as
+    prefix."""
     if len(recent) < len(phrase.words) or not recent[-1].folded.startswith(phrase.words[-1]):
         return False
     return all(
@@ -118,7 +119,7 @@ def _cut(role: Role, text: str, matches: Sequence[_Match]) -> Snippet:
 
 
 def _choose(matches: Sequence[_Match]) -> int:
-    """Return the match from which on a snippet has the most of the phrases."""
+    """Return the start of the match from which a snippet has the most different phrases."""
     if not matches:
         return 0
     return max(

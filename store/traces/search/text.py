@@ -1,9 +1,9 @@
 """Words of texts: the parts of a text that are searched, and its division into words.
 
-SQLite's tokenizer cuts a text at every character that is neither letter nor digit. A run of Chinese or
-Japanese has no such character and would be one word, so a space is put around each of its characters, in
-the index and in queries. ``find_words`` cuts as the tokenizer does, for marking words in a text.
-"""
+SQLite's tokenizer splits a text at every character that is neither letter nor digit. A run of
+Chinese or Japanese has no such character and would be one word, so a space is put around each of
+its characters, in the index and in queries. ``find_words`` splits as the tokenizer does, for
+marking words in a text."""
 
 import re
 import unicodedata
@@ -27,7 +27,7 @@ _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 class Word(NamedTuple):
-    """A word of a text: where it stands, and its letters without case and accents."""
+    """A word of a text: its position, and its letters without case and accents."""
 
     start: int
     end: int
@@ -35,7 +35,7 @@ class Word(NamedTuple):
 
 
 def clean(text: str) -> str:
-    """Return what of a string can be searched and shown; nothing for ids and numbers."""
+    """Return the part of a string that can be searched and shown, "" for ids and numbers."""
     if _NO_WORDS.fullmatch(text):
         return ""
     text = text[:MAX_CHARS]
@@ -49,10 +49,10 @@ def clean(text: str) -> str:
 
 
 def _has_long_run(text: str) -> bool:
-    """Return whether half the length of a long word has no space or line break, somewhere.
+    """Return whether the text may hold a word of ``_MAX_WORD_CHARS``.
 
-    To ask takes far less time than to split a text. Of two such halves in a row one begins where a step
-    does, so no long word is missed."""
+    It may if an aligned block of half that length has no space or line break. This takes far less time
+    than splitting the text. May be wrongly True, never wrongly False."""
     half = _MAX_WORD_CHARS // 2
     for start in range(0, len(text) - half + 1, half):
         if text.find(" ", start, start + half) < 0 and text.find("\n", start, start + half) < 0:
@@ -91,7 +91,7 @@ def find_words(text: str) -> Iterator[Word]:
 
 
 def fold(word: str) -> str:
-    """Return a word without case and accents, as the index has it."""
+    """Return a word without case and accents, in the form of the index."""
     if word.isascii():
         return word.lower()
     folded = (each.casefold() for each in word)  # SQLite folds to one character or not at all

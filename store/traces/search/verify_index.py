@@ -1,7 +1,7 @@
-"""Verification that what was said can be found: everything that is noted as indexed is in the index.
+"""Verification of the search index: every text noted as indexed is in the index.
 
-The full-text tables have no copy of their texts, so of each text one word is looked up in its own row.
-"""
+The full-text tables have no copy of their texts, so of each text one word is looked up in its own
+row."""
 
 import re
 import sqlite3
@@ -31,7 +31,7 @@ _RESPONSES = (
 
 
 def check_index(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the faults of the search index. Calls that are still to be indexed are none."""
+    """Yield a description of each fault of the search index. Calls still to be indexed are no faults."""
     if not index.exists(connection):
         return
     yield from _check_pieces(connection)
@@ -86,7 +86,7 @@ def _check_response(
 
 
 def _is_found(connection: sqlite3.Connection, table: str, rowid: int, texts: Texts) -> bool:
-    """Return whether a word of these texts is in this row, or there is no word to look for."""
+    """Return whether a word of these texts is in the row ``rowid``, or there is no word to look for."""
     word = next((found[0] for _, text in texts if (found := _WORD.search(text))), None)
     if word is None:
         return True

@@ -1,12 +1,12 @@
-"""The texts in the pieces of a request body, each with who said it.
+"""The texts in the pieces of a request body, each with its role.
 
-The pieces of a body are walked in order, and those that are known are skipped: walking needs only the
-position in which the last of them ended.
+The pieces of a body are walked in order, and known ones are skipped: walking needs only the parse
+position at the end of the last one.
 
-To remove a text from the index takes exactly the text that was indexed. Hence ``Step.recipe``: with it a
-piece alone gives the same texts again. It has the position where the piece begins and, because a message
-may name its role only after its content, whose texts those turned out to be that the piece ends in.
-"""
+Removing a text from the index requires exactly the text that was indexed. Hence ``Step.recipe``,
+with which the same texts can be computed from a piece alone. It has the parse position at the
+beginning of the piece and, because a message may state its role after its content, the roles that
+were found for the message and block at the end."""
 
 from typing import Literal
 
@@ -22,12 +22,12 @@ MAX_PIECE_CHARS = 400_000
 
 
 class Step:
-    """One piece that was walked. What it gives is final when the whole body was walked."""
+    """The walk over one piece. Its recipe and texts are final once the whole body was walked."""
 
     __slots__ = ("_after", "_before", "_said", "_shape")
 
     def __init__(self, position: Position, piece: bytes) -> None:
-        """Walk the next piece from a position, which moves to the end of it."""
+        """Walk the next piece from ``position``, which is moved to the end of the piece."""
         self._shape, self._before = position.shape, (position.message, position.block)
         self._said = [
             (section, message, block, text)
@@ -42,14 +42,14 @@ class Step:
 
     @property
     def recipe(self) -> str:
-        """Return what ``read_piece`` needs to find the same texts again."""
+        """Return the recipe with which ``read_piece`` finds the same texts again."""
         (before, block_before), (after, block_after) = self._before, self._after
         names = f"{before.name}|{block_before.name}>{after.name}|{block_after.name}"
         return f"{self._shape}|{names}"
 
     @property
     def texts(self) -> Texts:
-        """Return the texts, each with who said it, in order."""
+        """Return (role, text) for the texts of the piece, in order."""
         texts: Texts = []
         left = MAX_PIECE_CHARS
         for section, message, block, text in self._said:
@@ -60,13 +60,13 @@ class Step:
         return texts
 
     def settle(self, names: str) -> None:
-        """Set the names of the message and the block in which the piece ends."""
+        """Set the names of the message and the block at the end of the piece, given as "message|block"."""
         for owner, name in zip(self._after, names.split("|"), strict=True):
             owner.name = name
 
 
 def read_piece(piece: bytes, recipe: str) -> Texts:
-    """Return the texts of a piece by the recipe that it got when its body was walked."""
+    """Return the texts of a piece, by the recipe from the walk of its body."""
     before, _, after = recipe.rpartition(">")
     step = Step(Position.thaw(before), piece)
     step.settle(after)

@@ -1,1 +1,1 @@
-"""Sessions: named by clients or found by what continues what; their sums, and those of their agents."""
+"""Sessions, named by clients or found by which call continues which, with their sums and agents."""

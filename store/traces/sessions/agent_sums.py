@@ -1,8 +1,7 @@
 """The sums of each day by session and agent, updated in the transaction that changes the calls.
 
-Calls that name neither are in the row of the day whose names are empty, so the rows of a day are all of its
-calls. As hourly sums they stay when retention removes the calls.
-"""
+Calls without session and agent are in the row of the day whose names are empty, so the rows of a
+day include all its calls. Like hourly sums they stay when retention removes the calls."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -37,7 +36,7 @@ _FORGET = (
 
 
 def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
-    """Add stored calls to the sums; with a sign of -1, take out what was added.
+    """Add stored calls to the sums or, with ``sign`` -1, subtract them.
 
     The caller holds the write lock."""
     connection.execute(_BOOK, {"ids": bind_list(ids), "sign": sign})
@@ -46,8 +45,9 @@ def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -
 def forget_session(
     connection: sqlite3.Connection, session_id: str, first_day: str, last_day: str
 ) -> None:
-    """Add the sums of a session on these days, both included, to those of calls that name none. The caller
-    holds the write lock."""
+    """Move the sums of a session on these days (both included) to the rows without a session.
+
+    The caller holds the write lock."""
     days = list_days(date.fromisoformat(first_day), date.fromisoformat(last_day))
     values = {"days": bind_list(days), "session_id": session_id}
     connection.execute(_FORGET, values)

@@ -1,4 +1,4 @@
-"""The deeds of the calls of a session: the tools that they used, and the first words that they said."""
+"""The deeds of the calls of a session: their uses of tools, and the first words of their responses."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from store.traces.calls.tool_uses import StoredUse, read_uses_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deeds:
-    """The deeds of calls, by row id. A call that is in none of these did nothing that is known."""
+    """The deeds of calls, by row id. A call in none of these mappings has no known deeds."""
 
     uses: Mapping[int, Sequence[StoredUse]] = field(default_factory=dict)
     said: Mapping[int, str] = field(default_factory=dict)
@@ -19,9 +19,9 @@ class Deeds:
 
 
 def read_deeds(connection: sqlite3.Connection, usage_ids: Sequence[int]) -> Deeds:
-    """Return what these calls did. Raises sqlite3.Error.
+    """Return the deeds of these calls. Raises sqlite3.Error.
 
-    Nothing is known in a database that the recorder of this version has not opened yet."""
+    Empty for a database that the recorder of this version has not opened yet."""
     if not list_columns(connection, "tool_uses"):
         return Deeds()
     rows = connection.execute(

@@ -1,4 +1,4 @@
-"""One session with all that its file and its JSON show."""
+"""One session with all data for its file and its JSON."""
 
 import sqlite3
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from store.traces.sums.usage_report import READ_TIMEOUT_S
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """One session with its agents, its last turns, what these did, and all calls that broke the cache."""
+    """One session with its agents, its last turns and their deeds, and all its cache breaks."""
 
     session: Session
     agents: list[Agent]
@@ -30,13 +30,13 @@ class Opened:
 
 
 def find_reader(connection: sqlite3.Connection | None) -> SessionReader | None:
-    """Return the reader of sessions, None while nothing has been recorded that it could read."""
+    """Return the reader of sessions, or None without a connection or before the tables are created."""
     reader = None if connection is None else SessionReader(connection)
     return reader if reader is not None and reader.is_ready else None
 
 
 def read_file[Found](path: Path, read: Callable[[SessionReader | None], Found]) -> Found:
-    """Return what is read of the sessions of a trace database, which may not be there yet.
+    """Return the result of ``read`` for a trace database; its argument is None if there is none yet.
 
     Raises sqlite3.Error."""
     if not path.exists():

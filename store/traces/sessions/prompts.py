@@ -1,4 +1,4 @@
-"""The calls of a session, cut where a person asks for something else."""
+"""The calls of a session, split by the prompts of a person."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from wire.title import is_continuation
 
 @dataclass(slots=True, kw_only=True)
 class Prompt:
-    """A prompt with the calls that served it, those of subagents among them, in the order of time."""
+    """A prompt with the calls that served it, including those of subagents, in the order of time."""
 
     title: str | None = None
     steps: list[Step] = field(default_factory=list)
@@ -18,10 +18,10 @@ class Prompt:
 def cut_prompts(steps: Sequence[Step]) -> list[Prompt]:
     """Return the prompts of a session.
 
-    One ends where the main agent gets another id of a prompt or, from clients that send none, other words;
-    the summary that a client goes on from when it has shortened the conversation is none.
-    Calls of a subagent belong to the prompt that its first call was for; what comes before the first prompt
-    belongs to it."""
+    A prompt ends at a call of the main agent with another prompt id or, from clients that send no ids,
+    with other words. The summary after which a client continues a shortened conversation does not begin
+    a prompt. Calls of a subagent belong to the prompt of its first call; calls before the first prompt
+    belong to the first prompt."""
     prompts: list[Prompt] = []
     of_agent: dict[str, Prompt] = {}
     last: Step | None = None
@@ -42,7 +42,7 @@ def cut_prompts(steps: Sequence[Step]) -> list[Prompt]:
 
 
 def _is_other(last: Step, step: Step) -> bool:
-    """Return whether a call of the main agent serves another prompt than the one before it."""
+    """Return whether a call of the main agent serves another prompt than ``last``."""
     if last.turn.prompt_id is not None and step.turn.prompt_id is not None:
         return last.turn.prompt_id != step.turn.prompt_id
     if last.turn.title_text is None or step.turn.title_text is None:

@@ -1,4 +1,4 @@
-"""The figures of the tabs of a session, and the costs of its tools."""
+"""The figures in the tabs of a session, and the costs of its tools."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from store.traces.sums.sum_columns import list_days
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFigures:
-    """The figures of the tabs of a session: how many tools were used, and what could have been saved.
+    """The figures in the tabs of a session: the number of tools used, and the possible savings.
 
-    ``saved_cents`` is None until somebody has looked for savings. ``user`` and ``project`` are those of the
+    ``saved_cents`` is None until the session was analysed. ``user`` and ``project`` are those of the
     last call."""
 
     tools: int
@@ -26,8 +26,9 @@ class SessionFigures:
 class ToolCost:
     """The cost of a tool in a session, in US cents.
 
-    These are its definition in each prompt, its results when they were new, and to carry them on. ``server``
-    is empty for a tool of the client's own."""
+    ``definition_cents`` is the cost of its definition in each prompt, ``written_cents`` that of its
+    results when they were new, ``carried_cents`` that of its results in later prompts. ``server`` is ""
+    for a tool of the client's own."""
 
     server: str
     tool: str
@@ -37,12 +38,12 @@ class ToolCost:
 
     @property
     def cents(self) -> float:
-        """Return the sum."""
+        """Return the total in US cents."""
         return self.definition_cents + self.written_cents + self.carried_cents
 
 
 def read_figures(db: sqlite3.Connection, session_id: str) -> SessionFigures:
-    """Return the figures of a session. Raises sqlite3.Error."""
+    """Return the figures in the tabs of a session. Raises sqlite3.Error."""
     bound = unnamed_sessions.bind(session_id)
     (tools,) = db.execute(
         "select count(*) from (select distinct server, tool from tool_uses"  # noqa: S608 - our own text
@@ -63,9 +64,9 @@ def read_figures(db: sqlite3.Connection, session_id: str) -> SessionFigures:
 def list_tool_costs(
     db: sqlite3.Connection, session_id: str, started_at: str, ended_at: str
 ) -> list[ToolCost]:
-    """Return what each tool cost, the most expensive first; nothing until somebody has looked.
+    """Return the cost of each tool, the most expensive first; empty until the session was analysed.
 
-    The session is named by its id, its first instant and its last. Raises sqlite3.Error."""
+    ``started_at`` and ``ended_at`` are the first and last instant of the session. Raises sqlite3.Error."""
     first, last = (clock.parse_instant(each).date() for each in (started_at, ended_at))
     days = list_days(first, last)
     costs = read_records(

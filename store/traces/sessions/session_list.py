@@ -23,7 +23,7 @@ class SessionFilter:
     slug: str | None = None
 
     def make_condition(self) -> tuple[str, Sequence[str]]:
-        """Return SQL for rows of ``sessions``, with values for its question marks."""
+        """Return an SQL condition on rows of ``sessions``, with the values of its placeholders."""
         wanted = {"ended_at >= ?": self.since, "slug = ?": self.slug}
         given = {sql: value for sql, value in wanted.items() if value is not None}
         return " and ".join(("true", *given)), tuple(given.values())
@@ -43,7 +43,7 @@ class Listed:
 
 
 def begin_week(now: datetime) -> datetime:
-    """Return the beginning of the days (UTC) whose sessions are listed by cost."""
+    """Return the first midnight (UTC) of the days whose sessions are listed by cost."""
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     return midnight - timedelta(days=COST_DAYS - 1)
 
@@ -58,13 +58,12 @@ def list_page(
     since: str | None = None,
     is_walk: bool = False,
 ) -> Listed:
-    """Return a page of the list, newest first.
-
-    ``is_walk``: ``where`` looks at calls, so that the page ends after the sessions with the newest
-    ``SEARCHED`` calls.
+    """Return a page of the list of sessions, newest first.
 
     With ``by_cost`` it has the most expensive sessions that ended at ``since`` or later, or in the last
-    week. ``where`` is SQL with values for its question marks. Raises InvalidCursorError, sqlite3.Error."""
+    week. ``where`` is an SQL condition with the values of its placeholders. ``is_walk``: the condition
+    reads calls, so the page ends after the sessions with the newest ``SEARCHED`` calls. Raises
+    InvalidCursorError, sqlite3.Error."""
     before: Place | None = None if cursor is None else parse_cursor(cursor, str)
     if reader is None:
         return Listed(sessions=[], next_cursor=None)

@@ -1,4 +1,4 @@
-"""The sums that mean costs of sessions and prompts are made of, by the day a session ended."""
+"""Sums by the day a session ended, from which mean costs of sessions and prompts are computed."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from store.database import list_columns, read_records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionDay:
-    """The sums of the sessions that ended on a day. ``prompts`` is None where they are not counted."""
+    """The sums of the sessions that ended on a day. ``prompts`` is None if they are not counted."""
 
     day: str
     sessions: int

@@ -1,4 +1,4 @@
-"""Sessions in JSON, as the API and the pages respond them."""
+"""Sessions as JSON, in responses of the API and the pages."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self
@@ -120,7 +120,7 @@ def _make_turn(turn: Turn, deeds: Deeds) -> SessionTurn:
 
 
 def _list_prompts(turns: Sequence[Turn], deeds: Deeds, first: int) -> list[SessionPrompt]:
-    """Return the prompts of turns, of which the first has this place among all of the session."""
+    """Return the prompts of ``turns``. ``first`` is the place of the first turn among all of the session."""
     places = {turn.id: place for place, turn in enumerate(turns, first)}
     return [
         SessionPrompt(
