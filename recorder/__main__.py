@@ -1,4 +1,4 @@
-"""``python -m recorder``: rounds of recording until it is told to stop, and then the rest."""
+"""``python -m recorder``: rounds of recording until a signal to stop, then the rest of the spool."""
 
 from runtime import loading
 
@@ -58,7 +58,7 @@ IMPAIRED = "RECORDING IS IMPAIRED: %s. Calls wait in the spool."
 
 
 class Recorder:
-    """Runs rounds, and writes the heartbeat."""
+    """A process that records in rounds, and writes the heartbeat."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -116,15 +116,17 @@ class Recorder:
         ]
 
     def stop(self, *_: int | FrameType | None) -> None:
-        """Finish what waits, then end. Under a supervisor that includes what proxies still drain:
-        whoever stops a whole process group reaches us before they are done."""
+        """Record the waiting calls, then end.
+
+        Under a supervisor this includes calls that proxies still finish, since a signal to the whole
+        process group arrives here before they are done."""
         self._stop.set()
 
     def take_lock(self) -> ProcessLock | None:
-        """Take the data directory for this recorder alone. None when told to stop before.
+        """Take the lock of the data directory for this recorder; None if it was told to stop meanwhile.
 
-        Under a supervisor it waits for one that still finishes what a service before this one left.
-        Raises LockHeldError, OSError."""
+        Under a supervisor, wait for a recorder of an earlier service that still works. Raises
+        LockHeldError, OSError."""
         path = self._settings.data_dir / "recorder.lock"
         is_waiting = False
         while not self._stop.is_set():
@@ -144,7 +146,7 @@ class Recorder:
         return None
 
     def run(self) -> None:
-        """Record until told to stop, then what is left in the spool."""
+        """Record until told to stop, and then the rest of the spool."""
         self._housekeep()
         self._ingester.update_databases()
         while not self._stop.is_set():
@@ -164,7 +166,7 @@ class Recorder:
         self._lines.close()
 
     def _rest(self) -> None:
-        """Wait for the next round, and use some of that time for what nobody waits for."""
+        """Wait for the next round, and use some of that time for background work."""
         ends_at_s = time.monotonic() + ROUND_S
         self._fill()
         self._stop.wait(max(0.0, ends_at_s - time.monotonic()))

@@ -1,7 +1,6 @@
-"""The occasions of rules for alerts: what the sums of an organisation have that a rule is about.
+"""The occasions on which rules for alerts apply, found in the sums of an organisation.
 
-Days are those of the organisation's time zone, as days of budgets are, and hours are UTC.
-"""
+Days are those of the organisation's time zone, as days of budgets are, and hours are UTC."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -34,7 +33,7 @@ _WINDOWS = {"5h": "5-hour window", "7d": "week", "7d_oi": "week of some models (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """An organisation whose sums are looked at: its time zone, and names of credentials by fingerprint."""
+    """An organisation whose sums are read: its time zone, and names of credentials by fingerprint."""
 
     time_zone: str
     names: Mapping[str, str]
@@ -42,7 +41,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class _Occasion:
-    """Something that a rule is about. ``key`` tells the occasions of a rule apart."""
+    """An occasion on which a rule applies. ``key`` identifies it among the occasions of the rule."""
 
     key: str
     subject: str
@@ -53,7 +52,7 @@ class _Occasion:
 def find_alerts(
     db: sqlite3.Connection, rule: AlertRule, watched: Watched, now: datetime
 ) -> Iterator[Alert]:
-    """Yield an alert for each occasion that a rule has now, also where it was made before.
+    """Yield an alert for each present occasion of a rule, including those that were made before.
 
     Raises sqlite3.Error."""
     for each in _find(db, rule, watched, now):

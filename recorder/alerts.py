@@ -1,8 +1,7 @@
-"""Looking for the occasions of rules for alerts, in the pauses of the recorder.
+"""The search for occasions of rules for alerts, in the pauses of the recorder.
 
-An alert is made once for each occasion, in ``control.db`` with its deliveries, which the web process sends.
-Traces are looked at when something was written to them, or when the rules have changed.
-"""
+An alert is made once for each occasion, in ``control.db`` with its deliveries, which the web
+process sends. Traces are read again if they were written to, or if the rules have changed."""
 
 import logging
 import sqlite3
@@ -34,15 +33,16 @@ type _Occasion = tuple[str, str]  # the id of the rule and what tells its occasi
 
 @dataclass(frozen=True, slots=True)
 class _Organization:
-    """An organisation with rules: what is looked at, and how."""
+    """The rules of an organisation, with its time zone and names."""
 
     rules: Sequence[AlertRule]
     watched: Watched
 
 
 class AlertWatch:
-    """Looks for occasions of all rules of a service. ``clock_s`` is a monotonic clock, ``now`` that of the
-    machine."""
+    """A watch for the occasions of all rules of a service.
+
+    ``clock_s`` is a monotonic clock in seconds, ``now`` that of the machine."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class AlertWatch:
         self._looks = PacedLooks(clock_s, LOOK_S, PAUSE_FACTOR, trouble)
 
     def look(self) -> None:
-        """Make the alerts that there are occasions for, if it is time. Never raises."""
+        """Make the alerts for present occasions, at most every few seconds. Never raises."""
         self._looks.run(self._look)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class AlertWatch:
             raise sqlite3.OperationalError(failed)
 
     def _read_rules(self) -> None:
-        """Read the rules if they may have changed. Raises sqlite3.Error."""
+        """Read the rules again if they may have changed. Raises sqlite3.Error."""
         found = self._control.read_changed(_read_organizations)
         is_same = found is None if self._control.database else not self._organizations
         if is_same or found == self._organizations:  # others write to this database all the time
@@ -122,7 +122,7 @@ class AlertWatch:
             self._versions[organization_id] = version
 
     def _make(self, found: Sequence[Alert]) -> bool:
-        """Make alerts, unless they were made before; return whether that could be done now.
+        """Store alerts, unless they were made before; return whether that was possible now.
 
         Raises sqlite3.Error."""
         control = self._control.database

@@ -1,4 +1,4 @@
-"""Writing the labels and notes that people have ordered, a few times a second."""
+"""Writing of the labels and notes that people have ordered, a few times a second."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ PATIENCE = timedelta(minutes=10)
 
 
 class AnnotationWork(OrderedWork):
-    """Carries out orders of all organisations."""
+    """The execution of orders of all organisations for labels and notes."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class AnnotationWork(OrderedWork):
         databases: OpenDatabases,
         clock_s: Callable[[], float],
     ) -> None:
-        """Take orders from ``control.db``. ``clock_s`` is a monotonic clock."""
+        """Read orders from ``control.db``. ``clock_s`` is a monotonic clock in seconds."""
         super().__init__(
             control_path,
             databases,
@@ -67,9 +67,9 @@ def _list_organizations(control: ControlDatabase) -> Sequence[str]:
 
 
 def carry_out_once(traces: sqlite3.Connection, orders: Sequence[AnnotationOrder]) -> None:
-    """Carry out those of all orders of an organisation that this copy has not yet.
+    """Carry out those orders of an organisation that this copy has not carried out yet.
 
-    One whose session or call has not come yet is left for a while."""
+    An order whose session or call has not been stored yet is left for a while."""
     done = {id_ for (id_,) in traces.execute("select order_id from annotations_done")}
     new = [each for each in orders if each.id not in done]
     gone = done - {each.id for each in orders}
@@ -86,9 +86,9 @@ def carry_out_once(traces: sqlite3.Connection, orders: Sequence[AnnotationOrder]
 
 
 def write_order(traces: sqlite3.Connection, order: AnnotationOrder) -> bool:
-    """Carry out an order; return whether its session or call is there. The caller holds the write lock.
+    """Carry out an order; return whether its session or call exists.
 
-    To do it again changes nothing."""
+    Repeating it changes nothing. The caller holds the write lock."""
     subject = order.about
     row = annotations.find_row(traces, subject)
     if row is None:

@@ -1,8 +1,8 @@
-"""Work on recorded calls that the recorder does while it would wait anyway, a little of it at a time.
+"""Work on recorded calls that the recorder does in steps while it would otherwise wait.
 
-While calls wait it takes a step each second, so that no call is recorded later for it. An organisation whose
-database is locked, corrupt or on a full disk waits alone, and is tried again later.
-"""
+While calls wait, one step is done each second, so that no call is recorded later for it. An
+organisation whose database is locked, corrupt or on a full disk waits alone, and is tried again
+later."""
 
 import logging
 import sqlite3
@@ -19,10 +19,10 @@ type DoSome = Callable[[str, sqlite3.Connection], bool]
 
 
 class BackgroundWork:
-    """The work of one kind that is left to be done, by organisation.
+    """The remaining work of one kind, by organisation.
 
-    ``waits_for_room``: it adds to what is stored and can be done later, so that on a full disk it leaves the
-    reserve to calls."""
+    ``waits_for_room``: the work adds to stored data and can be done later, so on a full disk it is not
+    done and leaves the reserve to calls."""
 
     waits_for_room = True
 
@@ -37,10 +37,12 @@ class BackgroundWork:
         alternates: bool = True,
         makes_databases: bool = False,
     ) -> None:
-        """Do work in these databases. ``clock_s`` is a monotonic clock. ``failure`` is the line to log
-        where the work fails, with places for the organisation and the error. ``pause_s`` is from ``begin``
-        to the first step. ``alternates``: organisations take turns, else each is finished before the next.
-        ``makes_databases``: one that is not there is made, else work on it ends."""
+        """Do work in these databases. ``clock_s`` is a monotonic clock in seconds.
+
+        ``failure`` is the log line for a failure, with places for the organisation and the error.
+        ``pause_s`` is the time from ``begin`` to the first step. ``alternates``: organisations take
+        turns, otherwise each is finished before the next. ``makes_databases``: a missing database is
+        created, otherwise work on it ends."""
         self._databases = databases
         self._clock_s = clock_s
         self._do_some = do_some
@@ -51,13 +53,13 @@ class BackgroundWork:
         self._due_s: dict[str, float] = {}  # by organisation: not before this time
 
     def begin(self, organization_id: str) -> None:
-        """Take up an organisation. If there is nothing to do, that is noticed by its first step."""
+        """Add an organisation to those with work. If there is none, its first step finds that out."""
         self._due_s.setdefault(organization_id, self._clock_s() + self._pause_s)
 
     def run_step(self) -> bool:
-        """Do some work of the first organisation that need not wait. Return whether any is left.
+        """Do one step for the first organisation that need not wait. Return whether any work is left.
 
-        Never raises: what cannot be done now is tried again later."""
+        Never raises: a step that fails is tried again later."""
         now_s = self._clock_s()
         ready = (each for each, due_s in self._due_s.items() if now_s >= due_s)
         organization_id = next(ready, None)
@@ -83,4 +85,4 @@ class BackgroundWork:
         return bool(self._due_s)
 
     def close(self) -> None:
-        """Close what the work has opened. What is unfinished goes on after the next start."""
+        """Close resources of the work. Unfinished work continues after the next start."""

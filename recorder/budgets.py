@@ -1,11 +1,12 @@
-"""Watching budgets: what was spent of each, who is to hear of it, and what proxies refuse.
+"""The watch over budgets: the spend of each, the alerts to make, and the budgets that proxies refuse
+for.
 
-The figures are read from the sums in the trace databases, which are written in the transaction of the calls
-that they sum. So they are right after a crash, and after calls were priced again, and nothing is kept here
-that could be lost. A figure is read anew when its database has changed, when its budget has, and when the
-clock of the machine is in another period. What calls in flight have cost for certain is added to it where
-calls may be refused. No call counts twice: while it is in flight it has no entry; this process makes them.
-"""
+The figures are read from the sums in the trace databases, which are written in the transaction of
+the calls that they sum. So they are right after a crash, and after calls were priced again, and
+this process keeps no data that could be lost. A figure is read again when its database or its
+budget has changed, and when the clock of the machine enters another period. The certain cost of
+calls in flight is added if the budget may refuse calls. No call counts twice: while it is in flight
+it has no entry, and this process makes the entries."""
 
 import logging
 import sqlite3
@@ -40,7 +41,7 @@ type ReportKey = tuple[str, float, datetime, float]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """The dollars that were spent of a budget in its current period."""
+    """The spend of a budget in its current period, in dollars."""
 
     budget: Budget
     span: Span
@@ -48,7 +49,7 @@ class Figure:
 
     @property
     def report_key(self) -> ReportKey | None:
-        """Return what is reported once, None where there is nothing to report."""
+        """Return the key of the alert that is due, which is made once, or None if no share is reached."""
         percent = find_percent(self.budget.shares, self.budget.limit_usd, self.spent_usd)
         if percent is None:
             return None
@@ -56,17 +57,17 @@ class Figure:
 
     @property
     def may_be_refused(self) -> bool:
-        """Return whether it depends on calls in flight whether calls are refused."""
+        """Return whether calls in flight can decide if calls are refused."""
         return self.budget.action == "refuse" and self.spent_usd < self.budget.limit_usd
 
     def is_refused(self, in_flight_usd: float) -> bool:
-        """Return whether calls are refused, with what calls in flight have cost by now."""
+        """Return whether calls are refused. ``in_flight_usd`` is the certain cost of calls in flight."""
         spent_usd = round(self.spent_usd + in_flight_usd, 8)  # as Spend.dollars
         return self.budget.action == "refuse" and spent_usd >= self.budget.limit_usd
 
 
 class TraceFile:
-    """The traces of an organisation, and the figures that were read from them."""
+    """The trace database of an organisation, and the figures that were read from it."""
 
     def __init__(self, path: Path) -> None:
         self._traces = WatchedTraces(path)
@@ -74,7 +75,7 @@ class TraceFile:
         self.figures: Sequence[Figure] | None = None
 
     def refresh(self, own: Sequence[Budget], now: datetime) -> None:
-        """Read the figures of these budgets, unless they are current. Raises sqlite3.Error."""
+        """Read the figures of the budgets ``own``, unless they are current. Raises sqlite3.Error."""
         version = self._traces.read_version()
         if version == self._version and self._is_of(own, now):
             return
@@ -82,7 +83,7 @@ class TraceFile:
         self._version = version
 
     def close(self) -> None:
-        """Close the connection. The figures stay until they are read anew."""
+        """Close the connection. The figures stay until they are read again."""
         self._traces.close()
 
     def _is_of(self, own: Sequence[Budget], now: datetime) -> bool:
@@ -94,7 +95,9 @@ class TraceFile:
 
 
 class BudgetWatch:
-    """Watches all budgets of a service. ``clock_s`` is a monotonic clock, ``now`` that of the machine."""
+    """A watch over all budgets of a service.
+
+    ``clock_s`` is a monotonic clock in seconds, ``now`` that of the machine."""
 
     def __init__(
         self,
@@ -119,9 +122,9 @@ class BudgetWatch:
         self._looks = PacedLooks(clock_s, LOOK_S, PAUSE_FACTOR, trouble)
 
     def look(self) -> None:
-        """Bring all figures up to date, if it is time. Never raises.
+        """Bring all figures up to date, at most every few seconds. Never raises.
 
-        What fails is tried again; until then proxies go on with what the file says."""
+        A failed update is tried again; until then the file for the proxies stays as it is."""
         self._looks.run(self._look)
 
     def close(self) -> None:
@@ -152,7 +155,7 @@ class BudgetWatch:
     # -- control.db -----------------------------------------------------------------------------------
 
     def _read_budgets(self) -> None:
-        """Read the budgets if they may have changed. Raises sqlite3.Error."""
+        """Read the budgets again if they may have changed. Raises sqlite3.Error."""
         found = self._control.read_changed(budgets.list_all)
         if found is None:
             return
@@ -168,7 +171,7 @@ class BudgetWatch:
     def _refresh(
         self, organization_id: str, own: Sequence[Budget], now: datetime
     ) -> sqlite3.Error | None:
-        """Bring the figures of an organisation up to date; return what kept them from it, or None."""
+        """Bring the figures of an organisation up to date; return the error if that fails, or None."""
         traces = self._traces.get(organization_id)
         if traces is None:
             traces = TraceFile(trace_path(self._data_dir, organization_id))
@@ -187,8 +190,9 @@ class BudgetWatch:
             yield from traces.figures or ()
 
     def _write_reached(self, failed: set[str]) -> None:
-        """Write which budgets are used up, if that has changed. Of organisations whose figures were never
-        read, what the file says stays. Raises OSError."""
+        """Write the file of used-up budgets, if it has changed. Raises OSError.
+
+        Organisations in ``failed`` whose figures were never read keep their budgets in the file."""
         before = self._file.read() if self._written is None else self._written
         unknown = {each for each in failed if self._traces[each].figures is None}
         kept = [each for each in before if each.organization_id in unknown]

@@ -1,9 +1,8 @@
-"""The cost of calls in flight, as far as it is certain: the input that upstream has counted.
+"""The certain cost of calls in flight: that of the input tokens that upstream has reported.
 
-The first event of a stream has the counts of the prompt, which is billed whatever comes after. The output is
-not counted before the end, and what it is going to be is not guessed. So this is less than what the calls
-are going to cost, and never more, but for a model that declines before it writes anything.
-"""
+The first event of a stream has the counts of the prompt, which is billed whatever follows. The
+output is not counted before the end, and is not estimated. So this is less than the calls will
+cost, and never more, except if a model declines before it writes anything."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -38,7 +37,7 @@ class InputCost:
 
 
 class CallsInFlight:
-    """Reads the beginning of each response in the spool, once."""
+    """A reader of the beginning of each response in the spool, which is read once."""
 
     def __init__(self, spool_root: Path, prices: Callable[[], PriceTable]) -> None:
         self._root = spool_root
@@ -47,7 +46,7 @@ class CallsInFlight:
         self._costs: dict[str, InputCost] = {}  # by entry id
 
     def refresh(self, organization_ids: Collection[str]) -> None:
-        """Look which calls of these organisations are in flight now."""
+        """Find the calls of these organisations that are in flight now, and their costs."""
         costs: dict[str, InputCost] = {}
         if organization_ids:
             for file in reader.find_in_flight(self._root):
@@ -58,7 +57,7 @@ class CallsInFlight:
         self._costs = costs
 
     def find_usd(self, budget: Budget, span: Span) -> float:
-        """Return the dollars that count for a budget in a period."""
+        """Return the cost in dollars of calls in flight that a budget counts in a period."""
         cents = sum(
             cost.cents
             for cost in self._costs.values()
@@ -69,7 +68,7 @@ class CallsInFlight:
         return cents / 100
 
     def _read(self, file: Waiting) -> InputCost | None:
-        """Return the cost of a call, or None while its input is not counted."""
+        """Return the input cost of a call, or None if its input is not counted yet."""
         try:
             exchange = reader.read_beginning(file.file, RESPONSE_BYTES)
             if exchange is None:
@@ -90,7 +89,7 @@ class CallsInFlight:
 
 
 def _add_up_input(items: Iterable[CostItem]) -> float:
-    """Return the cents of the input that is billed for certain."""
+    """Return the total in cents of line items for input that is certainly billed."""
     return sum(
         float(item.cents)
         for item in items

@@ -1,11 +1,9 @@
-"""The decision which bodies the disk still has room for.
+"""The decision for which bodies the disk has room.
 
-The disk reserve is for usage. Bodies are stored as long as the reserve is free after them. Below it,
-only a body that is tiny beside what is left: however many of these come, what is left shrinks ever
-more slowly and is not used up by them.
-
-When others have filled the disk all the same, a reserve file gives the room for usage.
-"""
+The disk reserve is for usage. Bodies are stored as long as the reserve is still free after them.
+Below it, only a body that is tiny compared to the free space is stored: however many of these come,
+the free space shrinks ever more slowly and is not used up by them. If others have filled the disk
+all the same, a reserve file gives room for usage."""
 
 import os
 import sqlite3
@@ -23,7 +21,7 @@ _AMBIGUOUS_ERRORS = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 
 
 class DiskRoom:
-    """The free space on the disk of ``folder``, measured for each batch and counted in between."""
+    """The free space on the disk of ``folder``, measured before each batch and reduced by each body."""
 
     def __init__(self, folder: Path, reserve_bytes: int) -> None:
         self._folder = folder
@@ -33,16 +31,16 @@ class DiskRoom:
 
     @property
     def is_short(self) -> bool:
-        """Return whether a part of the reserve file was given to calls and is not back yet."""
+        """Return whether a part of the reserve file was released and is not refilled yet."""
         return self._reserve.is_tapped
 
     def measure(self) -> None:
-        """Ask how much is free. Raises OSError."""
+        """Measure the free space. Raises OSError."""
         disk = os.statvfs(self._folder)
         self._free_bytes = disk.f_bavail * disk.f_frsize
 
     def admit(self, size: int) -> bool:
-        """Return whether a body of that many bytes may be stored. It is counted if so."""
+        """Return whether a body of ``size`` bytes may be stored; if so, count it as stored."""
         needed = WRITTEN_TIMES * size
         is_admitted = (
             self._free_bytes - needed >= self._reserve_bytes
@@ -53,7 +51,7 @@ class DiskRoom:
         return is_admitted
 
     def is_full(self, error: Exception) -> bool:
-        """Return whether this error is for want of room. Raises OSError."""
+        """Return whether an error means that the disk is full. Raises OSError."""
         if isinstance(error, sqlite3.OperationalError):
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code == sqlite3.SQLITE_FULL:
@@ -63,15 +61,15 @@ class DiskRoom:
         return isinstance(error, OSError) and error.errno in NO_ROOM
 
     def retry(self, write: Callable[[], None]) -> None:
-        """Write something small, with room from the reserve file if need be. Raises OSError."""
+        """Run ``write``, with room from the reserve file if the disk is full. Raises OSError."""
         self._reserve.retry(STEP_BYTES, write)
 
     def make_room(self) -> bool:
-        """Give a part of the reserve file to what is to be written. Returns False when nothing is left."""
+        """Release a part of the reserve file; return whether there was any left."""
         return self._reserve.release(STEP_BYTES)
 
     def refill(self) -> None:
-        """Take the reserve file's room again where there is plenty. Raises FileNotFoundError."""
+        """Refill the reserve file if there is plenty of room. Raises FileNotFoundError."""
         self._reserve.fill()
 
     def close(self) -> None:

@@ -1,13 +1,13 @@
-"""Storing spool files as entries, one batch of one organisation after another.
+"""Storing of spool files as entries, one batch of one organisation after another.
 
-A batch is stored in one transaction and only then are its files unlinked; a crash in between stores
-them again, which by entry id is a no-op. A file that cannot be made a row is set aside and reported:
-nothing is deleted that was not stored, and nothing blocks what comes behind it.
+A batch is stored in one transaction and only then are its files removed; after a crash in between
+they are stored again, which changes nothing, because entries are known by id. A file that cannot be
+made a row is set aside and reported: no file is deleted that was not stored, and no file blocks
+later ones.
 
-A batch is bounded by what it takes in memory, which is what the bodies decode to and not what came on
-the wire. Where that is still too much, its files are taken one by one, and the one that does not fit
-alone is set aside. Where the disk has no room for bodies, entries are stored without them.
-"""
+A batch is bounded by its size in memory, which is that of decoded bodies and not that on the wire.
+If that is still too much, its files are processed one by one, and a file that does not fit alone is
+set aside. If the disk has no room for bodies, entries are stored without them."""
 
 import errno
 import logging
@@ -56,8 +56,9 @@ type Recorded = tuple[Waiting, UsageLogEntry]
 
 
 class EntryStore:
-    """Stores the calls of one organisation at a time. For the arguments see ``Ingester``;
-    ``memory`` is shared by reading and cutting."""
+    """A writer of the calls of one organisation at a time.
+
+    For the arguments see ``Ingester``; ``memory`` is shared by reading and cutting."""
 
     def __init__(
         self,
@@ -87,10 +88,10 @@ class EntryStore:
         self._misfits = Counter[str]()
 
     def store(self, organization_id: str, files: Sequence[Waiting]) -> int:
-        """Store one batch of one organisation. Returns how many files are dealt with.
+        """Store one batch of one organisation. Returns how many files were stored or set aside.
 
-        Raises sqlite3.Error, OSError when the database cannot be written just now, MemoryError when
-        there is no memory for a file; every file that was not stored is then still there."""
+        Raises sqlite3.Error or OSError if the database cannot be written now, MemoryError if there is no
+        memory for a file; every file that was not stored is then still there."""
         taken: list[Waiting] = []
         try:
             self._store_batch(organization_id, files[:BATCH_FILES], taken)
@@ -112,7 +113,7 @@ class EntryStore:
     def _store_batch(
         self, organization_id: str, files: Sequence[Waiting], taken: list[Waiting]
     ) -> None:
-        """Store as many of the files as a batch holds, and note each one as it is taken up."""
+        """Store as many of the files as a batch allows, and add each processed one to ``taken``."""
 
         @cache  # nearly every call asks for it
         def connect() -> sqlite3.Connection:
@@ -149,7 +150,7 @@ class EntryStore:
         self._memory.forget_batch()
 
     def _store_alone(self, organization_id: str, waiting: Waiting) -> None:
-        """Store one file, or set it aside when it does not fit into memory time after time.
+        """Store one file, or set it aside if it repeatedly does not fit into memory.
 
         Raises MemoryError until then."""
         try:
@@ -164,7 +165,7 @@ class EntryStore:
         self._misfits.pop(waiting.entry_id, None)
 
     def _forget_conversations(self) -> None:
-        """Give back the memory that only makes things faster."""
+        """Free the memory that only saves time."""
         self._memory.clear()
         self._judge.forget()
         self._databases.close_all()
@@ -178,7 +179,7 @@ class EntryStore:
     ) -> None:
         """Insert a batch and the judgements of its calls. ``size`` is that of the bodies in bytes.
 
-        Where the disk has no room for all of it, bodies are left out, so that usage is stored."""
+        If the disk does not have room for all, bodies are left out, so that usage is stored."""
         self._disk.measure()
         if not self._disk.admit(size):
             batch = [(waiting, self._fit(entry)) for waiting, entry in batch]
@@ -207,7 +208,7 @@ class EntryStore:
             self._settle(batch)
 
     def _fit(self, entry: UsageLogEntry) -> UsageLogEntry:
-        """Return the entry without the bodies that the disk has no room for."""
+        """Return the entry without the bodies for which the disk has no room."""
         for side, body in _bodies(entry):
             if body and not self._disk.admit(len(body)):
                 entry = drop_body(entry, side, "disk reserve")
@@ -227,13 +228,13 @@ class EntryStore:
                 self._settle([(waiting, entry)])
 
     def _settle(self, batch: Sequence[Recorded]) -> None:
-        """Remove the files of rows that are committed."""
+        """Remove the files of committed entries."""
         reader.remove(waiting for waiting, _ in batch)
         self._on_entries([entry for _, entry in batch])
 
     def _make_recorded(self, waiting: Waiting) -> RecordedCall | None:
-        """Return the call of a file, None when there is none to make: it was never forwarded (the file
-        goes) or is set aside."""
+        """Return the call of a file, or None if it was never forwarded (the file is deleted) or is set
+        aside."""
         try:
             exchange = reader.read_exchange(waiting.file)
             if exchange is None:
@@ -267,7 +268,7 @@ def _without_bodies(entry: UsageLogEntry) -> UsageLogEntry:
 
 
 def _is_about_the_database(error: Exception) -> bool:
-    """Locked, full, corrupt: to be tried again. The other SQLite errors are about one row."""
+    """Return whether an error concerns the database (locked, full, corrupt) and not one row."""
     return (
         isinstance(error, (sqlite3.OperationalError, OSError))
         or type(error) is sqlite3.DatabaseError

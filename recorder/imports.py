@@ -1,4 +1,4 @@
-"""Storing the calls that ``taximeter import`` has handed over, a file at a time."""
+"""Storing of the calls that ``taximeter import`` has handed over, a file at a time."""
 
 import logging
 import sqlite3
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class Imports(BackgroundWork):
-    """Stores calls of all organisations, which take turns.
+    """The storing of imported calls of all organisations, which take turns.
 
     ``on_stored`` is called with the organisation of each file that was stored."""
 
@@ -25,7 +25,7 @@ class Imports(BackgroundWork):
         clock_s: Callable[[], float],
         on_stored: Callable[[str], None],
     ) -> None:
-        """Store into these databases. ``clock_s`` is a monotonic clock."""
+        """Store into these databases. ``clock_s`` is a monotonic clock in seconds."""
         failure = "Calls of %s cannot be imported now: %s"
         super().__init__(databases, clock_s, self._store_next, failure, makes_databases=True)
         self._data_dir = data_dir
@@ -38,7 +38,7 @@ class Imports(BackgroundWork):
         return super().run_step()
 
     def begin(self, organization_id: str) -> None:
-        """Do nothing: what is to be stored is found in the data directory."""
+        """Do nothing: ``run_step`` finds waiting files in the data directory."""
 
     def _store_next(self, organization_id: str, _connection: sqlite3.Connection) -> bool:
         path = call_imports.find_next(self._data_dir, organization_id)

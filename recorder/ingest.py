@@ -1,9 +1,8 @@
-"""Recording spool files, one round after another.
+"""Recording of spool files, one round after another.
 
 A round takes a small batch of files for each organisation in turn, so that the backlog of one
 delays another by no more than that. An organisation whose database is locked, full or corrupt waits
-alone, and longer each time.
-"""
+alone, and longer each time."""
 
 import logging
 import sqlite3
@@ -35,8 +34,9 @@ TIDY_S = 1.0
 
 @dataclass(slots=True)
 class Round:
-    """The result of one round: files recorded or set aside, and files that still wait. ``has_more``
-    is true when some of these wait only for the next round."""
+    """The result of one round: files recorded or set aside, and files that still wait.
+
+    ``has_more`` is true if some of these wait only for the next round."""
 
     handled: int = 0
     waiting: int = 0
@@ -44,11 +44,11 @@ class Round:
 
 
 class Ingester:
-    """Records the files that wait in the spool.
+    """A recorder of the files that wait in the spool.
 
-    ``clock_s`` is a monotonic clock; ``on_entries`` is called with entries that became rows;
+    ``clock_s`` is a monotonic clock in seconds; ``on_entries`` is called with entries that became rows;
     ``between`` is called after each file, for work that must not wait for the end of a round;
-    ``make_work`` returns the work in the background on the databases that it is given."""
+    ``make_work`` returns the background work on the databases that it is given."""
 
     def __init__(
         self,
@@ -88,13 +88,14 @@ class Ingester:
 
     @property
     def stuck_organizations(self) -> int:
-        """Return how many organisations have to wait."""
+        """Return how many organisations wait because their database failed."""
         return len(self._pauses)
 
     def update_databases(self) -> None:
-        """Bring every database to the newest schema, also of organisations that record nothing now:
-        pages and queries ask for its columns. One that cannot be updated is tried again when a call
-        is to be stored in it."""
+        """Bring every database to the newest schema, including those of inactive organisations.
+
+        Pages and queries read the newest columns. A database that cannot be updated is tried again when a
+        call is to be stored in it."""
         for path in find_trace_files(self._data_dir):
             organization_id = path.parent.name
             try:
@@ -105,7 +106,7 @@ class Ingester:
             self._between()
 
     def work_in_background(self) -> bool:
-        """Take a step in each work of the background; return whether any is left that need not wait."""
+        """Do one step of each background work; return whether any is left that need not wait."""
         is_left = False
         for each in self._work:
             if not (each.waits_for_room and self._disk.is_short):
@@ -113,7 +114,7 @@ class Ingester:
         return is_left
 
     def run_round(self) -> Round:
-        """Store one batch of each organisation that need not wait."""
+        """Store one batch for each organisation that need not wait."""
         result = Round()
         by_owner: defaultdict[str, list[Waiting]] = defaultdict(list)
         for waiting in reader.find_waiting(self._root):
@@ -139,7 +140,7 @@ class Ingester:
         return result
 
     def close(self) -> None:
-        """Remove what is empty in the spool, and close the databases."""
+        """Remove empty folders from the spool, and close the databases."""
         self._tidy()
         for each in self._work:
             each.close()
@@ -157,7 +158,7 @@ class Ingester:
         return handled
 
     def _begin_to_read(self, organization_id: str) -> None:
-        """Begin what is done in the background with calls that are stored."""
+        """Begin the background work on the stored calls of an organisation."""
         for each in self._work:
             each.begin(organization_id)
 

@@ -1,15 +1,12 @@
-"""Judging calls as they are recorded: which call each continues, and whether it broke the cache.
+"""The judgement of calls as they are recorded: which call each continues, and whether it broke the
+cache.
 
-``conversations`` decides that from summaries of the latest calls. Here these are remembered, read again
-from the database where they are not remembered (after a restart, or when a session comes back), and the
-bodies of the predecessor are fetched when a break is to be explained.
-
-A call may be stored after the one that continues it, because calls are stored in the order in which they
-end. That one is judged again then.
-
-A call that cannot be judged is stored without a judgement: nothing here keeps an entry from being
-stored.
-"""
+``conversations`` decides that from summaries of the latest calls. Here these are remembered, or
+read from the database if they are not (after a restart, or when a session continues after a while),
+and the bodies of the predecessor are read if a break is to be explained. A call may be stored after
+the one that continues it, because calls are stored in the order in which they end. The continuing
+call is then judged again. A call that cannot be judged is stored without a judgement: no failure
+here keeps an entry from being stored."""
 
 import logging
 import sqlite3
@@ -70,7 +67,7 @@ _STORED = tuple(field.name for field in fields(cache_breaks.CacheBreak))
 
 
 class Judge:
-    """Judges the calls of many organisations, one after the other."""
+    """A judge of the calls of many organisations, one after the other."""
 
     def __init__(
         self,
@@ -78,8 +75,10 @@ class Judge:
         requests: RequestReader,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """Judge by these prices. ``requests`` reads calls that were stored before, ``max_bytes`` bounds
-        what is remembered of calls."""
+        """Judge by these prices.
+
+        ``requests`` reads calls that were stored before, ``max_bytes`` limits the memory for earlier
+        calls."""
         self._prices = prices
         self._max_bytes = max_bytes
         self._requests = requests
@@ -101,7 +100,7 @@ class Judge:
     def judge(self, owner: str, call: RecordedCall, connect: Connect) -> list[Judgement]:
         """Return the judgement of a call, if it continues another one, and of calls that continue it.
 
-        ``connect`` returns the database of the calls before it. Raises MemoryError only."""
+        ``connect`` returns the database of earlier calls. Raises only MemoryError."""
         try:
             return self._judge(owner, call, connect)
         except MemoryError:
@@ -125,8 +124,7 @@ class Judge:
     def _list_candidates(
         self, owner: str, call: RecordedCall, summary: CallSummary, connect: Connect
     ) -> list[CallSummary]:
-        """Return the calls that a call may continue: those remembered of its session, and the one that it
-        names."""
+        """Return the calls that a call may continue: remembered calls of its session, and the one it names."""
         candidates = self._recent.list_candidates(owner, summary)
         if summary.continues_thread and not _has_named(candidates, summary):
             parent = self._find_parent(call, connect)

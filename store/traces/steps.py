@@ -1,9 +1,8 @@
-"""Long work on a database that others write to, as short transactions one after the other.
+"""Long work on a database that others write to, as a series of short transactions.
 
-Such work is a generator that yields where it may be interrupted: no transaction is open there, and what is
-left is noted in the database or found again. Whoever runs it decides on the pauses. A command sleeps
-(``run``), and the recorder goes on with its calls between two steps.
-"""
+Such work is a generator that yields where it may be interrupted: no transaction is open there, and
+the remaining work is noted in the database or can be found again. The caller decides on the pauses:
+a command sleeps (``run``), and the recorder records calls between two steps."""
 
 import sqlite3
 import time
@@ -21,7 +20,7 @@ type Pause = Callable[[float], object]
 
 
 class Step:
-    """The time of one transaction under the write lock. It is enough for one thing, whatever that takes."""
+    """The time limit of one transaction under the write lock. It allows at least one item."""
 
     def __init__(self) -> None:
         self._end = time.monotonic() + LOCK_S
@@ -29,7 +28,7 @@ class Step:
 
     @property
     def has_time(self) -> bool:
-        """Return whether there is time for one more thing."""
+        """Return whether there is time for one more item; always True the first time."""
         has_begun, self._has_begun = self._has_begun, True
         return not has_begun or time.monotonic() < self._end
 
@@ -44,7 +43,7 @@ def in_steps(connection: sqlite3.Connection, work: Callable[[Step], bool]) -> St
 
 
 def run[Result](steps: Steps[Result], pause: Pause = time.sleep) -> Result:
-    """Take all steps, with a pause after each, and return the result."""
+    """Run all steps, with a pause after each, and return the result."""
     while True:
         try:
             next(steps)
@@ -56,7 +55,7 @@ def run[Result](steps: Steps[Result], pause: Pause = time.sleep) -> Result:
 
 @contextmanager
 def patient(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let a connection wait long for the write lock."""
+    """Let a connection wait for the write lock for ``PATIENCE_MS`` instead of its usual timeout."""
     usual = read_pragma(connection, "busy_timeout")
     connection.execute(f"PRAGMA busy_timeout={PATIENCE_MS}")
     try:
@@ -66,6 +65,6 @@ def patient(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def read_pragma(connection: sqlite3.Connection, name: str) -> int:
-    """Return the number that a PRAGMA has."""
+    """Return the integer value of a PRAGMA."""
     (value,) = connection.execute(f"PRAGMA {name}").fetchone()
     return int(value)

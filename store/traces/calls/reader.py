@@ -134,9 +134,7 @@ class TraceReader:
         )
 
     def find_arrival(self, after: str, count: int) -> str | None:
-        """Return the instant of arrival of an entry after ``after``, or None.
-
-        ``count`` entries are between the instant and this entry."""
+        """Return the arrival of the first entry after the next ``count`` ones following ``after``, or None."""
         found: Row | None = self._db.execute(
             "select created_at from usage where created_at > ? order by created_at limit 1 offset ?",
             (after, count),

@@ -37,10 +37,10 @@ def _list_texts(blocks: Sequence[Block]) -> Iterator[tuple[Role, str]]:
 
 
 def _list_strings(value: object, *, is_free: bool, depth: int = 0) -> Iterator[str]:
-    """Yield the strings in a JSON value in order, without object names, and without values that are no
-    text.
+    """Yield the strings in a JSON value that may be text, in order.
 
-    ``is_free``: values under any name are texts, as in the input of a tool."""
+    Object names and the values of ``NO_TEXT`` are left out. ``is_free``: values under any name are
+    text, as in the input of a tool."""
     if isinstance(value, str):
         yield value
     elif depth > MAX_DEPTH:

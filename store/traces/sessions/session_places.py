@@ -1,4 +1,4 @@
-"""The calls of a session in the order of their arrival, read as narrowly as a drawing needs."""
+"""The calls of a session in the order of their arrival, with only the columns that a drawing needs."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ MAX_TARGETS = 200
 
 
 class Place(NamedTuple):
-    """A call in its session. ``cost_cents`` is None where it is not known."""
+    """A call in its session. ``cost_cents`` is None if unknown."""
 
     usage_id: int
     cost_cents: float | None
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 def list_places(db: sqlite3.Connection, session_id: str) -> list[Place] | None:
-    """Return the calls of a session, the first one first, None where there are too many to be read.
+    """Return the calls of a session, oldest first, or None if there are too many to read.
 
     Raises sqlite3.Error."""
     rows = db.execute(
@@ -40,15 +40,15 @@ def list_places(db: sqlite3.Connection, session_id: str) -> list[Place] | None:
 
 
 def number_turns(places: Iterable[Place]) -> dict[int, int]:
-    """Return the numbers of turns by row id, as the story of the session has them: failed calls are none."""
+    """Return the numbers of turns by row id, as shown on the page of the session: failed calls have none."""
     turns = (place for place in places if not place.is_failed)
     return {place.usage_id: number for number, place in enumerate(turns, 1)}
 
 
 def list_targets(db: sqlite3.Connection, session_id: str) -> list[str | None]:
-    """Return what the first calls of a session used tools upon, which tells where its project is.
+    """Return targets of tools used in the first calls of a session, from which its project is found.
 
-    There is nothing where no recorder has made the table yet. Raises sqlite3.Error."""
+    Empty if the recorder has not created the table yet. Raises sqlite3.Error."""
     if not list_columns(db, "tool_uses"):
         return []
     rows = db.execute(

@@ -1,4 +1,4 @@
-"""Reading sessions: the list, and one session with its agents and turns."""
+"""Reading of sessions: the list, and one session with its agents and turns."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -38,9 +38,11 @@ _OF_SESSION = f"u.id in ({unnamed_sessions.CALLS})"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """The sums of a session. Cost and value are in US cents. ``prompts`` is how many things a person asked
-    for, and ``failed_tools`` how many uses of tools failed: both 0 in calls of before they were counted.
-    ``credential_hmac`` is of the call that ended last."""
+    """The sums of a session. Cost and value are in US cents.
+
+    ``prompts`` is the number of prompts of a person, ``failed_tools`` the number of failed uses of
+    tools; both are 0 for calls from before they were counted. ``credential_hmac`` is that of the call
+    that ended last."""
 
     session_id: str
     title: str | None
@@ -63,7 +65,7 @@ class Session:
 
     @property
     def failed(self) -> int:
-        """Return how many calls and uses of tools failed."""
+        """Return the number of failed calls and failed uses of tools."""
         return self.errors + self.failed_tools
 
     @property
@@ -92,10 +94,12 @@ class Agent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One call of a session. ``new_messages`` is how many messages its request has more than that of
-    the call that it continues, or, where that is not known, of the last turn of the same agent and model
-    that did not fail: None for the first one. ``failed_tools`` are the names of tools of which a new result
-    is an error. ``changed_by_upstream`` is the column of that name. ``cents`` are the costs by component
+    """One call of a session.
+
+    ``new_messages`` is the number of messages that its request has more than the request of the call
+    that it continues or, if that is unknown, of the last successful turn of the same agent and model;
+    None for the first one. ``failed_tools`` are the names of tools with a new result that is an error.
+    ``changed_by_upstream`` is the column of that name. ``cents`` are the costs by component
     (``metering/components.py``)."""
 
     id: int
@@ -128,35 +132,35 @@ class Turn:
 
     @property
     def is_shortened(self) -> bool:
-        """Return whether the history was shortened, as by a compaction, and no call is continued."""
+        """Return whether the history was shortened, for example by a compaction, and no call is continued."""
         return self.previous_id is None and self.new_messages is not None and self.new_messages < 0
 
     @property
     def has_failure(self) -> bool:
-        """Return whether the call failed, or its request brought the result of a tool that did.
+        """Return whether the call failed, or its request has the result of a tool that failed.
 
         A client that disconnects is not a failure."""
         return self.outcome not in NO_ERROR or self.failed_tools is not None
 
 
 class SessionReader:
-    """Reads the sessions of one organisation by a read-only connection.
+    """A reader of the sessions of one organisation by a read-only connection.
 
     Every method may raise sqlite3.Error."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
-        """Take a connection that somebody else closes."""
+        """Read by ``db``, which the caller closes."""
         self._connection = db
         self._db = db.cursor()
         self._db.row_factory = sqlite3.Row
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the recorder has made the tables that are read here."""
+        """Return whether the recorder has created the tables of sessions."""
         return "failed_tools" in list_columns(self._connection, "sessions")
 
     def find_last_id(self) -> int:
-        """Return the id of the newest call, or 0 where there is none."""
+        """Return the row id of the newest call, or 0."""
         (last_id,) = self._db.execute("select coalesce(max(id), 0) from usage").fetchone()
         return int(last_id)
 
@@ -167,9 +171,10 @@ class SessionReader:
         where: tuple[str, Sequence[str | float]] = EVERY_SESSION,
         last: tuple[str, str] | None = None,
     ) -> list[Session]:
-        """Return the sessions that ended last, newest first: those behind a place in this order, which
-        is an ``ended_at`` with a ``session_id``, up to the place ``last``. ``where`` is SQL with values for
-        its question marks."""
+        """Return the sessions that ended last, newest first, up to ``limit``.
+
+        They come after the place ``before`` and not after the place ``last``; a place is (``ended_at``,
+        ``session_id``). ``where`` is an SQL condition with the values of its placeholders."""
         condition, values = where
         if before is not None:
             condition = f"{condition} and (ended_at, session_id) < (?, ?)"
@@ -183,9 +188,9 @@ class SessionReader:
         return [_make_session(row) for row in rows]
 
     def find_end(self, calls: int, before: tuple[str, str] | None = None) -> tuple[str, str] | None:
-        """Return the place of the session with which those behind a place have so many calls.
+        """Return the place of the session up to which those after ``before`` have ``calls`` calls together.
 
-        None where all have fewer together."""
+        None if all have fewer together."""
         is_behind = "" if before is None else " where (ended_at, session_id) < (?, ?)"
         rows = self._db.execute(
             f"select ended_at, session_id, calls from sessions{is_behind}"  # noqa: S608 - our own text
@@ -201,9 +206,9 @@ class SessionReader:
     def list_most_expensive(
         self, since: str, limit: int, where: tuple[str, Sequence[str | float]] = EVERY_SESSION
     ) -> list[Session]:
-        """Return the sessions that ended at this instant or later, the most expensive first.
+        """Return the sessions that ended at ``since`` or later, the most expensive first.
 
-        ``where`` is that of ``list_sessions``."""
+        ``where`` is as for ``list_sessions``."""
         condition, values = where
         rows = self._db.execute(
             f"select {_SUMS} from sessions where ended_at >= ? and {condition}"  # noqa: S608 - our own text
@@ -213,7 +218,7 @@ class SessionReader:
         return [_make_session(row) for row in rows]
 
     def count_values(self, column: str, limit: int) -> list[tuple[str, int]]:
-        """Return the values of a column in the newest sessions, with how many have each, most first."""
+        """Return (value, number of sessions) for a column of the newest sessions, the most frequent first."""
         rows = self._db.execute(
             f"select value, count(*) from (select {column} as value from sessions"  # noqa: S608 - our own names
             " order by ended_at desc limit ?) where value is not null group by 1 order by 2 desc, 1 limit ?",
@@ -222,7 +227,8 @@ class SessionReader:
         return [(str(value), int(count)) for value, count in rows]
 
     def list_values(self, column: str, limit: int) -> list[str]:
-        """Return values of calls in a column with an index, in their order. Few reads: one for each value."""
+        """Return up to ``limit`` different values of an indexed column of calls, sorted. Reads one row for
+        each."""
         found: list[str] = []
         while len(found) < limit:
             (value,) = self._db.execute(
@@ -235,7 +241,7 @@ class SessionReader:
         return found
 
     def find(self, session_id: str) -> Session | None:
-        """Return a session, None where there is none with this id."""
+        """Return the session with this id, or None."""
         row = self._db.execute(
             f"select {_SUMS} from sessions where session_id = ?",  # noqa: S608 - our own text
             (session_id,),
@@ -245,7 +251,7 @@ class SessionReader:
     def list_agents(self, session_id: str) -> list[Agent]:
         """Return the first agents of a session, in the order in which they began.
 
-        Their sums are those of the calls that are still there."""
+        Their sums are those of the calls that were not removed."""
         rows = self._db.execute(
             "select agent_id, max(parent_agent_id) as parent_agent_id, min(created_at) as started_at,"  # noqa: S608 - our own text
             " count(*) as calls, sum(outcome not in (:complete, :left)) as errors, total(cost_cents) as cost_cents"
@@ -282,15 +288,15 @@ class SessionReader:
         ]
 
     def read_deeds(self, turns: Sequence[Turn]) -> Deeds:
-        """Return what turns did."""
+        """Return the deeds of turns: uses of tools and first words."""
         return read_deeds(self._connection, [turn.id for turn in turns])
 
     def read_figures(self, session_id: str) -> SessionFigures:
-        """Return the figures of a session."""
+        """Return the figures in the tabs of a session."""
         return session_figures.read_figures(self._connection, session_id)
 
     def list_tool_costs(self, session: Session) -> list[ToolCost]:
-        """Return what each tool of a session cost, the most expensive first."""
+        """Return the cost of each tool of a session, the most expensive first."""
         return session_figures.list_tool_costs(
             self._connection, session.session_id, session.started_at, session.ended_at
         )
@@ -300,12 +306,12 @@ class SessionReader:
         return annotations.read_of_session(self._connection, session_id)
 
     def list_labels(self, sessions: Sequence[Session]) -> Mapping[str, Sequence[str]]:
-        """Return the labels of those of these sessions that have some, by their ids."""
+        """Return the labels of those sessions that have any, by session id."""
         ids = [each.session_id for each in sessions]
         return annotations.list_labels_of_sessions(self._connection, ids)
 
     def list_all_labels(self, limit: int) -> list[str]:
-        """Return the labels that most sessions and calls have, most first."""
+        """Return up to ``limit`` labels of sessions and calls, the most frequent first."""
         if not list_columns(self._connection, "labels"):
             return []
         return [label for label, _ in annotations.count_labels(self._connection, limit)]
@@ -315,7 +321,7 @@ class SessionReader:
         return cache_breaks.read_session_breaks(self._connection, session_id)
 
     def _read_cents(self, ids: list[int]) -> dict[int, dict[str, float]]:
-        """Return the costs of calls by component, without lines of which the price is not known."""
+        """Return the costs of calls by row id and component, without line items of unknown price."""
         found: dict[int, dict[str, float]] = {}
         for usage_id, component, cents in self._db.execute(
             "select usage_id, component, sum(cents) from usage_cost"
@@ -331,7 +337,7 @@ def _make_session(row: sqlite3.Row) -> Session:
 
 
 def _scalars(row: sqlite3.Row) -> dict[str, Any]:
-    """Return the values by name without the token counts, which are one field."""
+    """Return the values of a row by name, without token counts, which are one field."""
     return {name: row[name] for name in row.keys() if name not in NAMES}  # noqa: SIM118 - a Row has no names in it
 
 

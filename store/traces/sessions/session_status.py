@@ -1,4 +1,4 @@
-"""Reading how a session stands, for the status line of its client."""
+"""Reading of the status of a session, for the status line of its client."""
 
 import sqlite3
 from datetime import datetime, timedelta
@@ -19,7 +19,9 @@ _CALLS = (
 
 
 def read_status(connection: sqlite3.Connection, session_id: str) -> SessionStatus | None:
-    """Return how a session stands, None where it has no call yet. Raises sqlite3.Error."""
+    """Return cost so far, end of the cache lifetime and cost of the last cache break of a session.
+
+    None if the session has no calls. Raises sqlite3.Error."""
     reader = SessionReader(connection)
     session = reader.find(session_id) if reader.is_ready else None
     if session is None:
@@ -37,9 +39,9 @@ def read_status(connection: sqlite3.Connection, session_id: str) -> SessionStatu
 
 
 def _find_cached_until(connection: sqlite3.Connection, session_id: str) -> datetime | None:
-    """Return until when the cache of the main agent lasts at least.
+    """Return the earliest instant at which the cache of the main agent can expire, or None without calls.
 
-    Each use renews it, for as long as it was last written for."""
+    Each use renews the cache, for the lifetime that it was last written with."""
     calls = connection.execute(_CALLS, (session_id, SIDE_CALL, _LAST_CALLS)).fetchall()
     if not calls:
         return None

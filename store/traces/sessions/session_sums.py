@@ -1,8 +1,7 @@
 """The sums of each session, updated in the transaction that changes its calls.
 
-A list of sessions reads one row for each, however many calls they have. The sums of a session stay while
-retention removes some of its calls, and go with the last one.
-"""
+A list of sessions reads one row for each, however many calls they have. The sums of a session stay
+while retention removes some of its calls, and are removed with the last call."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -104,19 +103,19 @@ _REMOVE = (
 
 
 def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
-    """Add stored calls to the sums of their sessions; with a sign of -1, take out what was added.
+    """Add stored calls to the sums of their sessions or, with ``sign`` -1, subtract them.
 
-    Title and times are never taken out: a call that is taken out comes back with another cost. With a sign
-    of 0 they alone are renewed. The caller holds the write lock."""
+    Title and times are never taken back: a call that is subtracted is added again with another cost.
+    With ``sign`` 0 only title and times are updated. The caller holds the write lock."""
     rows = connection.execute(_BOOK, {"ids": bind_list(ids), "sign": sign}).fetchall()
     savings.mark_due(connection, {session_id for (session_id,) in rows})
 
 
 def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> list[int]:
-    """Put a call without a session into the session of the call that it continues.
+    """Assign a call without a session to the session of the call that it continues.
 
-    Returns the ids of the calls that the session gains, which its sums do not have yet. The caller holds
-    the write lock."""
+    Returns the ids of the calls that the session gains and that its sums do not include yet. The caller
+    holds the write lock."""
     joined, left = unnamed_sessions.join(connection, usage_id, previous_id)
     if left is not None:
         connection.execute("delete from sessions where session_id = ?", (left,))
@@ -128,7 +127,8 @@ def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> lis
 
 
 def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
-    """Remove the sums of a session whose last call is about to be removed, and what it could have saved.
+    """Remove sums and findings of a session whose last call is about to be removed.
+
     The caller holds the write lock."""
     for (session_id,) in connection.execute(_REMOVE, {"id": usage_id}).fetchall():
         savings.remove_session(connection, session_id)
@@ -136,17 +136,17 @@ def remove_before_last(connection: sqlite3.Connection, usage_id: int) -> None:
 
 
 def find_titled(connection: sqlite3.Connection, usage_id: int) -> set[str]:
-    """Return the session that has its title from this call, None where there is none."""
+    """Return the id of the session with the title of this call, as a set; empty if there is none."""
     return {row[0] for row in connection.execute(_TITLED, (usage_id,))}
 
 
 def refresh_title(connection: sqlite3.Connection, session_id: str) -> None:
-    """Give a session the title of the earliest call that is left of it. The caller holds the write lock."""
+    """Set the title of a session to that of its earliest remaining call. The caller holds the write lock."""
     connection.execute(_RETITLE, unnamed_sessions.bind(session_id))
 
 
 def find_days(connection: sqlite3.Connection, session_id: str) -> tuple[str, str] | None:
-    """Return the first and the last day of a session, None where there are no sums of it."""
+    """Return the first and the last day of a session, or None if it has no sums."""
     row = connection.execute(
         "select substr(started_at, 1, 10), substr(ended_at, 1, 10) from sessions where session_id = ?",
         (session_id,),

@@ -1,4 +1,4 @@
-"""The steps of a session: its calls in the order of time, with their numbers and what they did."""
+"""The steps of a session: its calls in the order of time, with numbers and deeds."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ COMPACTION = "compaction"  # the class of requests that shorten the history
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
-    """One call, which is a turn if it did not fail.
+    """One call, which is a turn unless it failed.
 
-    ``number`` counts the turns from 1 on, and is None for a call that failed. ``failures`` is how many of
-    the tools that it uses failed. ``idle_ms`` is how long no call of the session ran before it, 0 for the
-    first."""
+    ``number`` counts the turns from 1 on, and is None for a call that failed. ``failures`` is the
+    number of its uses of tools that failed. ``idle_ms`` is the time before it in which no call of the
+    session ran, 0 for the first."""
 
     turn: Turn
     number: int | None
@@ -38,7 +38,7 @@ class Step:
 
     @property
     def agent_id(self) -> str | None:
-        """Return the agent, None for the main one."""
+        """Return the id of the agent, None for the main agent."""
         return self.turn.agent_id
 
     @property
@@ -48,7 +48,7 @@ class Step:
 
     @property
     def is_side_call(self) -> bool:
-        """Return whether the call is no part of the conversation, as one for a title."""
+        """Return whether the call is outside the conversation, such as one that asks for a title."""
         return self.turn.request_class == SIDE_CALL
 
     @property
@@ -58,12 +58,12 @@ class Step:
 
     @property
     def cents(self) -> float:
-        """Return the cost in US cents, 0 where it is not known."""
+        """Return the cost in US cents, 0 if unknown."""
         return self.turn.cost_cents or 0.0
 
     @property
     def result_tokens(self) -> int | None:
-        """Return about how many tokens the results of its tools added, None where none are known."""
+        """Return the approximate number of tokens in the results of its tools, or None if unknown."""
         known = [use.result_tokens for use in self.uses if use.result_tokens is not None]
         return sum(known) if known else None
 
@@ -96,14 +96,14 @@ def make_steps(turns: Sequence[Turn], deeds: Deeds, first_number: int = 1) -> li
 
 
 def sum_cents(steps: Iterable[Step]) -> float:
-    """Return what steps cost, in US cents."""
+    """Return the total cost of steps in US cents."""
     return sum(step.cents for step in steps)
 
 
 def _count_named_failures(turns: Sequence[Turn]) -> dict[int, int]:
-    """Return how many tools of a turn failed, by row id, as the turn says that continues it.
+    """Return the number of failed tools of a turn by row id, as named by the turn that continues it.
 
-    These names stay where the texts of results are removed, and older calls have nothing else."""
+    These names stay when the texts of results are removed, and older calls have nothing else."""
     known = {turn.id for turn in turns}
     counts: dict[int, int] = {}
     for turn in turns:

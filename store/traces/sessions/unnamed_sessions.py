@@ -1,11 +1,9 @@
-"""Sessions of programs that name none: calls that continue one another.
+"""Sessions of programs that send no session id: calls that continue one another.
 
-Such a session has the row id of its first call in its own id, ``unnamed-4711``. Row ids are never used
-again, so the id stays valid when retention has removed that call. A call that nothing continues is in no
-session. ``usage.session_id`` stays what the client sent.
-
-A client that sends such an id itself shares the session of that number with the calls in it.
-"""
+The id of such a session has the row id of its first call: ``unnamed-4711``. Row ids are never used
+again, so the id stays valid when retention has removed that call. A call that no other call
+continues is in no session. ``usage.session_id`` stays as the client sent it. A client that sends
+such an id itself shares the session of that number."""
 
 import re
 import sqlite3
@@ -33,12 +31,12 @@ def parse_first_id(session_id: str) -> int | None:
 
 
 def bind(session_id: str) -> dict[str, str | int | None]:
-    """Return the values for ``CALLS``."""
+    """Return the values of the placeholders in ``CALLS``."""
     return {"session_id": session_id, "first_id": parse_first_id(session_id)}
 
 
 def find_session(connection: sqlite3.Connection, usage_id: int) -> str | None:
-    """Return the session of a call, named or not, None where it is in none."""
+    """Return the id of the session of a call, named or not, or None."""
     row = connection.execute(
         f"select {SESSION} from usage as u where u.id = ?",  # noqa: S608 - our own text
         (usage_id,),
@@ -47,17 +45,17 @@ def find_session(connection: sqlite3.Connection, usage_id: int) -> str | None:
 
 
 class Joined(NamedTuple):
-    """The ids of calls that were put into a session, and the session that all of them have left, or None."""
+    """The ids of calls that were assigned to a session, and the session that they have left, or None."""
 
     ids: list[int]
     left: str | None = None
 
 
 def join(connection: sqlite3.Connection, usage_id: int, previous_id: int) -> Joined:
-    """Put a call without a session into that of the call that it continues.
+    """Assign a call without a session to the session of the call that it continues.
 
-    Where both have one already, they stay there, unless the call names the other in a message thread: then
-    all calls of its session go over. The caller holds the write lock."""
+    If both are in unnamed sessions already, they stay there, unless the call names the other one in a
+    message thread: then all calls of its session are moved. The caller holds the write lock."""
     rows = connection.execute(
         "select u.id, n.first_id, u.thread = 'continue' from usage as u"
         " left join unnamed_calls as n on n.usage_id = u.id"

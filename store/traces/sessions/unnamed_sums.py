@@ -1,9 +1,8 @@
 """The sums of unnamed sessions by day, read from their calls.
 
-The sums of agents by day are kept by the session that a client names. An unnamed session is known only when
-its second call comes, after the first one was added up. So those of the most expensive ones are read from
-their calls, which an index finds.
-"""
+The sums of agents by day are kept by the session id that a client sends. An unnamed session is
+known only at its second call, after the first one was summed. So sums of the most expensive unnamed
+sessions are read from their calls, which an index finds."""
 
 import sqlite3
 
@@ -28,9 +27,9 @@ _CALLS = (
 def read_unnamed(
     db: sqlite3.Connection, first_day: str, end_day: str
 ) -> dict[tuple[str, str], Sums]:
-    """Return the sums by day and session of the most expensive unnamed sessions of these days.
+    """Return sums by (day, session) for the most expensive unnamed sessions of a period.
 
-    Raises sqlite3.Error."""
+    The period is from ``first_day`` to before ``end_day``. Raises sqlite3.Error."""
     place = len(unnamed_sessions.PREFIX) + 1
     found = db.execute(_LARGEST, (place, first_day, end_day, MAX_SESSIONS)).fetchall()
     ids = [int(row[0]) for row in found if row[0].isdigit()]

@@ -1,6 +1,7 @@
-"""Reading what alerts are found in: the newest calls, the newest sessions, and sums.
+"""Reading of the data that alerts are made from: the newest calls, the newest sessions, and sums.
 
-Those without a rule are found when a page is made, those of rules in the pauses of the recorder."""
+Alerts without a rule are computed when a page is made, those of rules in the pauses of the
+recorder."""
 
 import sqlite3
 from collections import Counter
@@ -22,7 +23,7 @@ MAX_SESSIONS = 100  # of which one look makes alerts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpensiveSession:
-    """A session that costs ``times`` as much as is usual."""
+    """A session that cost ``times`` as much as usual."""
 
     session_id: str
     title: str | None
@@ -32,7 +33,7 @@ class ExpensiveSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostlySession:
-    """A session and what it costs."""
+    """A session and its cost."""
 
     session_id: str
     title: str | None
@@ -42,7 +43,7 @@ class CostlySession:
 def read_costly_sessions(
     connection: sqlite3.Connection, since: datetime, cents: float
 ) -> list[CostlySession]:
-    """Return the sessions that had calls since and cost so many cents or more, the newest first.
+    """Return sessions with calls since an instant and a cost of at least ``cents``, newest first.
 
     Raises sqlite3.Error."""
     return read_records(
@@ -55,7 +56,7 @@ def read_costly_sessions(
 
 
 def count_errors(connection: sqlite3.Connection, hour: datetime) -> int:
-    """Return how many calls of an hour failed. Raises sqlite3.Error."""
+    """Return how many calls failed in the clock hour of ``hour``. Raises sqlite3.Error."""
     (errors,) = connection.execute(
         "select coalesce(sum(errors), 0) from usage_hourly where hour = ?", (format_hour(hour),)
     ).fetchone()
@@ -63,9 +64,9 @@ def count_errors(connection: sqlite3.Connection, hour: datetime) -> int:
 
 
 def read_burst(connection: sqlite3.Connection, now: datetime) -> Burst | None:
-    """Return the burst of failed calls in the last hour, None where there is none.
+    """Return the burst of failed calls in the last hour, or None.
 
-    Where an hour has very many calls, the newest are looked at. Raises sqlite3.Error."""
+    If an hour has very many calls, only the newest are read. Raises sqlite3.Error."""
     since = now - BURST_WITHIN
     (errors,) = connection.execute(
         "select coalesce(sum(errors), 0) from usage_hourly where hour >= ?", (format_hour(since),)
@@ -90,7 +91,7 @@ def read_burst(connection: sqlite3.Connection, now: datetime) -> Burst | None:
 def read_expensive_session(
     connection: sqlite3.Connection, now: datetime
 ) -> ExpensiveSession | None:
-    """Return the most expensive session of the last day, if it cost far more than is usual.
+    """Return the most expensive session of the last day if it cost far more than usual, or None.
 
     Raises sqlite3.Error."""
     row = connection.execute(

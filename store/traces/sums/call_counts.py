@@ -7,7 +7,7 @@ from store.traces.sums.overview_query import COLUMNS, Query, divide, write_filte
 
 
 class CallCounts(NamedTuple):
-    """Calls, those among them that failed, and their cost in US cents."""
+    """The number of calls, of failed ones among them, and their cost in US cents."""
 
     calls: int = 0
     failed: int = 0
@@ -15,9 +15,9 @@ class CallCounts(NamedTuple):
 
 
 def count_calls(db: sqlite3.Connection, query: Query) -> dict[str, CallCounts]:
-    """Return the counts by the values of a column, most calls first; of all in one without a group.
+    """Return counts by the values of the column ``query.by``, most calls first; by "" without one.
 
-    Filters and group are those that sums have (``COLUMNS``). Raises sqlite3.Error."""
+    Filters and group must be columns of the sums (``COLUMNS``). Raises sqlite3.Error."""
     group = "''" if query.by is None else COLUMNS[query.by]
     where, values = write_filters(query.filters, COLUMNS)
     found: dict[str, CallCounts] = {}

@@ -1,10 +1,9 @@
 """SQL for calls as rows like those of ``usage_hourly``: one for each call, and one for each line item.
 
-Tokens and cents belong to the model that ran each pass, and the call itself to the model of its response,
-as hourly sums are booked. So whatever is summed over these rows equals the hourly sums of the same calls.
-A call whose response named no model has the name of ``requested_models`` here; its line items, if any,
-have none.
-"""
+Tokens and cents belong to the model that ran each pass, and the call itself to the model of its
+response, as in hourly sums. So a sum over these rows equals the hourly sums of the same calls. A
+call whose response named no model has the name of ``requested_models`` here; its line items, if
+any, have none."""
 
 from collections.abc import Mapping
 
@@ -25,10 +24,10 @@ _ZERO = dict.fromkeys(SUMS, "0")
 
 
 def make_source(where: str, keys: Mapping[str, str] | None = None) -> str:
-    """Return the rows of calls as a sub-query with the columns ``model``, ``billing``, ``keys``, ``SUMS``.
+    """Return a sub-query for rows of calls with the columns ``model``, ``billing``, ``keys``, ``SUMS``.
 
-    ``where`` is a condition on ``usage as u``, of which the parameters are needed twice unless they have
-    names; ``keys`` are further columns by name, with SQL over ``u``."""
+    ``where`` is a condition on ``usage as u``. It occurs twice, so positional parameters must be given
+    twice. ``keys`` are further columns by name, as SQL over ``u``."""
     return (
         f"({_select(_MODEL, keys or {}, booking_sql.OF_CALL, '', where)} union all"
         f" {_select('c.model', keys or {}, _OF_LINE, 'join usage_cost as c on c.usage_id = u.id', where)})"

@@ -1,13 +1,12 @@
-"""Counters of calls since the database was made, for ``/metrics``: they only ever grow.
+"""Counters of calls since the database was created, for ``/metrics``: they only ever grow.
 
-A program that watches counters takes a smaller one for a restart. So these are kept apart from the sums for
-people, which change when a cost is computed again or a call is removed: a call is added once, in the
-transaction that inserts it, as it was then, and never taken out.
+A program that reads counters takes a smaller value for a restart. So these are kept apart from the
+sums for people, which change when a cost is computed again or a call is removed: a call is added
+once, in the transaction that inserts it, and never subtracted.
 
-The rows are bounded, whatever clients and upstreams send: ``MAX_MODELS`` pairs of slug and model have rows
-of their own, those that came first. What comes later is counted for the model ``OTHER``, and for the slug
-``OTHER`` where the slug has no row either.
-"""
+The number of rows is bounded, whatever clients and upstreams send: the first ``MAX_MODELS`` pairs
+of slug and model have rows of their own. Later ones are counted for the model ``OTHER``, and for
+the slug ``OTHER`` if the slug has no row either."""
 
 import sqlite3
 from bisect import bisect_left
@@ -35,7 +34,7 @@ TIMES: Mapping[str, tuple[float, ...]] = {
 
 
 class CallKey(NamedTuple):
-    """The columns that tell rows of ``call_counters`` apart. A model that is not known is ``UNKNOWN``."""
+    """The columns that identify a row of ``call_counters``. An unknown model is ``UNKNOWN``."""
 
     slug: str
     model: str
@@ -43,7 +42,7 @@ class CallKey(NamedTuple):
 
 
 class TimeKey(NamedTuple):
-    """The columns that tell rows of ``time_counters`` apart."""
+    """The columns that identify a row of ``time_counters``."""
 
     slug: str
     measure: str
@@ -65,7 +64,7 @@ class Counters(NamedTuple):
 
 
 class CallCounter:
-    """Adds calls to the counters of one database."""
+    """A writer that adds calls to the counters of one database."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -104,11 +103,11 @@ class CallCounter:
         self._connection.executemany(_UPSERT_TIMES, [(*key, *sums) for key, sums in times.items()])
 
     def forget(self) -> None:
-        """Forget which rows there are, after a transaction that was rolled back."""
+        """Forget which rows exist. Call this after a transaction was rolled back."""
         self._known = None
 
     def _admit(self, slug: str, model: str) -> tuple[str, str]:
-        """Return the slug and the model that a call is counted for."""
+        """Return the slug and the model of the row in which a call is counted."""
         if self._known is None:
             self._known = set(
                 self._connection.execute("select distinct slug, model from call_counters")
@@ -128,9 +127,9 @@ _UPSERT_TIMES = write_upsert("time_counters", TimeKey._fields, TIME_SUMS)
 
 
 def read_counters(path: Path) -> Counters:
-    """Return the counters of a database. There are none before the recorder has made their tables.
+    """Return the counters of a database, empty if the recorder has not created their tables.
 
-    Raises sqlite3.Error when the database cannot be read."""
+    Raises sqlite3.Error if the database cannot be read."""
     db = open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)
     try:
         if not list_columns(db, "time_counters"):

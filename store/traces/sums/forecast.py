@@ -1,8 +1,8 @@
-"""The expected cost of a month, from what it cost so far and the last days.
+"""The expected cost of a month, from the cost so far and that of the last days.
 
-For each hour that is left, the mean of the last seven days is added: these have each day of the week once.
-Days before the first call do not count. With less than a day there is no expectation.
-"""
+For each hour left in the month, the mean hour of the last seven days is added: these include each
+day of the week once. Days before the first call do not count. With data of less than a day there is
+no expectation."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,30 +20,30 @@ _LEASTHOURS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Cents of a month: so far, and expected at its end. None where there is too little to go by."""
+    """The cost of a month in cents: so far, and expected at its end, None without enough data."""
 
     so_far: float
     expected: float | None
 
 
 def find_month(now: datetime) -> Interval:
-    """Return the month of an instant."""
+    """Return the month (UTC) of an instant."""
     start = floor_hour(now).replace(day=1, hour=0)
     return Interval(start, (start + timedelta(days=32)).replace(day=1))
 
 
 def find_so_far(now: datetime) -> Interval:
-    """Return the part of the month that has begun, with the current hour."""
+    """Return the month up to the end of the current hour."""
     return Interval(find_month(now).start, floor_hour(now) + HOUR)
 
 
 def find_today(now: datetime) -> Interval:
-    """Return the part of the day that has begun, with the current hour."""
+    """Return the day up to the end of the current hour."""
     return Interval(floor_hour(now).replace(hour=0), floor_hour(now) + HOUR)
 
 
 def find_basis(first_hour: datetime | None, now: datetime) -> Interval | None:
-    """Return the hours whose mean is expected of each hour that is left, None where they are too few."""
+    """Return the hours whose mean cost is expected for each remaining hour, or None if they are too few."""
     this_hour = floor_hour(now)
     if first_hour is None:
         return None
@@ -53,7 +53,8 @@ def find_basis(first_hour: datetime | None, now: datetime) -> Interval | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Month:
-    """The cost of a month, and the part of it that is spend: without what a subscription covers.
+    """The cost of a month, and the spend in it: the cost without calls that a subscription covers.
+
     ``today_cents`` is the cost of the day."""
 
     cost: Forecast
@@ -64,7 +65,9 @@ class Month:
 def make_forecast(
     so_far: float, basis: Interval | None, basis_cents: float, now: datetime
 ) -> Forecast:
-    """Return the forecast for the month of an instant, from the cents so far and those of the basis."""
+    """Return the forecast for the month of an instant.
+
+    ``so_far`` is the cost of the month in cents, ``basis_cents`` that of the hours ``basis``."""
     if basis is None:
         return Forecast(so_far=so_far, expected=None)
     left = (find_month(now).end - now) / HOUR

@@ -30,8 +30,10 @@ def _find_bucket(value: float) -> int:
 
 
 def pack(histogram: int) -> bytes:
-    """Return a histogram as it is stored: the number of its first bucket that is not empty in a byte, then
-    the count of each bucket from there on in 4 bytes, the lowest byte first. An empty one is empty."""
+    """Return a histogram in stored form, b"" if it is empty.
+
+    The first byte is the number of the first bucket that is not empty. The counts of the buckets from
+    there on follow, each in 4 bytes, little-endian."""
     if not histogram:
         return b""
     first = ((histogram & -histogram).bit_length() - 1) // _BITS
@@ -40,26 +42,26 @@ def pack(histogram: int) -> bytes:
 
 
 def unpack(stored: bytes) -> int:
-    """Return the histogram that was stored."""
+    """Return the histogram whose stored form is ``stored``."""
     return int.from_bytes(stored[1:], "little") << _BITS * stored[0] if stored else 0
 
 
 def add_packed(sums: list[int], stored: Iterable[bytes]) -> None:
-    """Add stored histograms to as many sums."""
+    """Add each stored histogram to the one at the same place of ``sums``."""
     for place, each in enumerate(stored):
         if each:
             sums[place] += int.from_bytes(each, "little") >> 8 << _BITS * each[0]
 
 
 def count(histogram: int) -> int:
-    """Return the number of values."""
+    """Return the number of values in a histogram."""
     return sum(_list_counts(histogram))
 
 
 def find_percentile(histogram: int, share: float) -> float | None:
-    """Return the value below which a share of the values are, None where there are none.
+    """Return the value below which ``share`` (0 to 1) of the values are, or None without values.
 
-    It is the middle of the bucket in which that value is."""
+    The result is the middle of the bucket with that value."""
     counts = _list_counts(histogram)
     rank = math.ceil(share * sum(counts))
     for bucket, each in enumerate(counts):

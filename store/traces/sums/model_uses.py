@@ -1,4 +1,4 @@
-"""Reading what each model was used for in a period or a session: tokens by rate, and their cost."""
+"""Reading of the use of each model in a period or a session: tokens by rate, and their cost."""
 
 import sqlite3
 from collections import defaultdict
@@ -31,9 +31,10 @@ _CALLS_OF_SESSION = f"""
 
 
 def read_model_uses(db: sqlite3.Connection, query: Query) -> list[ModelUse]:
-    """Return the use of each model in a period, the most expensive first, from the sums.
+    """Return the use of each model in a period from the sums, the most expensive first.
 
-    ``query`` has no filter by session or agent, which the sums are not kept by. Raises sqlite3.Error."""
+    ``query`` must not filter by session or agent, since the sums do not have them. Raises
+    sqlite3.Error."""
     found = defaultdict[str, list[float]](lambda: [0] * len(_SUMS))
     where, values = write_filters(query.filters, COLUMNS)
     for table, at, start, end in divide(query):

@@ -1,7 +1,7 @@
-"""Reading what the current month and day cost so far, and what is expected of them.
+"""Reading of the cost of the current month and day, so far and expected.
 
-A day of work is no mean of its hours, so of a day the same hours of the last seven days are expected.
-"""
+A working day is not uniform, so for the rest of a day the cost of the same hours in the last seven
+days is expected."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ NOTHING = Month(cost=Forecast(so_far=0.0, expected=None), spend=Forecast(so_far=
 def read_month(
     reader: OverviewReader, now: datetime, filters: Mapping[str, str] | None = None
 ) -> Month:
-    """Return the month of an instant; ``filters`` are those of ``Query``. Raises sqlite3.Error."""
+    """Return the cost of the month of an instant; ``filters`` are as in ``Query``. Raises sqlite3.Error."""
 
     def ask(interval: Interval) -> tuple[float, float]:
         query = Query(start=interval.start, end=interval.end, filters=filters or {})
@@ -46,7 +46,7 @@ def read_month(
 
 
 def find_month(db: sqlite3.Connection, now: datetime) -> Month | None:
-    """Return the month from a database that is open, None before the recorder has made its newest tables.
+    """Return the cost of the month from an open database, or None if tables are not created yet.
 
     Raises sqlite3.Error."""
     with snapshot(db):
@@ -55,9 +55,9 @@ def find_month(db: sqlite3.Connection, now: datetime) -> Month | None:
 
 
 def read_file(path: Path, now: datetime) -> Month:
-    """Return the month of an organisation. It cost nothing while nothing has been recorded.
+    """Return the cost of the month of an organisation, zero if nothing has been recorded.
 
-    Raises sqlite3.Error when the database cannot be read."""
+    Raises sqlite3.Error if the database cannot be read."""
     if not path.exists():
         return NOTHING
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
@@ -69,9 +69,9 @@ _LEAST_DAYS = 1
 
 
 def expect_day(reader: OverviewReader, so_far: float, now: datetime, query: Query) -> float | None:
-    """Return the cents of the day of an instant at its end, None where there is too little to go by.
+    """Return the expected cents at the end of the day of an instant, or None without enough data.
 
-    ``query`` has the filters. Raises sqlite3.Error."""
+    ``so_far`` is the cost of the day in cents; ``query`` has the filters. Raises sqlite3.Error."""
     today = floor_hour(now).replace(hour=0)
     first = reader.find_first_hour()
     if first is None:

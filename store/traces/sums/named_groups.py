@@ -1,9 +1,9 @@
-"""Groups of usage whose names are without number: users, projects and tags, sessions and agents.
+"""Groups of usage with an unlimited number of names: users, projects and tags, sessions and agents.
 
 They have sums of their own. At most ``MAX_GROUPS`` are listed, the most expensive ones; the rest is
-``OTHER``. Calls that name no user or no project are what the others leave of all calls. A call may have
-several tags, so groups by tag are no parts of a whole, and calls without a tag are in none.
-"""
+``OTHER``. The sums of calls without a user or project are the difference of all calls and those
+with one. A call may have several tags, so groups by tag do not add up to a total, and calls without
+a tag are in none."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ MAX_GROUPS = 1_000
 
 
 class _Source(NamedTuple):
-    """The rows that have the sums: their table, the column of their time, SQL for the name of the group."""
+    """The rows with the sums: their table, the column of their time, and SQL for the name of the group."""
 
     table: str
     at: str
@@ -44,7 +44,7 @@ _OF_TABLE = {"tags_hourly": {*tag_sums.SUMS}, "agents_daily": {*agent_sums.SUMS}
 
 
 def is_named(by: str) -> TypeGuard[NamedGrouping]:
-    """Return whether this is one of these groupings."""
+    """Return whether ``by`` is one of these groupings."""
     return by in _SOURCES
 
 
@@ -55,8 +55,10 @@ def read_named(
     to_day: date | None,
     whole: Sums,
 ) -> dict[Names, Sums]:
-    """Return the sums of a period by the name of the group, "" for none. ``whole`` are those of all its
-    calls; days are UTC, both included. Raises sqlite3.Error."""
+    """Return the sums of a period by the name of the group, "" for calls without a name.
+
+    ``whole`` are the sums of all calls of the period; days are UTC, both included. Raises
+    sqlite3.Error."""
     source = _SOURCES[by]
     first, end = find_bounds(from_day, to_day)
     listed = _read_largest(db, source, first, end)
@@ -93,7 +95,7 @@ def _read_largest(
 
 
 def _list_unnamed(db: sqlite3.Connection, listed: dict[Names, Sums], first: str, end: str) -> None:
-    """Have the sessions that their client does not name listed too."""
+    """Add unnamed sessions to ``listed``, and subtract them from the calls without a session id."""
     unnamed: dict[Names, Sums] = {}
     found = read_unnamed(db, first, end)
     add_sums(unnamed, (((name,), sums) for (_, name), sums in found.items()))
@@ -107,7 +109,7 @@ def _list_unnamed(db: sqlite3.Connection, listed: dict[Names, Sums], first: str,
 
 
 def _keep_largest(listed: Mapping[Names, Sums]) -> dict[Names, Sums]:
-    """Return the groups with the highest cost."""
+    """Return the ``MAX_GROUPS`` groups with the highest cost."""
     cost = 4  # in the order of ``list_sums``
     largest = sorted(listed.items(), key=lambda each: each[1][cost], reverse=True)
     return dict(largest[:MAX_GROUPS])
@@ -121,7 +123,7 @@ def _find_rest(
     first: str,
     end: str,
 ) -> Sums | None:
-    """Return what the groups that are listed leave of all calls."""
+    """Return the sums of all calls minus those of the listed groups, or None if nothing is left."""
     if source.table == "agents_daily":
         whole = db.execute(_select(source, "''"), (first, end)).fetchone()[1:]
     return take_out(whole, listed.values())

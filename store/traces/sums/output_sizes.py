@@ -1,8 +1,7 @@
 """Characters per token of each model, as running sums.
 
-Each complete response that is measured makes what came before count a little less, so the figures follow
-a model that changes. Retention keeps them.
-"""
+Each measured response reduces the weight of earlier ones a little, so the figures follow a model
+that changes. Retention keeps them."""
 
 import sqlite3
 from dataclasses import fields
@@ -27,7 +26,7 @@ _UPSERT = (
 
 
 def read_size(connection: sqlite3.Connection, model: str | None) -> OutputSize:
-    """Return the sums of a model, which are 0 for one that has none."""
+    """Return the sums of a model, zeros if it has none."""
     row = connection.execute(_SELECT, (model,)).fetchone()
     return UNKNOWN_SIZE if row is None else OutputSize(**dict(zip(_NAMES, row, strict=True)))
 

@@ -1,7 +1,7 @@
-"""Reading the sums and timings of a period from its calls, where no sums are kept by what is asked.
+"""Reading of the sums and timings of a period from its calls, if there are no sums for a query.
 
-It takes longer the more calls there are, so it has a limit of time, and the newest calls come first.
-"""
+This takes longer the more calls there are, so it has a time limit, and the newest calls are read
+first."""
 
 import sqlite3
 import time
@@ -52,7 +52,7 @@ _UNTAGGED = "u.tags is null"
 
 
 def read_calls(db: sqlite3.Connection, query: Query, seconds: float) -> Found:
-    """Return what is read from calls, as far as the time allows: step by step, the newest first.
+    """Return the sums and timings of calls, step by step from the newest, as far as ``seconds`` allow.
 
     Raises sqlite3.Error."""
     db.create_function("product_of", 1, find_product, deterministic=True)
@@ -125,13 +125,13 @@ def _select_times(
 
 
 def _list_indexed(query: Query) -> list[str]:
-    """Return the conditions of a query, over ``usage as u``, by which few calls are read."""
+    """Return those SQL conditions of a query, over ``usage as u``, that an index supports."""
     indexed = [sql for name, sql in _INDEXED.items() if query.filters.get(name)]
     return [*indexed, _UNTAGGED] if query.filters.get(TAG) == "" else indexed
 
 
 def _bind(query: Query, start: datetime, end: datetime) -> dict[str, str | int | None]:
-    """Return the values for the SQL over calls."""
+    """Return the values of the placeholders in the SQL over calls."""
     tag_name, tag_value = split_tag(query.filters.get(TAG, ""))
     return {
         "tag_name": tag_name,
@@ -144,8 +144,9 @@ def _bind(query: Query, start: datetime, end: datetime) -> dict[str, str | int |
 
 
 def _list_parts(query: Query) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the parts of a period, the newest first. The calls of one session are one part: they have an
-    index of their own."""
+    """Yield (start, end) of the parts of a period, newest first.
+
+    The calls of one session are one part, since they have an index of their own."""
     if query.filters.get("session"):
         yield query.start, query.end
         return
@@ -162,7 +163,7 @@ def _list_parts(query: Query) -> Iterator[tuple[datetime, datetime]]:
 
 @contextmanager
 def _limited(db: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Interrupt what the connection does when the time is over."""
+    """Interrupt statements of the connection after ``seconds``."""
     ends_at_s = time.monotonic() + seconds
     db.set_progress_handler(lambda: time.monotonic() > ends_at_s, _PROGRESS_STEPS)
     try:

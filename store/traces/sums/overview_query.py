@@ -1,4 +1,4 @@
-"""The question for an overview, and what is found: sums and timings of a period, by step and group."""
+"""The query of an overview and its result: sums and timings of a period, by step and group."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,8 +31,9 @@ type Cell = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """The part of the sums to read. ``by`` is the name of a group, None for all in one; ``hourly``: the
-    steps are hours."""
+    """The part of the sums to read. ``by`` is the name of a group, None for a single group.
+
+    ``hourly``: the steps are hours, otherwise days."""
 
     start: datetime
     end: datetime
@@ -45,8 +46,8 @@ class Query:
 class Found:
     """Sums by step and group, and timings by group.
 
-    Of sessions and agents, ``cells`` has the largest, and ``rest`` the sums of all others by step. Where
-    reading calls took too long, there are those from ``back_to`` on alone."""
+    For sessions and agents, ``cells`` has the largest, and ``rest`` the sums of all others by step. If
+    reading calls took too long, only those from ``back_to`` on are included."""
 
     cells: dict[Cell, Sums] = field(default_factory=dict)
     rest: dict[str, Sums] = field(default_factory=dict)
@@ -55,19 +56,20 @@ class Found:
 
 
 def format_hour(instant: datetime) -> str:
-    """Return an instant as hours are stored: ``2026-01-31T09``."""
+    """Return an instant in the stored form of hours: ``2026-01-31T09``."""
     return instant.isoformat()[:13]
 
 
 def parse_hour(hour: str) -> datetime:
-    """Return the beginning of a stored hour."""
+    """Return the first instant of a stored hour."""
     return datetime.fromisoformat(f"{hour}:00").replace(tzinfo=UTC)
 
 
 def is_value(name: str, column: str, mark: str) -> str:
-    """Return the SQL that a column has the value of a filter, which stands at a mark.
+    """Return an SQL condition: ``column`` has the value of the filter ``name``, given by placeholder
+    ``mark``.
 
-    A credential may be named by its account too, which its tokens share."""
+    A credential may also be given by its account, which all its tokens share."""
     if name != "credential":
         return f"{column} = {mark}"
     account = f"(select account from credential_accounts where fingerprint = {column})"  # noqa: S608
@@ -75,7 +77,7 @@ def is_value(name: str, column: str, mark: str) -> str:
 
 
 def write_filters(filters: Mapping[str, str], columns: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return SQL conditions to append to others, and the values for their placeholders."""
+    """Return SQL conditions (beginning with "and") for filters, and the values of their placeholders."""
     conditions = "".join(f" and {is_value(name, columns[name], '?')}" for name in filters)
     return conditions, list(filters.values())
 
@@ -90,7 +92,9 @@ class Stretch(NamedTuple):
 
 
 def divide(query: Query) -> Iterator[Stretch]:
-    """Yield the parts of a period. Whole days are read from the sums of days, unless steps are hours."""
+    """Split a period into days, hours and the rest at both ends; yield each with its table of sums.
+
+    Days are used only if the steps are not hours."""
     start, end = query.start, query.end
     if query.hourly:
         yield _of_hours(start, end)

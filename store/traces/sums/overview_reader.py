@@ -1,9 +1,8 @@
-"""Reading the sums and timings of a period, by step and group, for the overview.
+"""Reading of the sums and timings of a period, by step and group, for the overview.
 
-Whole days come from the sums of days, the rest of a period from those of hours; so a report takes the same
-time however many calls there were. What these sums are not kept by is read from the calls, the newest first,
-under a limit of time: ``Found.back_to`` says how far that came.
-"""
+Whole days are read from the sums of days, the rest of a period from those of hours; so a report
+takes the same time however many calls there were. Queries for which there are no sums are computed
+from the calls, newest first, under a time limit: ``Found.back_to`` says how far that came."""
 
 import sqlite3
 from collections import defaultdict
@@ -65,23 +64,24 @@ LARGEST = 100  # sessions or agents by each measure; pages list half as many
 
 
 class OverviewReader:
-    """Reads the sums of one organisation by a read-only connection. Every method may raise
-    sqlite3.Error."""
+    """A reader of the sums of one organisation by a read-only connection.
+
+    Every method may raise sqlite3.Error."""
 
     def __init__(self, db: sqlite3.Connection, rows_time_s: float = ROWS_TIME_S) -> None:
-        """Take a connection that somebody else closes. ``rows_time_s`` is how long calls are read."""
+        """Read by ``db``, which the caller closes. ``rows_time_s`` limits the time of reading calls."""
         self._db = db
         self._rows_time_s = rows_time_s
 
     @property
     def is_ready(self) -> bool:
-        """Return whether the recorder has made the tables that are read here."""
+        """Return whether the recorder has created the tables of sums."""
         return bool(list_columns(self._db, "timings_daily"))
 
     def read(self, query: Query, *, timed: bool = True) -> Found:
         """Return the sums of a period, from the smallest tables that have them.
 
-        The timings are read if they are ``timed``."""
+        With ``timed`` the timings are read too."""
         found = self._read(query, timed=timed)
         if query.by == "credential":
             _merge_accounts(found, read_accounts(self._db))
@@ -101,7 +101,7 @@ class OverviewReader:
         return read_calls(self._db, query, self._rows_time_s)
 
     def sum_cents(self, query: Query) -> tuple[float, float]:
-        """Return the cost of a period, and its value that a subscription covers."""
+        """Return (cost, value covered by subscriptions) of a period in cents."""
         where, parameters = write_filters(query.filters, COLUMNS)
         cost, value = 0.0, 0.0
         for table, at, start, end in divide(query):
@@ -114,7 +114,7 @@ class OverviewReader:
         return cost, value
 
     def find_first_hour(self) -> datetime | None:
-        """Return the hour of the organisation's first call, None where there is none."""
+        """Return the hour of the organisation's first call, or None."""
         (hour,) = self._db.execute("select min(hour) from usage_hourly").fetchone()
         return None if hour is None else parse_hour(hour)
 
@@ -130,7 +130,7 @@ class OverviewReader:
         return dict(rows.fetchall())
 
     def count_refused_by_budgets(self, day: date) -> int:
-        """Return how many requests budgets refused on a UTC day."""
+        """Return how many requests were refused because of budgets on a UTC day."""
         (count,) = self._db.execute(
             "select coalesce(sum(count), 0) from rejections_hourly where bucket = ? and hour like ?",
             (BUDGET_BUCKET, f"{day}%"),
@@ -138,7 +138,7 @@ class OverviewReader:
         return int(count)
 
     def find_headroom(self, query: Query) -> dict[str, float]:
-        """Return the lowest share of each limit of the upstream that remained, where it was stated."""
+        """Return the lowest remaining share (0 to 1) of each upstream limit that was stated in the period."""
         credential = query.filters.get("credential")
         where, parameters = (
             ("", [])
@@ -153,7 +153,7 @@ class OverviewReader:
         return {name: share for name, share in zip(SHARES, row, strict=True) if share is not None}
 
     def find_titles(self, session_ids: Sequence[str]) -> dict[str, str | None]:
-        """Return the titles of the sessions that are still there."""
+        """Return the titles of sessions by id, without sessions that do not exist any more."""
         marks = ", ".join("?" * len(session_ids))
         rows = self._db.execute(
             f"select session_id, title from sessions where session_id in ({marks})",  # noqa: S608
@@ -170,7 +170,7 @@ class OverviewReader:
         return cells
 
     def _list_requested(self, query: Query, cells: dict[Cell, Sums]) -> None:
-        """Have the calls without a model in the cells of the models that they asked for."""
+        """Move the calls without a model into the cells of the models that their requests named."""
         part = Part(
             start=format_hour(query.start),
             end=format_hour(query.end),
@@ -193,7 +193,7 @@ class OverviewReader:
     def _read_agents(self, query: Query, column: str) -> Found:
         """Return the sums of the largest sessions or agents, and the rest of each day.
 
-        There may be thousands, so SQLite adds up all but the largest."""
+        There may be thousands, so SQLite adds up the others."""
         days = format_hour(query.start)[:10], format_hour(query.end + DAY - HOUR)[:10]
         names = self._db.execute(_write_largest(column), [*days, *[LARGEST] * 3]).fetchall()
         cells = self._sum_agents(f"day, {column}", *days, column, [name for (name,) in names])
@@ -215,8 +215,10 @@ class OverviewReader:
     def _sum_agents(
         self, group: str, first: str, end: str, column: str = "", names: Sequence[str] | None = None
     ) -> dict[Any, Sums]:
-        """Return the sums of agents on some days, by the columns of a group. With names, of those that a
-        column has alone."""
+        """Return the sums of sessions and agents from day ``first`` to before ``end``, by the columns of
+        ``group``.
+
+        With ``names``, only rows with one of these values in ``column`` are read."""
         count = group.count(",") + 1
         where, parameters = "", [first, end]
         if names is not None:
@@ -230,7 +232,9 @@ class OverviewReader:
         return {row[:count]: row[count:] for row in rows}
 
     def _read_said(self, query: Query, name: str) -> dict[Cell, Sums]:
-        """Return the sums by what clients say of their calls; the rest is of those that say nothing."""
+        """Return the sums by an attribute that clients send (user, project or a tag).
+
+        The rest is that of calls without the attribute."""
         step = "hour" if query.hourly else "substr(hour, 1, 10)"
         rows = self._db.execute(
             f"select {step}, value, {', '.join(list_sums(tag_sums.SUMS))} from tags_hourly"  # noqa: S608 - our own names
@@ -248,7 +252,7 @@ class OverviewReader:
         return cells
 
     def _select_sums(self, query: Query, part: Stretch) -> Iterator[tuple[Cell, Sums]]:
-        """Yield the sums of a part of a period."""
+        """Yield the sums of one part of a period, by step and group."""
         step = "substr(hour, 1, 10)" if part.at == "hour" and not query.hourly else part.at
         group = "''" if query.by is None else COLUMNS[query.by]
         where, parameters = write_filters(query.filters, COLUMNS)
@@ -264,7 +268,7 @@ class OverviewReader:
     def read_timings(self, query: Query) -> tuple[dict[str, Timing], dict[str, Timing]]:
         """Return the timings of whole days by group, and those by day.
 
-        By one name or none, most days are read from the table that has them added up."""
+        With at most one filter or group, most days are read from the table with added-up histograms."""
         days = list_days(query.start.date(), (query.end - HOUR).date())
         names = {*query.filters, *filter(None, [query.by])}
         cells = defaultdict[Cell, list[int]](lambda: [0] * len(MEASURES))
@@ -290,7 +294,7 @@ class OverviewReader:
         columns: Mapping[str, str],
         days: Sequence[str],
     ) -> None:
-        """Add the timings of some days, from a table that has names in these columns."""
+        """Add the timings of some days from the table ``source``, which has names in ``columns``."""
         if not days:
             return
         where, parameters = write_filters(query.filters, columns)
@@ -307,7 +311,7 @@ class OverviewReader:
 def _write_largest(column: str) -> str:
     """Return SQL for the names of the groups with the largest costs, tokens and numbers of calls.
 
-    '' is among them, which is that of calls without a name."""
+    The name "" of calls without a name may be among them."""
     largest = " union ".join(
         f"select * from (select name from sums order by {measure} desc, calls desc, name desc limit ?)"  # noqa: S608
         for measure in ("cents", "tokens", "calls")
@@ -320,12 +324,12 @@ def _write_largest(column: str) -> str:
 
 
 def _subtract(whole: Sums, part: Sums) -> Sums:
-    """Return what a part leaves; sums of floats may leave less than nothing."""
+    """Return the difference, with no value below 0: sums of floats are not exact."""
     return tuple(max(0, a - b) for a, b in zip(whole, part, strict=True))
 
 
 def _merge_accounts(found: Found, accounts: Mapping[str, str]) -> None:
-    """Put the credentials of one account into one group, named by the account."""
+    """Merge the credentials of one account into one group, named by the account."""
     cells, found.cells = found.cells, {}
     add_sums(
         found.cells,

@@ -1,4 +1,4 @@
-"""Totals of a product in JSON, as the API and the page respond them."""
+"""Totals of a product as JSON, in responses of the API and the page."""
 
 from typing import Annotated
 

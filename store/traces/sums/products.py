@@ -1,9 +1,9 @@
-"""Totals of what was used by other interfaces than messages.
+"""Totals of the usage by other interfaces than messages.
 
-Results of batches and chat completions are calls, and in all totals of calls too. Managed sessions and dreams
-are not: they count what they have used in all, which belongs to the day on which they were created. Here they
-are read from the rows themselves, so what retention has removed is missing.
-"""
+Results of batches and chat completions are calls, and included in all totals of calls. Managed
+sessions and dreams are not: they report their total usage, which belongs to the day on which they
+were created. Totals are read from the rows themselves, so usage that retention has removed is
+missing."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -43,8 +43,8 @@ _OF_OBJECTS = (
 class ProductTotals:
     """The totals of a product.
 
-    ``unpriced`` of them have no known cost. ``list_cost_cents`` is what the upstream states, None where it
-    does not. ``is_of_calls``: they are in totals of calls too."""
+    ``unpriced`` is the number of items without a known cost. ``list_cost_cents`` is the cost that the
+    upstream states, None if it does not. ``is_of_calls``: the items are in totals of calls too."""
 
     product: ProductName
     count: int
@@ -55,19 +55,19 @@ class ProductTotals:
 
     @property
     def title(self) -> str:
-        """Return what it is called, in the number that there are."""
+        """Return the name of the product, in singular or plural by ``count``."""
         return name_product(self.product, self.count)
 
 
 def name_product(product: ProductName, count: int) -> str:
-    """Return what ``count`` items of a product are called."""
+    """Return the name of a product, in singular if ``count`` is 1, otherwise in plural."""
     return TITLES[product][count != 1]
 
 
 def read_products(
     db: sqlite3.Connection, from_day: date | None, to_day: date | None
 ) -> tuple[ProductTotals, ...]:
-    """Return the totals of a period, whose days are both included. Raises sqlite3.Error."""
+    """Return the totals of a period, both days included. Raises sqlite3.Error."""
     return tuple(_read(db, from_day, to_day))
 
 

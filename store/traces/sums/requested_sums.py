@@ -1,11 +1,10 @@
-"""Counts of the calls whose response named no model, by the model that they asked for.
+"""Counts of the calls whose response named no model, by the requested model.
 
-Hourly sums have only the model of the response, so they have these calls under no model. Reports take them
-out of there and list them by names of their own. They are read from the calls, which an index finds: the
-newest ``MAX_CALLS`` of a period, some 4 µs each, and the ``MAX_MODELS`` most frequent models, since clients
-can ask for any name. What is beyond that, and what retention has removed, stays under no model; so do
-tokens without a model, which there hardly are.
-"""
+Hourly sums have only the model of the response, so they have these calls under no model. Reports
+subtract them there and list them by names of their own. They are read from the calls, which an
+index finds: the newest ``MAX_CALLS`` of a period, some 4 µs each, and the ``MAX_MODELS`` most
+frequent models, since clients can request any name. Calls beyond that, and those that retention has
+removed, stay under no model; so do tokens without a model, of which there are hardly any."""
 
 import sqlite3
 from collections import Counter
@@ -24,9 +23,10 @@ type NamedSums = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The calls to read: those that arrived at ``start`` or later and before ``end``, both as text that
-    sorts with ``created_at``, of which SQL over ``usage as u`` has these values. ``step`` is SQL for the
-    step that a call belongs to."""
+    """The calls to read: those that arrived at ``start`` or later and before ``end``.
+
+    Both are text that sorts with ``created_at``. ``values`` has required values by SQL over ``usage as
+    u``. ``step`` is SQL for the step of a call."""
 
     start: str
     end: str
@@ -35,7 +35,7 @@ class Part:
 
 
 def read_requested(db: sqlite3.Connection, part: Part) -> dict[tuple[str, str], NamedSums]:
-    """Return sums with the names of those of ``usage_hourly``, by step and name of the requested model.
+    """Return sums by (step, name of the requested model), with the names of columns of ``usage_hourly``.
 
     Raises sqlite3.Error."""
     found: dict[tuple[str, str], NamedSums] = {}
@@ -65,7 +65,7 @@ def _select(db: sqlite3.Connection, part: Part) -> list[tuple[str, str, *tuple[i
 
 
 def take_out(whole: Sums, parts: Iterable[Sums]) -> Sums | None:
-    """Return what parts leave of sums, None where that is nothing."""
+    """Return ``whole`` minus ``parts``, or None if nothing is left."""
     for part in parts:
         whole = tuple(max(0, a - b) for a, b in zip(whole, part, strict=True))
     return whole if any(each > 1e-9 for each in whole) else None

@@ -1,18 +1,17 @@
 """The hourly sums, updated in the transaction that changes the rows they sum.
 
-Tokens and cents are those of the line items: each pass of a call is booked to the model that ran it.
-Tokens that are not billed are counted apart, and so are those without a known price, so that tokens x
-rate is the cost of every other row. The call itself is counted once, with its own model.
+Tokens and cents are those of the line items: each pass of a call is booked to the model that ran
+it. Tokens that are not billed are counted apart, and so are those without a known price, so that
+tokens x rate is the cost of every other row. The call itself is counted once, with its own model.
 
-The rows of an hour are bounded, whatever clients send. Clients are named without their versions, and no
-more than ``MAX_CLIENTS`` of them and ``MAX_CREDENTIALS`` have rows of their own: those that came first in
-the hour. The rest is booked to ``OTHER``. A name that has a row in an hour keeps it, so what was booked
-can be taken out again later: when a cost changes, what was booked is taken out and the call booked anew.
+The number of rows of an hour is bounded, whatever clients send. Clients are named without their
+versions, and the first ``MAX_CLIENTS`` of them and ``MAX_CREDENTIALS`` in the hour have rows of
+their own. The rest is booked to ``OTHER``. A name that has a row in an hour keeps it, so a booked
+call can be subtracted later: when a cost changes, the old values are subtracted and the call is
+booked anew.
 
 A batch is added up here first, so that a hundred calls of one hour and model are one upsert.
-
-``usage_daily`` has the same sums of each day, for reports about months.
-"""
+``usage_daily`` has the same sums of each day, for reports about months."""
 
 import re
 import sqlite3
@@ -39,7 +38,7 @@ _VERSION = re.compile(r"[/ ]v?[0-9].*", re.ASCII | re.DOTALL)
 
 
 class HourKey(NamedTuple):
-    """The columns that tell rows of ``usage_hourly`` apart. What is not known is ``UNKNOWN``."""
+    """The columns that identify a row of ``usage_hourly``. Unknown values are ``UNKNOWN``."""
 
     hour: str
     proxy_endpoint_id: str
@@ -74,7 +73,7 @@ type HourSums = dict[str, float]  # an amount to add to each of them, in this or
 
 
 class BookedCall(NamedTuple):
-    """The columns of an entry that decide how it is booked, beside its line items."""
+    """The columns of an entry that, with its line items, decide how it is booked."""
 
     created_at: str
     proxy_endpoint_id: str
@@ -92,7 +91,7 @@ class BookedCall(NamedTuple):
 
     @classmethod
     def of(cls, entry: UsageLogEntry) -> Self:
-        """Return these fields of an entry."""
+        """Return these columns of an entry."""
         return cls._make(_read_call(entry))
 
 
@@ -103,7 +102,7 @@ _NOTHING: HourSums = dict.fromkeys(SUMS, 0)
 
 
 def write_upsert(table: str, keys: tuple[str, ...], sums: tuple[str, ...] = SUMS) -> str:
-    """Return SQL that adds sums to the row with these keys, which is made if need be."""
+    """Return SQL that adds sums to the row with these keys, or inserts it."""
     return (
         f"insert into {table} ({', '.join((*keys, *sums))})"  # noqa: S608 - our own names
         f" values ({', '.join('?' * len((*keys, *sums)))}) {write_adding(keys, sums)}"
@@ -111,7 +110,7 @@ def write_upsert(table: str, keys: tuple[str, ...], sums: tuple[str, ...] = SUMS
 
 
 def write_adding(keys: Iterable[str], sums: Iterable[str]) -> str:
-    """Return the end of SQL that inserts: it adds sums to a row that has these keys already."""
+    """Return the end of an SQL insert that adds sums to a row with these keys, if there is one."""
     added = ", ".join(f"{name} = {name} + excluded.{name}" for name in sums)
     return f"on conflict ({', '.join(keys)}) do update set {added}"
 
@@ -127,8 +126,8 @@ class Tally:
         self._sums = defaultdict[HourKey, HourSums](_NOTHING.copy)
 
     def add(self, call: BookedCall, items: Iterable[CostItem], *, sign: int = 1) -> HourKey:
-        """Book a call with its line items; with a sign of -1, take out what was booked. Return the key of
-        the call itself."""
+        """Book a call with its line items or, with ``sign`` -1, subtract it. Return the key of the call
+        itself."""
         key = make_key(call)
         own = self._sums[key]
         _add_call(own, call, sign)
@@ -141,8 +140,9 @@ class Tally:
         return key
 
     def write(self, connection: sqlite3.Connection) -> "Names":
-        """Add what was booked to the tables, and return the names that have rows for it. The caller holds
-        the write lock."""
+        """Add the booked amounts to the tables, and return the names with rows of their own.
+
+        The caller holds the write lock."""
         names = Names(connection)
         booked = [(names.bound(key), sums) for key, sums in self._sums.items()]
         connection.executemany(_UPSERT_HOUR, [(*key, *sums.values()) for key, sums in booked])
@@ -160,7 +160,7 @@ class Names:
         self._hours: dict[str, tuple[set[str], set[str]]] = {}
 
     def bound(self, key: HourKey) -> HourKey:
-        """Return the key of the row that this one is booked to."""
+        """Return the key of the row to which ``key`` is booked."""
         clients, credentials = self._hours.get(key.hour) or self._read(key.hour)
         return key._replace(
             client=admit(key.client, clients, MAX_CLIENTS),
@@ -179,7 +179,7 @@ class Names:
 
 
 def admit(name: str, known: set[str], limit: int) -> str:
-    """Return the name under which an hour has a client or credential, and add it to those it has."""
+    """Return ``name``, which is added to ``known``, or ``OTHER`` if ``known`` has reached ``limit``."""
     if name in (UNKNOWN, OTHER) or name in known:
         return name
     if len(known) >= limit:
@@ -202,7 +202,7 @@ def make_key(call: BookedCall) -> HourKey:
 
 @lru_cache(maxsize=1_000)
 def find_product(client: str | None) -> str:
-    """Return the product of a client without its version: ``claude-cli`` of ``claude-cli/2.1``."""
+    """Return the product of a client without its version: ``claude-cli`` for ``claude-cli/2.1``."""
     return _VERSION.sub("", client or UNKNOWN)
 
 
@@ -240,6 +240,5 @@ def _add_item(sums: HourSums, item: CostItem, sign: int) -> None:
 
 
 def is_unpriced(cost_cents: object | None, usage_source: UsageSource) -> bool:
-    """Return whether an entry has usage and no known price. A call without usage has nothing to
-    price."""
+    """Return whether an entry has usage but no cost. A call without usage needs no price."""
     return cost_cents is None and usage_source != "none"

@@ -1,17 +1,16 @@
 """Spend of a period by endpoint, read from the smallest tables that have it.
 
-Spend is the cost of calls that are billed by the token: what a subscription covers, or a customer pays,
-costs nothing more. A
-call counts in the period in which its request arrived. Whole days come from the sums of days, whole hours
-from those of hours, and what is left, in time zones that are not whole hours away, from the calls.
+Spend is the cost of calls that are billed by the token, without calls that a subscription covers or
+a customer pays. A call counts in the period in which its request arrived. Whole days are read from
+the sums of days, whole hours from those of hours, and the rest, in time zones that are not whole
+hours away, from the calls.
 
-The spend of a user, project or tag comes from hourly sums of their own. In an hour with very many of them
-the later ones share a row (``tag_sums``) and are not in it. Of one endpoint alone there are no such sums: the
-calls are read, as far as retention has left them.
+The spend of a user, project or tag is read from hourly sums of their own. In an hour with very many
+of them the later ones share a row (``tag_sums``) and are not included. For a single endpoint there
+are no such sums: the calls are read, as far as retention has left them.
 
-Managed sessions and dreams count in the period in which they were created, with all that they have used so
-far. Where our prices do not tell what one cost, it is the list price that the upstream states.
-"""
+Managed sessions and dreams count in the period in which they were created, with their total usage
+so far. If our prices do not give a cost, the list price that the upstream states is used."""
 
 import sqlite3
 from collections import defaultdict
@@ -37,7 +36,7 @@ _DAY = timedelta(days=1)
 
 
 class _Sql(NamedTuple):
-    """The SQL that reads a part of a period: from calls, or from a table of sums."""
+    """The SQL that reads a part of a period: from calls, and from a table of sums."""
 
     calls: str
     sums: str
@@ -78,14 +77,15 @@ _FROM_OBJECTS = (
 
 @dataclass(slots=True)
 class Spend:
-    """The cents that were spent, and the number of those whose price is not known, which are not in it."""
+    """The spend in cents, and the number of calls of unknown price, which are not included."""
 
     cents: float = 0.0
     unpriced: int = 0
 
     @property
     def dollars(self) -> float:
-        """Return dollars, to a millionth of a cent: a sum of many floats is not exact beyond that."""
+        """Return the spend in dollars, rounded to a millionth of a cent: a sum of many floats is not more
+        exact."""
         return round(self.cents, 6) / 100
 
     def add(self, cents: float, unpriced: int) -> None:
@@ -99,12 +99,12 @@ type Asked = tuple[Span, str | None, Part | None]
 
 
 def is_ready(db: sqlite3.Connection) -> bool:
-    """Return whether the recorder has made the tables that are read here."""
+    """Return whether the recorder has created the tables of sums."""
     return bool(list_columns(db, "usage_daily"))
 
 
 def read_spend(db: sqlite3.Connection, span: Span) -> SpendByEndpoint:
-    """Return the spend of a period by the id of the endpoint. Raises sqlite3.Error."""
+    """Return the spend of a period by endpoint id. Raises sqlite3.Error."""
     found = defaultdict[str, Spend](Spend)
     with snapshot(db):
         for sql, start, end in (each for each in _divide(span, _SPEND) if each[1] < each[2]):
@@ -120,7 +120,7 @@ def read_spend(db: sqlite3.Connection, span: Span) -> SpendByEndpoint:
 def read_part_spend(
     db: sqlite3.Connection, span: Span, part: Part, endpoint_id: str | None = None
 ) -> Spend:
-    """Return the spend of a user, project or tag in a period, of one endpoint or of all.
+    """Return the spend of a user, project or tag in a period, at one endpoint or (None) at all.
 
     Raises sqlite3.Error."""
     found = Spend()
@@ -136,7 +136,7 @@ def read_part_spend(
 def _divide_part(
     span: Span, part: Part, endpoint_id: str | None
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the SQL that reads each part of a period, with its parameters."""
+    """Yield (SQL, parameters) for each part of a period."""
     first_hour, last_hour = _ceil_hour(span.start), floor_hour(span.end)
     calls = _FROM_PART_CALLS.format(part=_OF_PART[part.kind])
     values = part.pair if part.kind == "tag" else (part.value,)
@@ -153,7 +153,7 @@ def _divide_part(
 
 
 def read_cost(db: sqlite3.Connection, span: Span) -> float:
-    """Return the cents of all calls of a period, also of those that somebody else pays.
+    """Return the cost in cents of all calls of a period, including those that others pay.
 
     Raises sqlite3.Error."""
     with snapshot(db):
@@ -165,7 +165,7 @@ def read_cost(db: sqlite3.Connection, span: Span) -> float:
 
 
 def read_costs_of(path: Path, spans: Sequence[Span]) -> list[float]:
-    """Return the cost of each period in a file, nothing while there is none. Raises sqlite3.Error."""
+    """Return the cost in cents of each period, zeros if there is no file. Raises sqlite3.Error."""
     if not path.exists():
         return [0.0] * len(spans)
     with closing(open_readonly(path, busy_timeout_s=READ_TIMEOUT_S)) as db:
@@ -173,7 +173,7 @@ def read_costs_of(path: Path, spans: Sequence[Span]) -> list[float]:
 
 
 def read_spends(db: sqlite3.Connection, asked: Sequence[Asked]) -> list[Spend]:
-    """Return each spend that is asked for, reading each period once. Raises sqlite3.Error."""
+    """Return the spend for each of ``asked``, reading each period once. Raises sqlite3.Error."""
     if not is_ready(db):
         return [Spend() for _ in asked]
     read: dict[Span, SpendByEndpoint] = {}
@@ -189,7 +189,7 @@ def read_spends(db: sqlite3.Connection, asked: Sequence[Asked]) -> list[Spend]:
 
 
 def read_spends_of(path: Path, asked: Sequence[Asked]) -> list[Spend]:
-    """Return each spend that is asked for of a file, nothing while there is none.
+    """Return the spend for each of ``asked`` from a file, zeros if there is none.
 
     Raises sqlite3.Error."""
     if not path.exists():
@@ -199,7 +199,7 @@ def read_spends_of(path: Path, asked: Sequence[Asked]) -> list[Spend]:
 
 
 def find_spend(by_endpoint: SpendByEndpoint, endpoint_id: str | None) -> Spend:
-    """Return the spend of an endpoint; of None that of all, also of those that were deleted."""
+    """Return the spend of an endpoint; for None that of all endpoints, including deleted ones."""
     if endpoint_id is not None:
         return by_endpoint.get(endpoint_id, Spend())
     total = Spend()
@@ -209,7 +209,7 @@ def find_spend(by_endpoint: SpendByEndpoint, endpoint_id: str | None) -> Spend:
 
 
 def _divide(span: Span, what: _Sql) -> Iterator[tuple[str, str, str]]:
-    """Yield the parts of a period: the SQL that reads one, its beginning and its end as text."""
+    """Split a period into days, hours and the rest at both ends; yield each as (SQL, beginning, end)."""
     first_hour, last_hour = _ceil_hour(span.start), floor_hour(span.end)
     if first_hour > last_hour:  # no whole hour
         yield what.calls, clock.format_ms(span.start), clock.format_ms(span.end)

@@ -26,7 +26,7 @@ VALUE_OF_BILLING = f"total(case when billing in {PAID_BY_OTHERS} then cost_cents
 
 
 def list_sums(columns: Container[str]) -> list[str]:
-    """Return SQL for each number that ``make_totals`` takes: 0 for what has no column yet."""
+    """Return SQL for each number that ``make_totals`` takes, "0" for a column that does not exist yet."""
     value = "0.0"
     if "value_cents" in columns:
         value = "total(value_cents)"
@@ -36,22 +36,22 @@ def list_sums(columns: Container[str]) -> list[str]:
 
 
 def order_sums(named: Mapping[str, float]) -> Sums:
-    """Return numbers by name in the order of ``list_sums``."""
+    """Return numbers, given by name, in the order of ``list_sums``."""
     return tuple(named.get(name, 0) for name in ("value_cents", *_SUMMED))
 
 
 def add_sums[Key](found: dict[Key, Sums], more: Iterable[tuple[Key, Sums]]) -> None:
-    """Add sums to those of the same key."""
+    """Add sums to those with the same key in ``found``."""
     for key, sums in more:
         known = found.get(key)
         found[key] = sums if known is None else tuple(map(sum, zip(known, sums, strict=True)))
 
 
 def find_bounds(from_day: date | None, to_day: date | None) -> tuple[str, str]:
-    """Return the texts between which days, hours and instants of a period are stored.
+    """Return the lower bound (included) and upper bound (excluded) of the stored days and hours of a
+    period.
 
-    They are at the first or later, and before the second, in which a ``~`` sorts behind all of the last day.
-    None is no bound."""
+    ``~`` sorts after all hours and instants of the last day. None stands for no bound."""
     return (
         "" if from_day is None else from_day.isoformat(),
         "~" if to_day is None else f"{to_day.isoformat()}~",
@@ -59,10 +59,10 @@ def find_bounds(from_day: date | None, to_day: date | None) -> tuple[str, str]:
 
 
 def list_days(first: date, last: date) -> list[str]:
-    """Return the days of a period as they are stored, both included."""
+    """Return the days of a period in stored form, both included."""
     return [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
 
 
 def count_entries(sums: Sums) -> int:
-    """Return the number of calls in numbers in that order."""
+    """Return the number of calls in sums that have the order of ``list_sums``."""
     return int(sums[1])

@@ -1,12 +1,10 @@
 """The users, projects and tags of calls, with hourly sums.
 
-Both are written in the transaction that changes the calls.
-
-The rows of an hour are bounded, whatever clients send: ``MAX_NAMES`` names, and ``MAX_VALUES`` values of
-each, have rows of their own, those that came first in the hour. The rest is booked to ``OTHER``. A name that
-has a row in an hour keeps it, so that what was booked can be taken out when a cost changes. As other sums
-they stay when retention removes the calls. Calls without any of them cost nothing here.
-"""
+Both are written in the transaction that changes the calls. The number of rows of an hour is
+bounded, whatever clients send: the first ``MAX_NAMES`` names, and the first ``MAX_VALUES`` values
+of each, have rows of their own. The rest is booked to ``OTHER``. A name that has a row in an hour
+keeps it, so that a booked call can be subtracted when a cost changes. Like other sums they stay
+when retention removes the calls. Calls without any of them need no rows here."""
 
 import sqlite3
 from collections import defaultdict
@@ -42,9 +40,9 @@ type _Pair = tuple[str, str]  # name and value
 
 
 def count_values(connection: sqlite3.Connection, first_hour: str) -> dict[str, int]:
-    """Return how many values each name had from an hour on, the most used name first.
+    """Return the number of values of each name since ``first_hour``, the most used name first.
 
-    A tag that has no value is a name with one. Raises sqlite3.Error."""
+    A tag without a value is a name with one value. Raises sqlite3.Error."""
     rows = connection.execute(
         "select name, count(distinct value) from tags_hourly where hour >= ?"
         " group by name order by sum(entries) desc, name",
@@ -56,7 +54,7 @@ def count_values(connection: sqlite3.Connection, first_hour: str) -> dict[str, i
 def write_tags(
     connection: sqlite3.Connection, entries: Iterable[tuple[int, UsageLogEntry]]
 ) -> list[int]:
-    """Store the users, projects and tags of entries, by row id. Return the ids of those that have any.
+    """Store the users, projects and tags of entries, given by row id. Return the ids of those with any.
 
     The caller holds the write lock."""
     rows = [
@@ -75,7 +73,7 @@ def write_tags(
 
 
 def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -> None:
-    """Add stored calls and their line items to the sums; with a sign of -1, take out what was added.
+    """Add stored calls and their line items to the sums or, with ``sign`` -1, subtract them.
 
     The caller holds the write lock."""
     rows = connection.execute(_TAGGED, (bind_list(ids),)).fetchall() if ids else []
@@ -88,16 +86,16 @@ def book(connection: sqlite3.Connection, ids: Sequence[int], *, sign: int = 1) -
 
 
 def list_pairs(connection: sqlite3.Connection, usage_id: int) -> list[_Pair]:
-    """Return name and value of each tag of a call."""
+    """Return (name, value) of each tag of a call, including user and project."""
     return connection.execute(
         "select name, value from tags where usage_id = ?", (usage_id,)
     ).fetchall()
 
 
 def forget_unused(connection: sqlite3.Connection, pairs: Iterable[_Pair]) -> None:
-    """Remove the sums of these names and values where no call has them any more.
+    """Remove the sums of those names and values that no call has any more.
 
-    Their calls stay in all other sums. The caller holds the write lock."""
+    The calls stay in all other sums. The caller holds the write lock."""
     for pair in pairs:
         used = "select 1 from tags where name = ? and value = ? limit 1"
         if connection.execute(used, pair).fetchone() is None:
@@ -117,7 +115,7 @@ class _Names:
             values.difference_update((UNKNOWN, OTHER))
 
     def bound(self, pair: _Pair) -> _Pair:
-        """Return the name and the value that a row is booked to."""
+        """Return the name and the value of the row to which ``pair`` is booked."""
         name, value = pair
         # Those that every call may have are never without a place.
         if name not in (attribution.USER, attribution.PROJECT):

@@ -1,10 +1,9 @@
-"""The histograms of days that are over by one column each, in far fewer rows than by all of them.
+"""The histograms of past days by one column each, in far fewer rows than by all columns.
 
 ``timings_daily`` has a row for each combination of endpoint, model, client, credential and billing.
-``timings_by_group`` has those of a day added up by each of these alone, and all of them under the name ''.
-The recorder adds a day up in a pause (``recorder.timing_groups``). Whoever stores a call of such a day later
-takes that away again, so what is there is whole.
-"""
+``timings_by_group`` has a day's histograms added up by each of these alone, and for all calls under
+the name ''. The recorder adds up a day in a pause (``recorder.timing_groups``). If a call of such a
+day is stored later, the rows of the day are deleted, so existing rows are always complete."""
 
 import sqlite3
 from collections import defaultdict
@@ -31,7 +30,7 @@ _ADDED_UP = "select day from timings_by_group where name = ? and day >= ? and da
 
 
 def add_up_next(connection: sqlite3.Connection, today: str) -> bool:
-    """Add up the newest day before ``today`` that is not yet. Return whether there was one."""
+    """Add up the newest day before ``today`` that is not added up yet. Return whether there was one."""
     with immediate(connection):
         found = connection.execute(_NEXT, {"today": today, "all": ALL}).fetchone()
         if found is None:

@@ -1,8 +1,7 @@
-"""Histograms of the times and speeds of calls, by day and by what hourly sums are kept by.
+"""Histograms of the times and speeds of calls, by day and by the columns of hourly sums.
 
-They are updated in the transaction that inserts, and stay when retention removes the calls. What they
-count never changes afterwards: a call gets another cost, but no other times.
-"""
+They are updated in the transaction that inserts, and stay when retention removes the calls. The
+times of a call never change afterwards, unlike its cost."""
 
 import sqlite3
 from collections import defaultdict
@@ -16,7 +15,7 @@ from store.traces.sums.rollup import DAY_KEYS, HourKey, Names
 
 
 class Timed(Protocol):
-    """The fields of a call that are counted: an entry has them, and the row of one."""
+    """The fields of a call that are counted. Entries and database rows have them."""
 
     @property
     def ttfb_ms(self) -> float | None: ...
@@ -29,7 +28,7 @@ class Timed(Protocol):
 
 
 class Timing(NamedTuple):
-    """The histograms of a set of calls, or those fields of one."""
+    """The histograms of a set of calls, or the values of one call."""
 
     ttfb_ms: int = 0
     duration_ms: int = 0
@@ -57,7 +56,7 @@ _FORGET = f"delete from timings_by_group where day = ? and name in {('', *GROUPS
 
 
 class Percentiles(NamedTuple):
-    """The middle and the 95th percentile of a measure, None where no call has it."""
+    """The median and the 95th percentile of a measure, None without calls, and the number of calls."""
 
     p50: float | None
     p95: float | None
@@ -65,7 +64,7 @@ class Percentiles(NamedTuple):
 
 
 def find_percentiles(timing: Timing) -> dict[str, Percentiles]:
-    """Return the percentiles of each measure from its histogram."""
+    """Return the percentiles of each measure."""
     return {
         name: Percentiles(
             histograms.find_percentile(histogram, 0.5),
@@ -77,7 +76,7 @@ def find_percentiles(timing: Timing) -> dict[str, Percentiles]:
 
 
 def measure_all(rows: Iterable[Sequence[float | None]]) -> Timing:
-    """Return the histograms of calls from the values of each, in the order of ``MEASURES``."""
+    """Return the histograms of calls, each row with the values of one in the order of ``MEASURES``."""
     return Timing(
         *(
             histograms.make(value for value in values if value is not None)
@@ -93,12 +92,13 @@ class Timings:
         self._added = defaultdict[HourKey, list[Sequence[float | None]]](list)
 
     def add(self, key: HourKey, call: Timed) -> None:
-        """Add a call, which is booked to this key of the hourly sums."""
+        """Add a call, which is booked to ``key`` in the hourly sums."""
         self._added[key].append(_read_values(call))
 
     def write(self, connection: sqlite3.Connection, names: Names) -> None:
-        """Add what was collected to the table. ``names`` are those of the hourly sums. The caller holds
-        the write lock."""
+        """Add the collected values to the table. ``names`` are those of the hourly sums.
+
+        The caller holds the write lock."""
         days = defaultdict[tuple[str, ...], list[Sequence[float | None]]](list)
         for key, values in self._added.items():
             bound = names.bound(key)
@@ -114,5 +114,5 @@ class Timings:
 
 
 def unpack(stored: tuple[bytes, ...]) -> Timing:
-    """Return the histograms of a row."""
+    """Return the histograms in a row of the table."""
     return Timing(*map(histograms.unpack, stored))

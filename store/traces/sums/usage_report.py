@@ -1,8 +1,7 @@
-"""Totals of an organisation's usage, read from the hourly sums beside its traces.
+"""Totals of an organisation's usage, read from the hourly sums.
 
-The sums stay when retention removes their entries, and there are few of them; so a report takes the same
-time whether a day had a hundred calls or a million.
-"""
+The sums stay when retention removes their entries, and there are few of them; so a report takes the
+same time whether a day had a hundred calls or a million."""
 
 import sqlite3
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -54,12 +53,14 @@ _REJECTED_BY: tuple[Grouping, ...] = ("day", "endpoint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Totals of calls. ``unpriced`` calls have usage but no known price; the cost is that of the
-    others. ``estimated_cents`` is the part of it that is estimated, and ``value_cents`` that of calls
-    which a subscription covers: they have a value and no bill. Calls that are ``maybe_billed`` have
-    no usage and no cost, though upstream had the request. Tokens are those that are billed;
-    ``unbilled_tokens`` are not among them, ``unpriced_tokens`` are. ``rejected`` requests were refused
-    by our own limit and are not calls."""
+    """Totals of calls.
+
+    ``unpriced`` calls have usage but no known price; ``cost_cents`` is the cost of the others.
+    ``estimated_cents`` is the estimated part of it, and ``value_cents`` the part of calls that a
+    subscription covers: they have a value and no bill. Calls that are ``maybe_billed`` have no usage
+    and no cost, though upstream had the request. Tokens are those that are billed, including
+    ``unpriced_tokens``; ``unbilled_tokens`` are not included. ``rejected`` requests were refused by our
+    own limit and are not calls."""
 
     calls: int = 0
     errors: int = 0
@@ -75,15 +76,16 @@ class Totals:
 
     @property
     def spend_cents(self) -> float:
-        """Return the cost without that of calls which a subscription covers."""
+        """Return the cost without calls that a subscription covers."""
         return self.cost_cents - self.value_cents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Totals of the calls that share what they are grouped by; the other fields are None. What is not
-    known is None too. By model, calls whose response named none have the ``request_model`` that they
-    asked for. Only by day and by endpoint is there a count of rejected requests."""
+    """Totals of the calls in a group. Fields that are not grouped by are None, and so are unknown values.
+
+    By model, calls whose response named none have the ``request_model`` instead. Rejected requests are
+    counted only by day and by endpoint."""
 
     day: str | None = None
     model: str | None = None
@@ -103,8 +105,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """Totals by day, newest first, or by something else, the most expensive first. ``products`` are those
-    of other interfaces than messages."""
+    """Totals by day, newest first, or by another grouping, the most expensive first.
+
+    ``products`` are those of other interfaces than messages."""
 
     by: Grouping
     from_day: date | None
@@ -117,10 +120,10 @@ class UsageReport:
 def read_usage(
     path: Path, by: Grouping, from_day: date | None = None, to_day: date | None = None
 ) -> UsageReport:
-    """Return the totals of a period. Days are UTC and both are included. The report is empty while
-    nothing has been recorded.
+    """Return the totals of a period. Days are UTC and both are included.
 
-    Raises sqlite3.Error when the database cannot be read."""
+    The report is empty if nothing has been recorded. Raises sqlite3.Error if the database cannot be
+    read."""
     sums: dict[Names, Sums] = {}
     groups: dict[Names, Sums] = {}
     rejected: dict[Names, int] = {}
@@ -150,7 +153,7 @@ def read_usage(
 
 
 def read_groups(db: sqlite3.Connection, by: Grouping, from_day: date, to_day: date) -> list[Group]:
-    """Return the groups of the report of a period, from a database that is open. Raises sqlite3.Error."""
+    """Return the groups of the report of a period, from an open database. Raises sqlite3.Error."""
     with snapshot(db):
         return make_groups(by, *_read_period(db, by, from_day, to_day))
 
@@ -158,7 +161,7 @@ def read_groups(db: sqlite3.Connection, by: Grouping, from_day: date, to_day: da
 def _read_period(
     db: sqlite3.Connection, by: Grouping, from_day: date | None, to_day: date | None
 ) -> tuple[dict[Names, Sums], dict[Names, int]]:
-    """Return the sums of a period and the numbers of rejected requests, both by the names of the groups."""
+    """Return the sums of a period and the numbers of rejected requests, both by the names of groups."""
     columns = list_columns(db, "usage_hourly")
     if not columns:  # the recorder creates the file a moment before the tables
         return {}, {}
@@ -170,7 +173,7 @@ def _read_period(
 
 
 def _list_requested(db: sqlite3.Connection, sums: dict[Names, Sums], part: Part) -> None:
-    """List the calls without a model under the models that they asked for."""
+    """Move the calls without a model to the names of the models that their requests named."""
     found: dict[Names, Sums] = {
         (name,): order_sums(each) for (_, name), each in read_requested(db, part).items()
     }
@@ -189,7 +192,7 @@ def read_sums(
 ) -> dict[Names, Sums]:
     """Return the sums of rows by the names of their groups.
 
-    ``source`` is SQL for rows like those of ``usage_hourly`` that have these columns."""
+    ``source`` is SQL for rows like those of ``usage_hourly``, which have ``columns``."""
     keys = list(_FIELDS[by].values())
     rows = db.execute(
         f"select {', '.join((*keys, *list_sums(columns)))} from {source}"  # noqa: S608 - our own names
@@ -202,7 +205,7 @@ def read_sums(
 def _read_rejected(
     db: sqlite3.Connection, by: Grouping, bounds: tuple[str, str]
 ) -> dict[Names, int]:
-    """Return the numbers of rejected requests, by the names of the groups where these are counted by."""
+    """Return the numbers of rejected requests by the names of groups, by endpoint if ``by`` has none."""
     keys = tuple(_FIELDS[by if by in _REJECTED_BY else "endpoint"].values())
     rows = db.execute(
         f"select {', '.join(keys)}, sum(count) from rejections_hourly"  # noqa: S608 - our own names
@@ -215,7 +218,7 @@ def _read_rejected(
 def make_groups(
     by: Grouping, sums: Mapping[Names, Sums], rejected: Mapping[Names, int]
 ) -> list[Group]:
-    """Return the groups: days newest first, others by cost, the highest first."""
+    """Return the groups: days newest first, others the most expensive first."""
     has_rejected = by in _REJECTED_BY
     names = sums.keys() | rejected.keys() if has_rejected else sums.keys()
     groups = [
@@ -241,7 +244,7 @@ def make_groups(
 
 
 def _name(by: Grouping, key: Names) -> dict[str, str | None]:
-    """Return the fields that name a group."""
+    """Return the fields of ``Group`` that name a group."""
     if by == "model" and (requested := find_requested(key[0])) is not None:
         return {"request_model": requested}
     return {name: value or None for name, value in zip(_FIELDS.get(by, [by]), key, strict=True)}
@@ -257,7 +260,7 @@ def _sum_up(sums: Iterable[Sums]) -> Sums:
 
 
 def make_totals(sums: Sums | None, rejected: int | None) -> Totals:
-    """Return totals from numbers in the order of ``list_sums``."""
+    """Return totals made of numbers in the order of ``list_sums``."""
     if not sums:
         return Totals(rejected=rejected)
     value_cents, calls, errors, unpriced, cost_cents, *others = sums
