@@ -1,1 +1,2 @@
-"""Conversations: prompts, what fills them, which call continues which, cache breaks. All pure."""
+"""Conversations: prompts and their contents, which call continues which, cache breaks. All pure
+functions."""

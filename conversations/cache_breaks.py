@@ -34,9 +34,11 @@ MIN_MISSED_TOKENS, MIN_MISSED_SHARE = 2_000, Decimal("0.05")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The arithmetic of a break, from billed tokens. ``prefix_tokens`` is the size of what the
-    predecessor had left in the cache; ``is_estimated`` says that it is converted from the tokenizer of
-    another model, or ends before a reminder. ``gap_s`` is the time since any call used that prefix."""
+    """The arithmetic of a break, from billed tokens.
+
+    ``prefix_tokens`` is the size of the prefix that the predecessor had left in the cache.
+    ``is_estimated``: that size is converted from the tokenizer of another model, or the prefix ends
+    before a reminder. ``gap_s`` is the time since any call used that prefix."""
 
     predecessor: CallSummary
     found_by: FoundBy
@@ -49,10 +51,11 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheBreak:
-    """One break, as it is stored. Up to ``is_estimated`` it is measured, from ``found_by`` on inferred.
+    """A cache break in stored form. Fields up to ``is_estimated`` are measured, from ``found_by`` on
+    inferred.
 
-    ``tokens`` were written again or sent uncached, and ``extra_cost_cents`` is what that cost more than
-    reading them, None where a price is not known. ``upstream_reason`` is upstream's own diagnosis and
+    ``tokens`` were written again or sent uncached, and ``extra_cost_cents`` is their cost above that of
+    reading them, None if a price is unknown. ``upstream_reason`` is upstream's own diagnosis and
     ``upstream_tokens`` its estimate."""
 
     entry_id: str
@@ -76,7 +79,7 @@ def measure_break(
     before: Predecessor,
     candidates: Sequence[CallSummary],
 ) -> Measured | None:
-    """Return the arithmetic of a break between a call and its predecessor, None where there is none."""
+    """Return the arithmetic of a break between a call and its predecessor, or None without a break."""
     if not call.tokens.total or _is_expected(call, before.call, candidates):
         return None
     prefix = before.call.prefix_tokens
@@ -117,8 +120,8 @@ def explain_break(
     """Return a break with its cost and its cause.
 
     ``prompt`` and ``before`` are the prompts of the call and of its predecessor, ``requests`` both
-    requests, predecessor first; without these the detail says no words. ``bill`` is what the cost of the
-    call is made from."""
+    requests, predecessor first; without these the detail quotes no text. ``bill`` has the facts that
+    the cost of the call is made from."""
     cause, detail = explain(
         Situation(
             call=call,
@@ -153,9 +156,9 @@ def explain_break(
 
 
 def _is_expected(call: CallSummary, before: CallSummary, candidates: Iterable[CallSummary]) -> bool:
-    """Return whether the history was shortened since the predecessor.
+    """Return whether the history was shortened since the predecessor, so that missing reads are expected.
 
-    The header that says so comes once. Where the call with it failed, it holds for the next one."""
+    The header that says so is sent once. If the call with it failed, it counts for the next one."""
     if call.is_rebuild or is_compacted_by(call, before):
         return True
     if call.prompt and before.prompt and call.prompt.is_continuation:
@@ -170,10 +173,11 @@ def _is_expected(call: CallSummary, before: CallSummary, candidates: Iterable[Ca
 
 
 def _find_kept_share(before: CallSummary, call: CallSummary) -> float:
-    """Return which part of the predecessor's prefix the call has, as far as reminders decide.
+    """Return the share (0 to 1) of the predecessor's prefix that the call still has, as far as reminders
+    decide.
 
-    The model does not see a reminder after the next message of the user, so the prefix is another one from
-    there on. What was kept ends at the last marker before it."""
+    The model does not see a reminder after the next message of the user, so the prefix differs from
+    there on. The kept part ends at the last marker before the reminder."""
     if before.prompt is None or call.prompt is None or before.prompt.reminder is None:
         return 1.0
     place, message = before.prompt.reminder
@@ -192,8 +196,7 @@ def _has_other_tokenizer(before: CallSummary, call: CallSummary) -> bool:
 def _convert_prefix(before: CallSummary, call: CallSummary) -> int:
     """Return the size of the predecessor's prefix in tokens of this call's model.
 
-    It is estimated by its share of the bytes of this prompt, and left as it is where these are not
-    known."""
+    It is estimated from its share of the bytes of this prompt, and unchanged if these are not known."""
     if before.prompt is None or call.prompt is None or not call.prompt.size:
         return before.prefix_tokens or 0
     markers = before.prompt.markers
@@ -209,9 +212,9 @@ def _find_minimum(call: CallSummary) -> int:
 def _find_last_use(
     before: CallSummary, call: CallSummary, candidates: Iterable[CallSummary]
 ) -> float:
-    """Return when any call of the session last wrote or read the prefix of the predecessor.
+    """Return the instant (s since 1970) at which a call last wrote or read the predecessor's prefix.
 
-    A read renews it, and time runs from the start of a request."""
+    A read renews the prefix, and its lifetime runs from the start of a request."""
     latest = before.began_at
     prefix = _cached_digests(before)
     for each in candidates:

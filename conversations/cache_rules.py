@@ -1,7 +1,6 @@
 """Rules of upstream's prompt cache by model and day, from ``cache_rules.toml``.
 
-What is not known is None: no model is judged by the rule of another one.
-"""
+Unknown facts are None: no model is judged by the rules of another one."""
 
 import tomllib
 from collections.abc import Mapping
@@ -16,13 +15,15 @@ from wire.block import CacheTtl
 
 
 class CacheRulesError(Exception):
-    """A file of cache rules that cannot be used. The message names the file and the field."""
+    """An unusable file of cache rules. The message names the file and the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRules:
-    """The rules of some models since a day. ``minimum_tokens`` is the size of the smallest prefix that is
-    cached. ``keeps_thinking`` says whether thinking of earlier turns stays in the prompt."""
+    """The rules of some models since a day.
+
+    ``minimum_tokens`` is the size of the smallest prefix that is cached. ``keeps_thinking`` says
+    whether thinking of earlier turns stays in the prompt."""
 
     match: tuple[str, ...] = ()
     starts: date = date.min
@@ -36,14 +37,14 @@ _KINDS: Mapping[str, type] = {"minimum_tokens": int, "keeps_thinking": bool, "st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheRules:
-    """The rules of prompt caches, by model. The last entry that matches a model holds."""
+    """The rules of prompt caches, by model. The last entry that matches a model is used."""
 
     models: tuple[ModelRules, ...]
     lifetimes_s: Mapping[CacheTtl, int]
     lookback_positions: int
 
     def find(self, model: str | None, day: date) -> ModelRules:
-        """Return the rules of a model on a day; all facts are None for a model that is not known."""
+        """Return the rules of a model on a day; all facts are None for an unknown model."""
         for each in reversed(self.models):
             if each.starts <= day and any(fnmatchcase(model or "", name) for name in each.match):
                 return each

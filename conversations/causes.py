@@ -40,8 +40,10 @@ FAR_BELOW, NEAR = 0.5, 1.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A break and all that may explain it. ``prompt_before`` and ``requests`` are None where the bodies
-    are not kept; then the detail has no words."""
+    """A break and all data that may explain it.
+
+    ``prompt_before`` and ``requests`` are None if the bodies are not kept; then the detail quotes no
+    text."""
 
     call: CallSummary
     before: CallSummary
@@ -69,7 +71,7 @@ class Situation:
         return self.rules.find(self.call.model, day)
 
     def estimate_tokens(self, size: int) -> float:
-        """Return about how many tokens the first bytes of the predecessor's prefix are."""
+        """Return the estimated number of tokens in the first ``size`` bytes of the predecessor's prefix."""
         whole = self.cached[-1].size if self.cached else 0
         return self.prefix_tokens * size / whole if whole else 0.0
 
@@ -109,7 +111,9 @@ def _explain(situation: Situation) -> _Found:
 
 
 def _find_first(situation: Situation) -> tuple[Difference | None, Change | None]:
-    """Return the unit or the setting that differs first, by level. A unit comes before a setting."""
+    """Return the unit and the setting that differ first, of which the later level is None.
+
+    At the same level the unit comes first."""
     if situation.prompts is None:
         return None, None
     before, now = situation.prompts
@@ -152,10 +156,10 @@ def _explain_expiry(
 
 
 def list_lifetimes(call: CallSummary) -> list[CacheTtl]:
-    """Return how long what a call left in the cache is kept.
+    """Return the lifetimes of the cache entries that a call wrote or read.
 
-    What it wrote is judged by the bill, what it read by the markers of its request; where nothing tells,
-    it is five minutes."""
+    Writes are judged by the bill, reads by the markers of the request; without either it is five
+    minutes."""
     found: set[CacheTtl] = set()
     if call.tokens.written_1h:
         found.add("1h")
@@ -206,10 +210,11 @@ def _explain_change(situation: Situation, change: Change) -> _Found:
 
 
 def _find_contradiction(situation: Situation, place: int) -> _Found | None:
-    """Return the cause unknown where the bill contradicts a difference in this unit, else None.
+    """Return the cause "unknown" if the bill contradicts a difference in the unit at ``place``, otherwise
+    None.
 
-    Then both requests have a marker before it, up to there the prefix is long enough and was used in
-    time, and yet little of it was read."""
+    It does if both requests have a marker before the difference, the prefix up to there is long enough
+    and was used in time, and yet little of it was read."""
     now = situation.call.prompt
     marked = {marker.place for marker in now.markers} if now else set()
     for marker in reversed(situation.cached):
@@ -230,9 +235,9 @@ def _find_contradiction(situation: Situation, place: int) -> _Found | None:
 
 
 def _explain_thinking(situation: Situation) -> _Found | None:
-    """Return the cause where upstream dropped earlier thinking, else None.
+    """Return the cause if upstream dropped earlier thinking, otherwise None.
 
-    It does so for some models when a user message without tool results comes. No byte of the request
+    For some models it does so when a user message without tool results comes. No byte of the request
     differs then."""
     prompt = situation.prompt
     if prompt is None or situation.model_rules.keeps_thinking is not False:
@@ -282,7 +287,7 @@ def _explain_marker(situation: Situation) -> _Found | None:
 
 
 def _explain_images(situation: Situation) -> _Found | None:
-    """Return the cause where images were added or removed, which loses the messages, else None."""
+    """Return the cause if images were added or removed, which loses the cached messages, otherwise None."""
     if situation.prompts is None:
         return None
     before, now = (prompt.parameters.images for prompt in situation.prompts)
@@ -305,7 +310,7 @@ def _explain_nothing(situation: Situation) -> _Found:
 
 
 def _heed_upstream(situation: Situation, cause: Cause, detail: str) -> tuple[Cause, str]:
-    """Return upstream's own cause where it names another level than ours, with what both say."""
+    """Return upstream's own cause if it names another level than ours, with both in the detail."""
     theirs = situation.report.cause
     if theirs is None or theirs == cause or (cause == "order" and theirs != "model"):
         return cause, detail

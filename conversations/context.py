@@ -18,8 +18,9 @@ ADDED: Category = "added"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """The bytes and tokens of a category, or of one name within it. ``cents`` is what they cost in this
-    call, None where a price is not known. ``count`` is the number of spans."""
+    """The bytes and tokens of a category, or of one name within it.
+
+    ``cents`` is their cost in this call, None if a price is unknown. ``count`` is the number of spans."""
 
     category: Category
     name: str | None
@@ -34,7 +35,7 @@ class Row:
 
     @property
     def cached(self) -> int:
-        """Return how many of the tokens were read from the cache."""
+        """Return the number of tokens that were read from the cache."""
         return self.parts["read"]
 
     @property
@@ -44,8 +45,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The contents of the prompt of a call. ``found`` is None where no tokens were counted; the rows have
-    bytes alone then."""
+    """The contents of the prompt of a call. ``found`` is None if no tokens were counted; the rows then
+    have only bytes."""
 
     shares: Sequence[Share]
     found: TokenShares | None
@@ -53,11 +54,11 @@ class Context:
 
     @property
     def added_before(self) -> int:
-        """Return how many tokens upstream added before the first span: its prompt for tools."""
+        """Return the number of tokens that upstream added before the first span: its prompt for tools."""
         return 0 if self.found is None else self.found.tool_prompt
 
     def by_category(self) -> list[Row]:
-        """Return a row for each category, and one for what upstream added, most tokens first."""
+        """Return a row for each category, and one for tokens that upstream added, most tokens first."""
         return self._sum(lambda span: (span.category, None), self.shares, with_added=True)
 
     def by_name(self) -> list[Row]:
@@ -71,7 +72,7 @@ class Context:
         return self._sum(lambda span: (span.category, span.server), tools)
 
     def largest(self, count: int) -> list[tuple[Share, Decimal | None]]:
-        """Return the largest spans that the model reads, with what they cost in this call."""
+        """Return the ``count`` largest spans that the model reads, with their cost in cents in this call."""
         shares = [share for share in self.shares if share.span.category != "envelope"]
         shares.sort(key=lambda share: (-share.tokens, -share.span.size, share.span.start))
         return [(share, self.bill.price(share.part, share.tokens)) for share in shares[:count]]
@@ -117,7 +118,7 @@ class Context:
 def read_context(
     body: bytes, bill: PromptBill, model: str | None, cache_rules: ModelRules
 ) -> Context:
-    """Return what fills the prompt of a request body. Never raises."""
+    """Return the contents of the prompt in a request body. Never raises."""
     spans = list_spans(body)
     if not bill.tokens.total:
         return Context(shares=[Share(span, 0, "uncached") for span in spans], found=None, bill=bill)

@@ -1,12 +1,9 @@
-"""Reading what a response says about the cache.
+"""Reading of the facts about the cache in a response.
 
-That is upstream's diagnosis of a miss, the identity of the message, and whether upstream has shortened
-the history.
-
-A client asks for the diagnosis by naming the message before; upstream compares the structure of both
-requests and names the first difference. That does not prove a miss, so it explains a break and never
-makes one.
-"""
+These are upstream's diagnosis of a miss, the identity of the message, and whether upstream has
+shortened the history. A client requests the diagnosis by naming the message before; upstream
+compares the structure of both requests and names the first difference. That does not prove a miss,
+so it explains a break but is never the reason to report one."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
@@ -25,8 +22,10 @@ _CAUSES: Mapping[str, UpstreamCause] = {
 
 
 class CacheReport(NamedTuple):
-    """The facts of a response about the cache. ``reason`` is upstream's word for the cause of a miss and
-    ``cause`` ours, None where it names none; ``missed_tokens`` is its estimate."""
+    """The facts about the cache in a response.
+
+    ``reason`` is upstream's name for the cause of a miss and ``cause`` ours, None if there is none;
+    ``missed_tokens`` is upstream's estimate."""
 
     message_id: str | None = None
     reason: str | None = None
@@ -39,7 +38,7 @@ NO_REPORT = CacheReport()
 
 
 def read_cache_report(usage: Usage) -> CacheReport:
-    """Return what a response, a document or a stream, says about the cache."""
+    """Return the facts about the cache in a response."""
     said = usage.envelope
     kind = clean_text(said.cache_miss.get("type"))
     return CacheReport(

@@ -18,8 +18,8 @@ class Difference(NamedTuple):
 def find_difference(before: PromptSummary, now: PromptSummary) -> Difference | None:
     """Return the first difference inside the cached prefix of the predecessor, or None.
 
-    Tools and system prompt must be the same as a whole, messages as far as the prefix goes. A prompt
-    that ends earlier (the conversation went back) does not differ."""
+    Tools and system prompt must be the same as a whole, messages only within the prefix. A prompt that
+    ends earlier (the conversation went back) does not differ."""
     limit = before.markers[-1].place + 1 if before.markers else before.unit_count
     for level, ours, theirs in zip(LEVELS, before.levels, now.levels, strict=True):
         if limit <= ours.start:

@@ -1,4 +1,4 @@
-"""The growth of a conversation: its turns, for which as few requests as possible are taken apart."""
+"""The growth of a conversation turn by turn, for which as few requests as possible are parsed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ type Read = Callable[[SavingsCall], tuple[Context, int] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The turns of a conversation, oldest first, and the spans that cost most to carry. ``taken_apart``
-    is the number of requests that were read for it."""
+    """The turns of a conversation, oldest first, and the spans that cost most to carry.
+
+    ``taken_apart`` is the number of requests that were parsed."""
 
     turns: Sequence[Turn]
     items: Sequence[Item]
@@ -22,11 +23,11 @@ class Growth:
 
     @property
     def unlike(self) -> int:
-        """Return how many turns are estimated from requests that are not alike."""
+        """Return the number of turns that are estimated from a request that differs from theirs."""
         return sum(not turn.is_alike for turn in self.turns)
 
     def sum_cents(self) -> dict[Category, float] | None:
-        """Return what each category cost in all turns; None where a price is not known."""
+        """Return the cost in cents of each category in all turns, or None if a price is unknown."""
         total: dict[Category, float] = {}
         for turn in self.turns:
             if turn.cents is None:
@@ -39,10 +40,11 @@ class Growth:
 def read_growth(
     calls: Sequence[SavingsCall], read: Read, *, most_items: int, most_read: int
 ) -> Growth | None:
-    """Return the growth of a conversation, None where no request can be read.
+    """Return the growth of a conversation, or None if no request can be read.
 
-    ``read`` returns the context of a call's request and its length, None where it is not kept. The last
-    one is read first, and up to ``most_read`` where a call is not the beginning of what was read."""
+    ``read`` returns the context of a call's request and its length in bytes, None if it is not kept.
+    The last request is read first, then others, up to ``most_read``, whose calls are not the beginning
+    of a read one."""
     counted = [call for call in calls if call.tokens.total]
     turns: list[Turn] = []
     tools: dict[int, frozenset[str]] = {}

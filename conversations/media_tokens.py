@@ -1,7 +1,6 @@
-"""The tokens of images and documents, by what the first bytes of an image or the pages of a PDF say.
+"""The tokens of images and documents, from the first bytes of an image or the pages of a PDF.
 
-Nothing is decoded as a picture: width and height stand in its head. Text in a document is text.
-"""
+No picture is decoded: width and height are in the header. Text in a document counts as text."""
 
 import base64
 import binascii
@@ -20,7 +19,7 @@ _PNG, _GIF = b"\x89PNG\r\n\x1a\n", b"GIF8"
 
 
 def estimate_image(source: bytes, of_model: ModelTokens, rules: TokenRules) -> int:
-    """Return the tokens of an image by the JSON of its source."""
+    """Return the estimated tokens of an image, from the JSON of its source."""
     data = as_text((parse_object(source) or {}).get("data"))
     size = find_size(_decode(data[:HEAD_CHARS]))
     if size is None or not all(size):
@@ -34,7 +33,7 @@ def estimate_image(source: bytes, of_model: ModelTokens, rules: TokenRules) -> i
 
 
 def estimate_document(source: bytes, rules: TokenRules) -> float:
-    """Return the tokens of a document by the JSON of its source, or of its content."""
+    """Return the estimated tokens of a document, from the JSON of its source or of its content."""
     fields = as_object(parse_object(source))
     if fields.get("type") != "base64":
         return len(source) / rules.bytes_per_token["prose"]
@@ -46,7 +45,7 @@ def estimate_document(source: bytes, rules: TokenRules) -> float:
 
 
 def find_size(head: bytes) -> tuple[int, int] | None:
-    """Return width and height of a PNG, JPEG, GIF or WebP by its first bytes, None for others."""
+    """Return (width, height) in pixels of a PNG, JPEG, GIF or WebP by its first bytes, or None."""
     try:
         if head.startswith(_PNG):
             return struct.unpack(">II", head[16:24])
@@ -87,7 +86,7 @@ def _find_webp_size(head: bytes) -> tuple[int, int] | None:
 
 
 def _decode(data: str) -> bytes:
-    """Return what base64 stands for, nothing for what is not base64."""
+    """Return the bytes that base64 text encodes, b"" if it is not base64."""
     try:
         return base64.b64decode(data[: len(data) // 4 * 4])
     except (binascii.Error, ValueError):

@@ -1,8 +1,7 @@
-"""The settings of a request that decide what of the cache it may read.
+"""The settings of a request that decide which part of the cache it may read.
 
-They are no part of its prompt. Changing one of them loses the cache of a level and of those after it. A
-setting that is stated with its default is the same as one that is left out.
-"""
+They are not part of its prompt. Changing one of them loses the cache of its level and of later
+levels. A setting with its default value counts as one that is left out."""
 
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -16,8 +15,10 @@ MAX_CHARS = 40
 
 
 class Parameters(NamedTuple):
-    """The settings of one request. ``images`` counts them in the whole prompt; ``output_format`` is a
-    digest of the schema that the response must follow."""
+    """The settings of one request.
+
+    ``images`` is the number of images in the whole prompt; ``output_format`` is a digest of the schema
+    that the response must follow."""
 
     speed: str = "standard"
     citations: str = "off"
@@ -30,8 +31,9 @@ class Parameters(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A setting that two requests do not share. ``title`` is its name in a sentence; the values are None
-    where they say nothing to people."""
+    """A setting that differs between two requests. ``title`` is its name in a sentence.
+
+    ``before`` and ``after`` are None if the values mean nothing to people."""
 
     name: str
     level: Literal["system", "messages"]
@@ -54,8 +56,9 @@ BY_MODEL = ("thinking", "effort")
 
 
 def read_parameters(request: Request, *, images: int, cites: bool) -> Parameters:
-    """Return the settings of a request. ``images`` is how many its prompt has, ``cites`` whether it has
-    citations."""
+    """Return the settings of a request.
+
+    ``images`` is the number of images in its prompt, ``cites`` whether it has citations."""
     citations = "on" if cites else "off"
     stated = request.stated_settings
     if stated is NOTHING_STATED:
@@ -73,8 +76,9 @@ def read_parameters(request: Request, *, images: int, cites: bool) -> Parameters
 
 
 def list_changes(before: Parameters, after: Parameters) -> Iterator[Change]:
-    """Yield the settings that differ, those that lose most first. Images are not among them: each one
-    that a conversation gains would be."""
+    """Yield the settings that differ, those that lose most of the cache first.
+
+    Images are left out, since each new one in a conversation would be a change."""
     for name, level, title in _SETTINGS:
         old, new = getattr(before, name), getattr(after, name)
         if old != new:

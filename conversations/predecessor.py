@@ -37,9 +37,10 @@ type FoundBy = Literal["upstream", "chain", "overlap", "compaction", "counts"]
 
 
 class Predecessor(NamedTuple):
-    """The call before, and how it was found: named in the request and known to upstream, by equal units
-    from the beginning, by many of them, by the block that it has compacted the history to, or by counts
-    alone."""
+    """The call before, and how it was found.
+
+    ``found_by`` says whether the request named it, by equal units from the beginning, by many equal
+    units, by the compaction block that replaces the history, or only by counts."""
 
     call: CallSummary
     found_by: FoundBy
@@ -54,8 +55,9 @@ class _Rank(NamedTuple):
 def find_predecessor(
     call: CallSummary, prompt: Prompt | None, candidates: Iterable[CallSummary]
 ) -> Predecessor | None:
-    """Return the call that this one continues, None where it begins a conversation. ``prompt`` is that
-    of ``call``; a few latest calls of the session are enough as candidates."""
+    """Return the call that this one continues, or None if it begins a conversation.
+
+    ``prompt`` is the prompt of ``call``; a few latest calls of the session are enough as candidates."""
     named = find_named(call, candidates)
     if (
         named is not None or call.continues_thread
@@ -75,7 +77,8 @@ def find_predecessor(
 def find_named(call: CallSummary, candidates: Iterable[CallSummary]) -> CallSummary | None:
     """Return the call with the message that a request names, or None.
 
-    Gateways use ids again: the same credential decides, then session and agent, then the latest."""
+    Gateways reuse message ids: calls with the same credential are preferred, then the same session and
+    agent, then the latest."""
     if call.previous_message_id is None:
         return None
     return max(
@@ -98,8 +101,9 @@ def find_named(call: CallSummary, candidates: Iterable[CallSummary]) -> CallSumm
 def _find_by_units(
     call: CallSummary, now: PromptSummary, prompt: Prompt, candidates: Iterable[CallSummary]
 ) -> Predecessor | None:
-    """Return the call that shares most units. The longest ones are looked at first, because no shorter
-    one shares more than all of its units."""
+    """Return the call that shares most units, or None.
+
+    The longest prompts are compared first, because a shorter one shares at most all of its units."""
     units = _Units(now)
     ordered = sorted(
         [
@@ -122,7 +126,7 @@ def _find_by_units(
 
 
 def _find_by_compaction(call: CallSummary, candidates: Iterable[CallSummary]) -> Predecessor | None:
-    """Return the call that answered with the block which this one begins with."""
+    """Return the call whose response was the compaction block with which this prompt begins, or None."""
     if call.prompt is None or call.prompt.continued is None:  # as nearly all
         return None
     found = [each for each in candidates if is_compacted_by(call, each) and may_precede(each, call)]
@@ -131,7 +135,7 @@ def _find_by_compaction(call: CallSummary, candidates: Iterable[CallSummary]) ->
 
 
 def is_compacted_by(call: CallSummary, earlier: CallSummary) -> bool:
-    """Return whether a call has, in place of its history, the block that an earlier one answered with."""
+    """Return whether a call has, in place of its history, the compaction block from an earlier response."""
     return (
         earlier.compaction is not None
         and call.prompt is not None
@@ -140,12 +144,12 @@ def is_compacted_by(call: CallSummary, earlier: CallSummary) -> bool:
 
 
 def may_precede(earlier: CallSummary, call: CallSummary) -> bool:
-    """Return whether a call may be the one that another of its session continues."""
+    """Return whether ``earlier`` may be the call that ``call`` continues: same conversation, and in time."""
     return _is_there(earlier, call) and is_same_group(earlier, call)
 
 
 def _is_there(earlier: CallSummary, call: CallSummary) -> bool:
-    """Return whether what the earlier call left in the cache was there when this one began."""
+    """Return whether the cache entries of the earlier call existed when ``call`` began."""
     return (
         earlier.entry_id != call.entry_id
         and earlier.answered_at is not None
@@ -157,7 +161,8 @@ def _is_there(earlier: CallSummary, call: CallSummary) -> bool:
 
 
 def is_same_group(one: CallSummary, other: CallSummary) -> bool:
-    """Return whether two calls may be of one conversation, by what their clients say of themselves."""
+    """Return whether two calls may be of one conversation, by session and agent, or by credential and
+    time."""
     if one.session_id is not None or other.session_id is not None:
         return (one.session_id, one.agent_id) == (other.session_id, other.agent_id)
     is_near = abs(one.began_at - other.began_at) <= MAX_IDLE_S
@@ -165,7 +170,7 @@ def is_same_group(one: CallSummary, other: CallSummary) -> bool:
 
 
 def may_be_continued_by(earlier: CallSummary, call: CallSummary) -> bool:
-    """Return whether a call may turn out to continue an earlier one, as far as summaries tell."""
+    """Return whether ``call`` may turn out to continue an earlier call, as far as summaries tell."""
     if call.previous_message_id is not None and call.previous_message_id == earlier.message_id:
         return True
     if call.continues_thread:
@@ -181,7 +186,7 @@ def may_be_continued_by(earlier: CallSummary, call: CallSummary) -> bool:
 
 
 class _Units:
-    """The message units of a prompt, taken apart when that is needed."""
+    """The message units of a prompt, split and indexed only when needed."""
 
     def __init__(self, prompt: PromptSummary) -> None:
         self.digests = prompt.message_digests
@@ -195,10 +200,11 @@ class _Units:
         return frozenset(self.all)
 
     def find_sharing(self, calls: Iterable[CallSummary]) -> list[tuple[CallSummary, PromptSummary]]:
-        """Return the calls of which the first or the last message unit is among these.
+        """Return the calls whose first message unit is the first one, or whose last one is any, of these.
 
-        One of them is where a conversation was continued. To ask takes far less time than to count, and
-        programs that name no session have many calls, of which nearly none share anything."""
+        One of both holds wherever a conversation was continued. This check takes far less time than
+        counting, and programs that send no session id have many calls, of which nearly none share
+        anything."""
         if not self.all:
             return []
         first, known = self.all[0], self.known
@@ -235,7 +241,7 @@ def _rank(shared: int, earlier: CallSummary, before: PromptSummary, now: PromptS
 def _is_continued(
     before: PromptSummary, now: PromptSummary, places: Sequence[int], prompt: Prompt
 ) -> bool:
-    """Return whether the conversation went on, and neither went back nor only looks alike."""
+    """Return whether a conversation was continued, and did not go back or only look alike."""
     if now.messages > before.messages:
         return True
     alike = _count_equal(before.message_digests, now.message_digests)
@@ -244,7 +250,7 @@ def _is_continued(
 
 
 def _count_equal(before: bytes, now: bytes) -> int:
-    """Return how many units both begin with."""
+    """Return how many units at the beginning are equal."""
     if before == now:
         return len(now) // DIGEST_BYTES
     return shared_length(before, now) // DIGEST_BYTES
@@ -259,10 +265,10 @@ def _split(digests: bytes) -> list[int]:
 
 
 def match_in_order[Value: Hashable](before: Sequence[Value], now: Sequence[Value]) -> list[int]:
-    """Return the places in ``now`` of as many values of ``before`` as are there in the same order.
+    """Return the places in ``now`` of the longest list of values of ``before`` in the same order.
 
-    The first occurrence of a value stands for the first one, the second for the second, and so on; of
-    the pairs the longest ascending run is taken."""
+    The first occurrence of a value is paired with the first one, the second with the second, and so on;
+    of the pairs the longest ascending run is returned."""
     places: defaultdict[Value, deque[int]] = defaultdict(deque)
     for place, value in enumerate(now):
         places[value].append(place)
@@ -289,7 +295,7 @@ def match_in_order[Value: Hashable](before: Sequence[Value], now: Sequence[Value
 
 
 def _find_by_counts(call: CallSummary, possible: Iterable[CallSummary]) -> Predecessor | None:
-    """Return the longest conversation that is not longer than this one, within a session: a guess."""
+    """Return the longest conversation of the session that is not longer than this one, or None: a guess."""
     if call.session_id is None or call.message_count is None:
         return None
     found = [

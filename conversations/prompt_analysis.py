@@ -1,8 +1,7 @@
-"""The analysis that finds the prompts of requests, of which only what is new in each is analysed.
+"""The analysis that finds the prompts of requests, of which only the new part of each is analysed.
 
 The units of the head and of the messages that a request shares with the one before are kept
-(``wire.repeated_requests``).
-"""
+(``wire.repeated_requests``)."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -27,16 +26,16 @@ MAX_BODY_BYTES = 16 * 1024 * 1024  # a larger one has no prompt: others would wa
 
 
 class PromptAnalysis:
-    """Finds the prompts of ``wire.repeated_requests``, as ``read_prompt`` does."""
+    """The analysis for ``wire.repeated_requests`` that finds the same prompts as ``read_prompt``."""
 
     def begin(self, head: Mapping[str, object], _text: bytes) -> "_Found":
-        """Return what stands before the messages. Raises TooManyUnitsError."""
+        """Return the analysis of the part of a request before the messages. Raises TooManyUnitsError."""
         names = frozenset(Request(head).front)
         settings = {name: head[name] for name in head if name not in (*names, MESSAGES)}
         return _Found(settings, _Front.read(head), names, _LateFront())
 
     def read_whole(self, document: dict[str, object] | None, text: bytes) -> Prompt | None:
-        """Return the prompt of a request, None for what is no JSON object or too much."""
+        """Return the prompt of a request, or None if it is not a JSON object or too large."""
         if document is None or len(text) > MAX_BODY_BYTES:
             return None
         try:
@@ -59,16 +58,16 @@ class _Front(NamedTuple):
 
 
 class _LateFront:
-    """The last front that stood after the messages of a conversation, with the digest of its JSON."""
+    """The last front that a conversation sent after its messages, with the digest of its JSON."""
 
     def __init__(self) -> None:
         self._digest: bytes | None = None
         self._front = _Front((), EMPTY)
 
     def read(self, tail: Mapping[str, object]) -> _Front:
-        """Return the front in a tail; it is analysed when it is another one than the last.
+        """Return the front in a tail, which is analysed only if it differs from the last one.
 
-        To write and hash it takes a fraction of that time, and tells apart the order of keys too."""
+        Serialising and hashing take a fraction of that time, and also notice the order of keys."""
         try:
             written = orjson.dumps([*Request(tail).front.items()])
         except orjson.JSONEncodeError:  # too deep to be written
@@ -80,15 +79,17 @@ class _LateFront:
 
 
 class _Mark(NamedTuple):
-    """The number of the first messages, with the sums over their units."""
+    """A number of messages from the beginning, with the sums over their units."""
 
     messages: int
     sums: Sums
 
 
 class _Found(NamedTuple):
-    """The analysis of a request up to some message. ``settings`` are the fields of the head without those
-    that ``front`` is made of, whose names are in ``front_names``."""
+    """The analysis of a request up to some message.
+
+    ``settings`` are the fields of the head that do not belong to ``front``; ``front_names`` are the
+    names of the others."""
 
     settings: Mapping[str, object]
     front: _Front

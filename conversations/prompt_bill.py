@@ -1,8 +1,7 @@
-"""The bill for the prompt of a call: the tokens of each part, and the price of one of them.
+"""The bill for the prompt of a call: the tokens of each part, and the price of one token.
 
-Of several passes, the first one of the model that answered is meant: its prompt is the body of the
-request, which later passes repeat with more behind it.
-"""
+If there are several passes, it is that of the first pass of the model that answered: its prompt is
+the body of the request, which later passes repeat with additions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,10 @@ COMPONENTS: Mapping[Part, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptBill:
-    """The prompt of one pass. ``cents`` is the price of one token of each part, None where it is not
-    known or there was none to pay for. ``is_sum``: upstream gave one count for several passes."""
+    """The bill for the prompt of one pass.
+
+    ``cents`` is the price of one token of each part, None if it is unknown or there was no such token.
+    ``is_sum``: upstream gave one count for several passes."""
 
     tokens: PromptTokens = NO_TOKENS
     cents: Mapping[Part, Decimal | None]
@@ -33,13 +34,13 @@ class PromptBill:
     is_sum: bool = False
 
     def price(self, part: Part, tokens: int) -> Decimal | None:
-        """Return the cost of a number of tokens of a part in US cents, None where it is not known."""
+        """Return the cost of ``tokens`` tokens of a part in US cents, or None if unknown."""
         rate = self.cents.get(part)
         return Decimal(0) if not tokens else None if rate is None else rate * tokens
 
 
 def read_prompt_bill(entry: UsageLogEntry) -> PromptBill:
-    """Return what a call paid for its prompt, by the line items of its cost."""
+    """Return the tokens and prices of the prompt of a call, from the line items of its cost."""
     lines = find_prompt_lines(entry.cost_items, entry.model)
     if not lines:
         return PromptBill(tokens=_count_columns(entry), cents={})
@@ -53,7 +54,7 @@ def read_prompt_bill(entry: UsageLogEntry) -> PromptBill:
 
 
 def find_prompt_lines(items: Sequence[CostItem], model: str | None) -> dict[str, CostItem]:
-    """Return the line items of the prompt of the first pass of this model, by component."""
+    """Return the line items of the prompt of the first pass of a model, by component."""
     own = [
         item
         for item in items
@@ -65,7 +66,7 @@ def find_prompt_lines(items: Sequence[CostItem], model: str | None) -> dict[str,
 
 
 def count_prompt(lines: Mapping[str, CostItem]) -> PromptTokens:
-    """Return the tokens of these line items by part of the bill."""
+    """Return the number of tokens in these line items, by part of the bill."""
     return PromptTokens(**{part: _quantity(lines.get(name)) for part, name in COMPONENTS.items()})
 
 

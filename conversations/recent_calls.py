@@ -1,12 +1,10 @@
-"""The latest calls of each conversation, among which the predecessor of a call is looked for.
+"""The latest calls of each conversation, in which the predecessor of a call is searched.
 
-Calls are kept as summaries, the last few of each agent of a session. Programs that send no session are
-told apart by their credential, and more of their calls are kept, since many conversations share one.
-Memory is bounded: sessions that were used least recently are forgotten.
-
-A call may be stored after its successor, because entries are stored in the order in which calls end.
-So whoever adds a call asks which later ones to judge again.
-"""
+Calls are kept as summaries, the last few of each agent of a session. Programs that send no session
+id are distinguished by their credential, and more of their calls are kept, since many conversations
+share one. Memory is bounded: the least recently used sessions are forgotten. A call may be stored
+after its successor, because entries are stored in the order in which calls end. So the caller of
+``add`` asks for the later calls to judge again (``list_successors``)."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -24,7 +22,7 @@ type _Agents = OrderedDict[str | None, _Calls]
 
 
 class RecentCalls:
-    """Keeps the latest calls of each session, for each of their owners (organisations) apart."""
+    """The latest calls of each session, separately for each owner (organisation)."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.total_bytes = 0
@@ -32,7 +30,7 @@ class RecentCalls:
         self._sessions: OrderedDict[_Key, _Agents] = OrderedDict()
 
     def add(self, owner: str, call: CallSummary) -> None:
-        """Keep a call. One with the same entry id takes the place of the one before."""
+        """Keep a call, in place of an earlier one with the same entry id."""
         key = _make_key(owner, call)
         agents = self._sessions.setdefault(key, OrderedDict())
         self._sessions.move_to_end(key)
@@ -56,7 +54,7 @@ class RecentCalls:
         return call.agent_id in self._sessions.get(_make_key(owner, call), ())
 
     def list_candidates(self, owner: str, call: CallSummary) -> list[CallSummary]:
-        """Return the calls of the same session, of all agents."""
+        """Return the kept calls of the same session, of all agents."""
         agents: _Agents = self._sessions.get(_make_key(owner, call), OrderedDict())
         found: list[CallSummary] = []
         for calls in agents.values():
@@ -68,7 +66,7 @@ class RecentCalls:
 
 
 def list_successors(call: CallSummary, candidates: Sequence[CallSummary]) -> list[CallSummary]:
-    """Return the calls that were added already and may continue this one: to be judged again."""
+    """Return those candidates that may continue ``call`` and so must be judged again."""
     began_at = call.began_at
     return [
         each

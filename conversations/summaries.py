@@ -1,8 +1,7 @@
-"""Small values that stand for a call when a later one is compared with it.
+"""Small values that represent a call when a later one is compared with it.
 
-Of a prompt that is twelve bytes for each unit, at most ``MAX_UNITS``, and less than 1 KB besides: 4 KB
-for an agent's call with 300 units, and never more than 50 KB.
-"""
+For a prompt that is twelve bytes for each unit, at most ``MAX_UNITS``, and less than 1 KB besides:
+4 KB for an agent's call with 300 units, and never more than 50 KB."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -37,8 +36,9 @@ class UnitDigests(NamedTuple):
 
 
 class Reminder(NamedTuple):
-    """The first of the units that the model sees until the next message of the user: its place, and the
-    number of its message."""
+    """The first unit that the model sees only until the next message of the user.
+
+    ``place`` is its index among units, ``message`` the number of its message."""
 
     place: int
     message: int
@@ -46,10 +46,11 @@ class Reminder(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class PromptSummary:
-    """The units of a prompt as digests, one after the other, those before the messages apart. ``tools``
-    and ``system`` are the numbers of units of these levels, ``messages`` that of messages, ``size`` that
-    of bytes. ``continued`` is the digest of the block that stands for an earlier history, and
-    ``last_user_message`` the number of that message."""
+    """The units of a prompt as concatenated digests, those before the messages separate.
+
+    ``tools`` and ``system`` are the numbers of units of these levels, ``messages`` is the number of
+    messages, ``size`` that of bytes. ``continued`` is the digest of the block that replaces an earlier
+    history, and ``last_user_message`` the number of the last message of the user."""
 
     front_digests: bytes
     message_digests: bytes
@@ -71,12 +72,12 @@ class PromptSummary:
 
     @property
     def front(self) -> int:
-        """Return how many units come before the messages."""
+        """Return the number of units before the messages."""
         return self.tools + self.system
 
     @property
     def levels(self) -> tuple[range, range, range]:
-        """Return the places of the units of each level."""
+        """Return the places of the units of each level: tools, system, messages."""
         return range(self.tools), range(self.tools, self.front), range(self.front, self.unit_count)
 
     @property
@@ -84,11 +85,11 @@ class PromptSummary:
         return self.front_digests + self.message_digests
 
     def slice_digests(self, start: int, end: int) -> bytes:
-        """Return the digests of these units, one after the other."""
+        """Return the concatenated digests of the units from ``start`` to before ``end``."""
         return self.digests[DIGEST_BYTES * start : DIGEST_BYTES * end]
 
     def list_units(self, start: int, end: int) -> list[UnitDigests]:
-        """Return the digests of these units, each by itself."""
+        """Return the digests of each unit from ``start`` to before ``end``."""
         digests = self.digests
         return [
             UnitDigests(
@@ -100,12 +101,12 @@ class PromptSummary:
 
     @property
     def memory_bytes(self) -> int:
-        """Return about how much memory this takes."""
+        """Return the approximate memory of this object in bytes."""
         return DIGEST_BYTES * self.unit_count + len(self.orders) + 800
 
 
 class PromptTokens(NamedTuple):
-    """The prompt of one pass by what it cost: read from the cache, written to it, or neither."""
+    """The tokens of the prompt of one pass by kind: read from the cache, written to it, or uncached."""
 
     read: int = 0
     written_5m: int = 0
@@ -122,7 +123,7 @@ class PromptTokens(NamedTuple):
 
     @property
     def prefix(self) -> int:
-        """Return the size of the prefix that is in the cache after this pass."""
+        """Return the number of tokens in the cache after this pass: read and written ones."""
         return self.read + self.written
 
 
@@ -131,16 +132,16 @@ NO_TOKENS = PromptTokens()
 
 @dataclass(slots=True, kw_only=True)  # not frozen, as above
 class CallSummary:
-    """One call, as far as later ones of its conversation depend on it. Times are in seconds since 1970.
+    """One call, with the facts that judging later calls of its conversation needs.
 
-    ``answered_at`` is when the response began, None for a call that was not answered: nothing of it is
-    in the cache. ``tokens`` are those of the pass that read what earlier calls wrote, which is the one
-    with the number ``pass_index``; ``prefix_tokens`` is the size of what the call left in the cache,
-    None where that is not known. ``previous_message_id`` is the message that the request names as the one
-    before; ``continues_thread`` says that it sends only what is new since then. ``is_rebuild``: upstream
-    or the client has shortened the history. ``compaction`` is the digest of the block in the response that
-    stands for the history in later requests.
-    ``prompt`` is None where the body is not kept or cannot be read."""
+    Times are in seconds since 1970. ``answered_at`` is when the response began, None for a call without
+    one: nothing of it is in the cache. ``tokens`` are those of the pass that read what earlier calls
+    wrote, which has the number ``pass_index``; ``prefix_tokens`` is the size of the prefix that the
+    call left in the cache, None if unknown. ``previous_message_id`` is the message that the request
+    names as the one before; ``continues_thread``: the request sends only what is new since then.
+    ``is_rebuild``: upstream or the client has shortened the history. ``compaction`` is the digest of
+    the block in the response that replaces the history in later requests. ``prompt`` is None if the
+    body is not kept or cannot be read."""
 
     entry_id: str
     began_at: float
@@ -174,18 +175,18 @@ class CallSummary:
 
     @property
     def is_side_call(self) -> bool:
-        """Return whether this is no turn of a conversation: a title, a classifier, a probe."""
+        """Return whether the call is no turn of a conversation, such as a title, a classifier or a probe."""
         is_probe = self.max_tokens is not None and self.max_tokens <= PROBE_TOKENS
         return is_probe or self.request_class == AUXILIARY
 
     @property
     def memory_bytes(self) -> int:
-        """Return about how much memory this takes."""
+        """Return the approximate memory of this object in bytes."""
         return 1_000 + (self.prompt.memory_bytes if self.prompt else 0)
 
 
 def view_digests(digests: bytes) -> "memoryview[int]":
-    """Return digests as numbers, which are made and compared several times as fast as bytes."""
+    """Return digests as numbers, which are created and compared several times as fast as bytes."""
     return memoryview(digests).cast("Q")
 
 
@@ -233,7 +234,7 @@ def _find_last_user_message(units: Sequence[Unit]) -> int:
 
 
 def _find_reminder(units: Sequence[Unit]) -> Reminder | None:
-    """Return the first reminder that the model still sees: no message of the user follows it."""
+    """Return the first reminder that the model still sees: no message of the user follows it. Or None."""
     found = None
     for place in range(len(units) - 1, -1, -1):
         unit = units[place]
@@ -245,7 +246,7 @@ def _find_reminder(units: Sequence[Unit]) -> Reminder | None:
 
 
 def _list_markers(prompt: Prompt, run: UnitRun, count: int) -> tuple[CachedTo, ...]:
-    """Return the markers of the first units of a prompt, with the one that automatic caching sets."""
+    """Return the markers of the first ``count`` units, including the one that automatic caching sets."""
     markers = []
     for place, ttl in prompt.markers:
         if place < count:
@@ -261,10 +262,10 @@ def summarize_call(
     report: CacheReport = NO_REPORT,
     response: bytes = b"",
 ) -> CallSummary:
-    """Return the summary of a call that is recorded. ``prompt`` is that of its request, None where the
-    body is not kept; ``report`` is what the ``response`` says about the cache.
+    """Return the summary of a recorded call.
 
-    Raises ValueError only if ``created_at`` is not an instant."""
+    ``prompt`` is the prompt of its request, None if the body is not kept; ``report`` has the facts
+    about the cache in ``response``. Raises ValueError only if ``created_at`` is not an instant."""
     began_at = datetime.fromisoformat(entry.created_at).timestamp()
     is_answered = entry.status_code == 200 and usage.tokens.are_known and entry.ttfb_ms is not None
     summary = CallSummary(
@@ -294,7 +295,7 @@ def summarize_call(
 
 
 def count_thread(call: CallSummary, before: CallSummary) -> None:
-    """Set the numbers of messages and tools of a call that has sent only what is new since the one before."""
+    """Set the numbers of messages and tools of a call that sent only what is new since ``before``."""
     if call.message_count is None or before.message_count is None:
         return
     known = call.message_count + 1 + before.message_count
@@ -322,8 +323,10 @@ def _digest_compaction(response: bytes) -> bytes | None:
 
 
 def _set_tokens(call: CallSummary, usage: Usage) -> None:
-    """Set the counts of the call. Of several passes of the model that answered, the first reads what
-    earlier calls wrote, and the last leaves the longest prefix."""
+    """Set the token counts of the call.
+
+    If the model that answered ran several passes, the first one reads what earlier calls wrote, and the
+    last leaves the longest prefix."""
     attempts = _list_attempts(usage) if usage.passes else ()
     if attempts:
         call.pass_index, first = attempts[0]
@@ -337,7 +340,7 @@ def _set_tokens(call: CallSummary, usage: Usage) -> None:
 
 
 def _list_attempts(usage: Usage) -> Sequence[tuple[int, Pass]]:
-    """Return the passes of the model that answered and that upstream has counted, with their numbers."""
+    """Return the passes, with their numbers, of the model that answered, as far as upstream counted them."""
     if usage.passes_are_stale:  # then the counts of the whole call are newer
         return []
     return [

@@ -1,13 +1,11 @@
-"""The context of a conversation turn by turn: which categories its prompts had, and what they cost.
+"""The context of a conversation turn by turn: the categories in its prompts, and their cost.
 
-One request, a late one, is taken apart. The requests before it are the beginning of it, as far as their
-numbers of messages say, so its spans up to there are theirs too. Whether that holds is checked by the
-number of tools and by the length of each body: where it is off by more than a twentieth, the turn is not
-``alike``, and another request has to be taken apart for it.
-
-Tokens are those of the request that was taken apart, scaled to what each call was billed. Costs are what
-each call paid for the part of its prompt.
-"""
+One request, a late one, is parsed. Earlier requests are the beginning of it, as far as their
+numbers of messages say, so its spans up to there are theirs too. Whether that holds is checked by
+the number of tools and by the length of each body: if it differs by more than a twentieth, the turn
+is not ``alike``, and another request has to be parsed for it. Tokens are those of the parsed
+request, scaled to the billed tokens of each call. Costs are what each call paid for the part of its
+prompt."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,8 +25,9 @@ TOOLS: frozenset[Category] = frozenset({"tool", "deferred_tool"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One call of a conversation. ``cents`` by category is None where a price is not known; ``is_alike``:
-    its body has about the length that its messages have in the request that was taken apart."""
+    """One call of a conversation. ``cents`` by category is None if a price is unknown.
+
+    ``is_alike``: its body has about the length that its messages have in the parsed request."""
 
     call: SavingsCall
     tokens: dict[Category, float]
@@ -38,7 +37,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A span of a prompt with what carrying it cost: the calls that had it, and their cents."""
+    """A span of a prompt with the cost of carrying it: the first call and the number of calls with it, and
+    their cents."""
 
     share: Share
     first: SavingsCall
@@ -47,10 +47,10 @@ class Item:
 
 
 class Timeline:
-    """A request that was taken apart, as the measure of the calls before it."""
+    """A parsed request, from which the contexts of the calls before it are derived."""
 
     def __init__(self, context: Context, length: int, tool_count: int | None = None) -> None:
-        """Take the context of a request, with the length of its body and the number of its tools."""
+        """Use the context of a request, with the length in bytes of its body and the number of its tools."""
         self.length = length
         self.tool_count = tool_count
         self.shares = [each for each in context.shares if each.span.category != "envelope"]
@@ -74,12 +74,12 @@ class Timeline:
         }
 
     def predict_length(self, message_count: int | None) -> int:
-        """Return about how long the body was when it had ``message_count`` messages."""
+        """Return the expected length in bytes of the body with ``message_count`` messages."""
         index = self._find_end(message_count)
         return self.length - (self._last_ends[index] - self._first_starts[index])
 
     def is_alike(self, call: SavingsCall) -> bool:
-        """Return whether a call's body is likely to be the beginning of this one."""
+        """Return whether a call's body is probably the beginning of this one."""
         if not self._has_same_tools(call):
             return False
         if call.request_length is None or call.continues_thread:
@@ -88,7 +88,7 @@ class Timeline:
         return off <= max(MOST_OFF * call.request_length, BYTES_OFF)
 
     def make_turn(self, call: SavingsCall, *, is_alike: bool) -> Turn:
-        """Return the categories of a call. ``is_alike`` is whether it is like this request."""
+        """Return the turn of a call. ``is_alike`` is the result of ``is_alike`` for the call."""
         index, total = self._find_end(call.message_count), call.tokens.total
         scale = self._find_scale(call)
         tokens = {each: self._sums[each][index] * scale for each in self._categories}
@@ -110,9 +110,9 @@ class Timeline:
     def list_items(
         self, calls: Sequence[SavingsCall], count: int, tools: Mapping[int, Collection[str]]
     ) -> list[Item]:
-        """Return the spans that cost most to carry, of those that may have, most cents first.
+        """Return up to ``count`` spans that probably cost most to carry, the most expensive first.
 
-        ``tools`` are the names of those that each call had, by row id."""
+        ``tools`` are the names of the tools that each call had, by row id."""
         counts = sorted(call.message_count or 0 for call in calls)
 
         def weigh(index: int) -> float:
@@ -154,12 +154,12 @@ class Timeline:
         return self.tool_count is None or call.tool_count in (None, self.tool_count)
 
     def _find_scale(self, call: SavingsCall) -> float:
-        """Return how many tokens were billed for one of this request's, 0 where there are none."""
+        """Return the billed tokens of a call for each estimated token of this request, 0 without tokens."""
         whole = self._ends[self._find_end(call.message_count)]
         return call.tokens.total / whole if whole else 0.0
 
     def _find_end(self, message_count: int | None) -> int:
-        """Return how many spans stand before the messages and in the first ``message_count`` of them."""
+        """Return the number of spans before the messages and in the first ``message_count`` messages."""
         if message_count is None:
             return len(self.shares)
         return bisect_left(self._messages, message_count)
@@ -183,7 +183,7 @@ class Timeline:
         return {category: cost for category, cost in cents.items() if cost}
 
     def _count(self, category: Category, tokens: float) -> float:
-        """Return how many of the first tokens, as many as ``tokens``, are of a category."""
+        """Return how many of the first ``tokens`` tokens are of a category."""
         index = bisect_right(self._ends, tokens) - 1
         if index < 0:
             return 0.0
@@ -196,12 +196,12 @@ class Timeline:
 
 
 def _accumulate_back(values: Sequence[int], choose: Callable[[int, int], int]) -> list[int]:
-    """Return what ``choose`` has chosen of the values from each place on, and 0 behind the last one."""
+    """Return for each place the value that ``choose`` selects from there to the end; 0 after the last."""
     return [*list(accumulate(reversed(values), choose))[::-1], 0]
 
 
 def _price_range(call: SavingsCall, start: float, end: float) -> float | None:
-    """Return what the tokens between two places of a call's prompt cost, None where that is not known."""
+    """Return the cost in cents of the tokens between two places of a call's prompt, or None if unknown."""
     cents, before = 0.0, 0.0
     for part in PARTS:
         after = before + call.count(part)

@@ -1,7 +1,6 @@
-"""Rules by which the tokens of parts of a prompt are estimated, from ``token_rules.toml``.
+"""Rules for estimating the tokens of parts of a prompt, from ``token_rules.toml``.
 
-They only share out what upstream has counted (``conversations.token_shares``).
-"""
+They only distribute what upstream has counted (``conversations.token_shares``)."""
 
 import tomllib
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ type TextKind = Literal["prose", "code", "json", "page_unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTokens:
-    """The rules of one model. Sizes of images are in pixels; a tool prompt that is not known is 0."""
+    """The rules of one model. Sizes of images are in pixels; an unknown tool prompt is 0."""
 
     image_edge: int
     image_tokens: int
@@ -26,7 +25,7 @@ class ModelTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """All rules. ``models`` are patterns with what holds for them; the last that matches holds."""
+    """All rules. ``models`` has (patterns, rules); the last one that matches a model is used."""
 
     image_patch: int
     image_unknown: int
@@ -35,7 +34,7 @@ class TokenRules:
     models: tuple[tuple[tuple[str, ...], ModelTokens], ...]
 
     def find(self, model: str | None) -> ModelTokens:
-        """Return the rules of a model; those of every model where it is not known."""
+        """Return the rules of a model, the general ones if it is unknown."""
         for patterns, found in reversed(self.models):
             if any(fnmatchcase(model or "", pattern) for pattern in patterns):
                 return found

@@ -43,7 +43,8 @@ _MESSAGES = 2
 
 
 class Share(NamedTuple):
-    """A span with its tokens, and how they were billed. What the model does not read has none."""
+    """A span with its tokens, and the part of the bill they are in. Spans that the model does not read
+    have 0."""
 
     span: Span
     tokens: int
@@ -52,7 +53,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A part of the bill with the bytes and the ``estimate`` of what it was shared out to."""
+    """A part of the bill, with the bytes and the estimated tokens of the spans it was distributed to."""
 
     part: Part
     size: int
@@ -61,12 +62,12 @@ class Stretch:
 
     @property
     def scale(self) -> float | None:
-        """Return what the estimate was multiplied by, None where there was nothing to estimate."""
+        """Return the factor from the estimate to the billed tokens, or None without an estimate."""
         return self.tokens / self.estimate if self.estimate else None
 
     @property
     def is_rough(self) -> bool:
-        """Return whether the estimate is far from the count."""
+        """Return whether the estimate is far from the billed count."""
         return self.scale is None or not LEAST_SCALE <= self.scale <= MOST_SCALE
 
 
@@ -74,9 +75,9 @@ class Stretch:
 class TokenShares:
     """The spans of a body with their tokens, in the order of the prompt, and the stretches of the bill.
 
-    ``added`` are tokens of no span: the prompt for tools that upstream adds, and a stretch in which there
-    is nothing. The tokens of all spans and ``added`` are those of the bill. ``tool_prompt`` are those of
-    ``added`` that stand before the first tool."""
+    ``added`` are tokens of no span: the prompt for tools that upstream adds, and those of a stretch
+    without spans. The tokens of all spans and ``added`` together are those of the bill. ``tool_prompt``
+    are those of ``added`` before the first tool."""
 
     shares: Sequence[Share]
     stretches: Sequence[Stretch]
@@ -90,7 +91,7 @@ class TokenShares:
 
     @property
     def rough_tokens(self) -> int:
-        """Return how many tokens are in stretches whose estimate is rough."""
+        """Return the number of tokens in stretches with a rough estimate."""
         return sum(each.tokens for each in self.stretches if each.is_rough)
 
 
@@ -108,8 +109,10 @@ def share_tokens(
     cache_rules: ModelRules,
     rules: TokenRules | None = None,
 ) -> TokenShares:
-    """Return the tokens of the spans of a request. ``prompt`` is that of the body, ``billed`` the counts
-    of the pass that read it, ``cache_rules`` those of its model."""
+    """Return the tokens of the spans of a request.
+
+    ``prompt`` is the prompt of the body, ``billed`` the counts of the pass that read it,
+    ``cache_rules`` those of its model."""
     rules = rules or read_token_rules()
     of_model = rules.find(model)
     dropped = _find_dropped(spans, cache_rules)
@@ -154,13 +157,13 @@ def share_tokens(
 
 
 def _place(span: Span) -> tuple[int, int]:
-    """Return where a span stands in the prompt, which is another order than that of the body."""
+    """Return a sort key for the place of a span in the prompt, whose order differs from that of the body."""
     level = _FRONT.get(span.category, _MESSAGES) if span.message is None else _MESSAGES
     return level, span.start
 
 
 def _weigh(body: bytes, span: Span, of_model: ModelTokens, rules: TokenRules) -> float:
-    """Return about how many tokens a span takes."""
+    """Return the estimated number of tokens of a span."""
     if span.category == "image":
         return estimate_image(body[span.start : span.end], of_model, rules)
     if span.category == "document":
@@ -172,7 +175,8 @@ def _weigh(body: bytes, span: Span, of_model: ModelTokens, rules: TokenRules) ->
 
 
 def _find_dropped(spans: Sequence[Span], cache_rules: ModelRules) -> set[Span]:
-    """Return the thinking that upstream drops: before the last thing that a user said, for older models."""
+    """Return the spans of thinking that upstream drops: before the last text of the user, for older
+    models."""
     if cache_rules.keeps_thinking is not False:
         return set()
     said = [span.message for span in spans if span.category == "user_text"]

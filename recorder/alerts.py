@@ -62,7 +62,7 @@ class AlertWatch:
         self._looks = PacedLooks(clock_s, LOOK_S, PAUSE_FACTOR, trouble)
 
     def look(self) -> None:
-        """Make the alerts for present occasions, at most every few seconds. Never raises."""
+        """Make the alerts for present occasions, at most once in ``LOOK_S``. Never raises."""
         self._looks.run(self._look)
 
     def close(self) -> None:

@@ -122,7 +122,7 @@ class BudgetWatch:
         self._looks = PacedLooks(clock_s, LOOK_S, PAUSE_FACTOR, trouble)
 
     def look(self) -> None:
-        """Bring all figures up to date, at most every few seconds. Never raises.
+        """Bring all figures up to date, at most once in ``LOOK_S``. Never raises.
 
         A failed update is tried again; until then the file for the proxies stays as it is."""
         self._looks.run(self._look)

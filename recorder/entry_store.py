@@ -233,8 +233,9 @@ class EntryStore:
         self._on_entries([entry for _, entry in batch])
 
     def _make_recorded(self, waiting: Waiting) -> RecordedCall | None:
-        """Return the call of a file, or None if it was never forwarded (the file is deleted) or is set
-        aside."""
+        """Return the call of a file, or None.
+
+        None means that it was never forwarded and its file is deleted, or that it is set aside."""
         try:
             exchange = reader.read_exchange(waiting.file)
             if exchange is None:

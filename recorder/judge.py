@@ -124,7 +124,7 @@ class Judge:
     def _list_candidates(
         self, owner: str, call: RecordedCall, summary: CallSummary, connect: Connect
     ) -> list[CallSummary]:
-        """Return the calls that a call may continue: remembered calls of its session, and the one it names."""
+        """Return the calls that ``call`` may continue: remembered ones of its session, and the one it names."""
         candidates = self._recent.list_candidates(owner, summary)
         if summary.continues_thread and not _has_named(candidates, summary):
             parent = self._find_parent(call, connect)
@@ -133,7 +133,7 @@ class Judge:
         return candidates
 
     def _recall(self, owner: str, call: CallSummary, connect: Connect) -> None:
-        """Remember the latest stored calls of the session and agent of a call again."""
+        """Read the latest stored calls of the session and agent of a call, and remember them."""
         values: tuple[object, ...]
         if call.session_id is not None:
             where, count = _OF_AGENT, KEPT
@@ -153,9 +153,10 @@ class Judge:
         others: Sequence[CallSummary],
         connect: Connect,
     ) -> list[Judgement]:
-        """Return the judgements of others that continue this call and were judged without it.
+        """Return the judgements of other calls that continue this one and were judged without it.
 
-        The prompts of a message thread are whole only now: all calls after it in the thread follow."""
+        The prompts of a message thread are whole only now, so all later calls of the thread are judged
+        again."""
         successors = [
             each.entry_id
             for each in list_successors(call, others)
@@ -243,7 +244,7 @@ class Judge:
         return self._batch.get(entry_id) or recorded_calls.read_by_entry_id(connect(), entry_id)
 
     def _find_parent(self, call: RecordedCall, connect: Connect) -> RecordedCall | None:
-        """Return the call that a request of a message thread names, None where it is not recorded."""
+        """Return the call that a request of a message thread names, or None if it is not recorded."""
         wanted = call.entry.thread_previous_id
         if wanted is None:
             return None
@@ -257,7 +258,7 @@ class Judge:
         )
 
     def _find_children(self, call: RecordedCall, connect: Connect) -> list[str]:
-        """Return the entry ids of the calls that continue a message thread here and came before this one."""
+        """Return the entry ids of recorded calls that continue a message thread from ``call``."""
         entry = call.entry
         if entry.thread is None or entry.message_id is None:
             return []
@@ -302,7 +303,7 @@ def _summarize_alone(call: RecordedCall) -> CallSummary:
 
 
 def _has_named(candidates: Sequence[CallSummary], call: CallSummary) -> bool:
-    """Return whether the call that a request names is among these."""
+    """Return whether the call that the request of ``call`` names is among the candidates."""
     return any(each.message_id == call.previous_message_id for each in candidates)
 
 
@@ -317,7 +318,7 @@ def _name_failed_tools(before: CallSummary, prompt: Prompt | None) -> str | None
 def _list_results(
     before: CallSummary, call: RecordedCall, prompt: Prompt | None
 ) -> Sequence[UseResult]:
-    """Return how the uses of tools went in the response of the call before."""
+    """Return the results of the uses of tools in the response of the call before."""
     if prompt is not None:
         known = before.prompt
         return list_results(prompt, known.messages) if known is not None else ()

@@ -1,4 +1,4 @@
-"""Open trace databases: those written last stay open."""
+"""Open trace databases: those written most recently stay open."""
 
 from pathlib import Path
 
@@ -10,18 +10,19 @@ MAX_OPEN_DATABASES = 64
 
 
 class OpenDatabases:
-    """Opens trace databases by organisation id, and closes those that rested longest."""
+    """A cache of open trace databases by organisation id, which closes those used least recently."""
 
     def __init__(self, data_dir: Path, preparer: RequestPreparer) -> None:
-        """Keep databases open that share one ``preparer``."""
+        """Open databases of ``data_dir``; all share ``preparer``."""
         self._data_dir = data_dir
         self._preparer = preparer
         self._databases: dict[str, TraceDatabase] = {}
         self._files: dict[str, FileId | None] = {}
 
     def open(self, organization_id: str) -> TraceDatabase:
-        """Return a database, made and migrated if need be. Raises sqlite3.Error and OSError, and
-        ValueError for an invalid id."""
+        """Return the open database of an organisation, created and migrated if needed.
+
+        Raises sqlite3.Error and OSError, and ValueError for an invalid id."""
         path = trace_path(self._data_dir, organization_id)
         database = self._databases.pop(organization_id, None)
         if database is not None and identify_file(path) != self._files[organization_id]:

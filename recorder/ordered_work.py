@@ -1,4 +1,5 @@
-"""Work that ``control.db`` asks for, whatever calls come in. It is looked for every second or oftener."""
+"""Work that rows of ``control.db`` order, independent of new calls. They are read at least once a
+second."""
 
 import logging
 import sqlite3
@@ -16,8 +17,9 @@ type ListOrganizations = Callable[[ControlDatabase], Sequence[str]]
 
 
 class OrderedWork(BackgroundWork):
-    """The work of one kind that is ordered, by organisation. On a full disk it goes on: what is removed
-    makes room."""
+    """Ordered work of one kind, by organisation.
+
+    It continues on a full disk, since removals make room."""
 
     waits_for_room = False
 
@@ -34,8 +36,10 @@ class OrderedWork(BackgroundWork):
         look_s: float,
         makes_databases: bool = False,
     ) -> None:
-        """Look for work every ``look_s`` seconds. ``orders`` is what a log line calls them where they cannot
-        be read. For the others see ``BackgroundWork``."""
+        """Look for orders every ``look_s`` seconds.
+
+        ``orders`` is what a log line calls the orders if they cannot be read. For the other arguments see
+        ``BackgroundWork``."""
         super().__init__(databases, clock_s, do_some, failure, makes_databases=makes_databases)
         self._control_path = control_path
         self._list_organizations = list_organizations
@@ -48,7 +52,7 @@ class OrderedWork(BackgroundWork):
         """Do nothing: orders do not come with new calls."""
 
     def run_step(self) -> bool:
-        """Do some work. Return whether any is left. Never raises."""
+        """Do one step of work. Return whether any is left. Never raises."""
         now_s = self._clock_s()
         if now_s >= self._look_at_s:
             self._look_at_s = now_s + self._look_s
@@ -61,7 +65,7 @@ class OrderedWork(BackgroundWork):
         return super().run_step()
 
     def close(self) -> None:
-        """Close ``control.db``. What is unfinished goes on after the next start."""
+        """Close ``control.db``. Unfinished work continues after the next start."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None

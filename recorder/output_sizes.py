@@ -1,8 +1,7 @@
-"""Choosing the calls whose output is measured, and finding what the measured ones gave.
+"""The choice of calls whose output is measured, and the characters per token that were found.
 
-To measure a response takes longer than to read its usage, so it is done for the first calls of each model
-and then for few: characters per token of a model change slowly.
-"""
+Measuring a response takes longer than reading its usage, so it is done for the first calls of each
+model and then for few: characters per token of a model change slowly."""
 
 import logging
 import sqlite3
@@ -19,7 +18,7 @@ MAX_COUNTS = 10_000
 
 
 class SizeSource(Protocol):
-    """The source of the characters per token by which ``make_entry`` estimates."""
+    """The source of the characters per token with which ``make_entry`` estimates."""
 
     def is_wanted(self, organization_id: str, model: str | None) -> bool: ...
 
@@ -27,26 +26,26 @@ class SizeSource(Protocol):
 
 
 class ConstantSizes:
-    """A source that knows no model and wants to know none."""
+    """A source without sums of any model, and without measuring."""
 
     def is_wanted(self, organization_id: str, model: str | None) -> bool:
-        """Return False."""
+        """Return False: no output is measured."""
         return False
 
     def find_size(self, organization_id: str, model: str | None) -> OutputSize:
-        """Return sums of 0, which leave the decision to the constants."""
+        """Return sums of 0, so that estimates use the constants."""
         return UNKNOWN_SIZE
 
 
 class RecordedSizes:
-    """A source in the trace databases. It counts the calls of each model since the recorder started."""
+    """The sums in the trace databases. Calls of each model are counted since the recorder started."""
 
     def __init__(self, databases: OpenDatabases) -> None:
         self._databases = databases
         self._counts: dict[tuple[str, str], int] = {}
 
     def is_wanted(self, organization_id: str, model: str | None) -> bool:
-        """Count a call, and return whether its output is to be measured."""
+        """Count a call, and return whether its output should be measured."""
         if model is None:
             return False
         key = organization_id, model
@@ -57,8 +56,10 @@ class RecordedSizes:
         return count < FIRST_CALLS or count % EVERY == 0
 
     def find_size(self, organization_id: str, model: str | None) -> OutputSize:
-        """Return the sums of a model. They are 0 while the database cannot be read, which leaves the
-        decision to the constants: most likely the entry cannot be stored either, and is made again."""
+        """Return the sums of a model.
+
+        They are 0 if the database cannot be read, so that the estimate uses the constants: most likely
+        the entry cannot be stored now either, and will be made again."""
         try:
             connection = self._databases.open(organization_id).connection
             return output_sizes.read_size(connection, model)

@@ -1,4 +1,4 @@
-"""Pauses of organisations whose database cannot be written, longer each time."""
+"""Pauses of organisations whose database cannot be written, longer after each failure."""
 
 import logging
 from collections.abc import Callable
@@ -11,14 +11,14 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause: its end by a monotonic clock, and its length."""
+    """A pause: its end by a monotonic clock, and its length, both in seconds."""
 
     until_s: float
     length_s: float
 
 
 class Pauses:
-    """The pauses by organisation id. ``clock_s`` is a monotonic clock."""
+    """The pauses by organisation id. ``clock_s`` is a monotonic clock in seconds."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -28,12 +28,12 @@ class Pauses:
         return len(self._pauses)
 
     def is_waiting(self, owner: str) -> bool:
-        """Return whether it is too early to try again."""
+        """Return whether the pause of an organisation has not ended yet."""
         pause = self._pauses.get(owner)
         return pause is not None and self._clock_s() < pause.until_s
 
     def begin(self, owner: str, error: Exception) -> None:
-        """Let somebody wait because of an error, which is logged the first time."""
+        """Begin a pause of an organisation after an error. The first of a series is logged."""
         pause = self._pauses.get(owner)
         if pause is None:
             logger.error(
@@ -43,6 +43,6 @@ class Pauses:
         self._pauses[owner] = Pause(self._clock_s() + length_s, length_s)
 
     def end(self, owner: str) -> None:
-        """Note that somebody need not wait any more, and log it if they had to."""
+        """End the pauses of an organisation; log it if there was one."""
         if self._pauses.pop(owner, None) is not None:
             logger.warning("The traces of %s can be written again", owner)

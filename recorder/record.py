@@ -69,7 +69,7 @@ def make_entry(
     requests: Requests,
     sizes: SizeSource = CONSTANT_SIZES,
 ) -> UsageLogEntry:
-    """Return the entry of an exchange. For arguments and exceptions see ``make_recorded``."""
+    """Return the entry of an exchange. For arguments and errors see ``make_recorded``."""
     return make_recorded(exchange, prices, requests, sizes).entry
 
 
@@ -79,11 +79,11 @@ def make_recorded(
     requests: Requests,
     sizes: SizeSource = CONSTANT_SIZES,
 ) -> RecordedCall:
-    """Return the entry of an exchange, with what was read for it. What ``requests`` remembers makes this
-    faster and never different; ``sizes`` has the characters per token that the output of a cut stream is
-    estimated by.
+    """Return the entry of an exchange, with everything that was read to make it.
 
-    Raises ValueError only if the proxy's own ``created_at`` is not an instant."""
+    The memory of ``requests`` saves time and does not change the result; ``sizes`` has the characters
+    per token for estimating the output of a cut stream. Raises ValueError only if the proxy's own
+    ``created_at`` is not an instant."""
     head, response, ending = exchange.head, exchange.response, exchange.ending
     created_at = clock.parse_instant(head.created_at)
     request = decode_body(exchange.request_body or b"", head.content_encoding)
@@ -227,9 +227,9 @@ def make_recorded(
 def _find_account(
     head: RequestHead, facts: RequestFacts, upstream_organization_id: str | None
 ) -> str | None:
-    """Return whose subscription a call uses: an account, or a credential where the call names none.
+    """Return the account whose subscription a call uses, or the credential if the call names no account.
 
-    The credential of an account is another one whenever the client renews its token."""
+    The credential of an account changes whenever the client renews its token."""
     account_hmac = head.account_hmac
     if account_hmac is None and facts.account_id:
         account_hmac = fingerprint_account(facts.account_id, head.organization_id)
@@ -239,7 +239,7 @@ def _find_account(
 
 
 def _read_hints(head: RequestHead) -> dict[str, str]:
-    """Return the hints of the client, without those that may be text where no text is kept."""
+    """Return the hints of the client, only identifiers if no text is kept."""
     hints = head.client_hints or {}
     if not head.metadata_only:
         return hints
@@ -310,10 +310,10 @@ def parse_product(user_agent: str | None) -> str | None:
 
 @lru_cache(maxsize=1_000)  # many calls come from the same client
 def _parse_product(user_agent: str) -> str | None:
-    """Return the first product with its version: ``claude-cli/2.1`` of ``claude-cli/2.1 (external)``.
+    """Return the first product with its version: ``claude-cli/2.1`` for ``claude-cli/2.1 (external)``.
 
-    What follows the slash may be a language, and the version the next word, as in
-    ``Anthropic/Python 2.11.0``."""
+    After the slash there may be a language, and the version in the next word, as in ``Anthropic/Python
+    2.11.0``."""
     words = user_agent.split(maxsplit=2)
     if len(words) > 1 and _LANGUAGE.search(words[0]) and _VERSION.fullmatch(words[1]):
         return clean_text(f"{words[0]} {words[1]}")

@@ -1,7 +1,7 @@
-"""Calls with all that is read of them, just recorded or read again from what is stored.
+"""Calls with all data read for them, just recorded or read again from the database.
 
-Judging a call depends on the calls before it, which may be stored for long, after a restart of the recorder.
-"""
+Judging a call depends on earlier calls, which may have been stored long ago or before a restart of
+the recorder."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -29,9 +29,10 @@ _SELECT = f"select {', '.join((*SCALARS, *_SIZES))}, id from usage"  # noqa: S60
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class RecordedCall:
-    """A call with its usage, what its cost is made from, and its decoded bodies: None for a request that
-    is not kept, empty for a response that is not. ``read_request`` is what was
-    read of the request already, ``tool_results`` what the proxy has read of one that is not kept."""
+    """A call with its usage, the facts its cost is made from, and its decoded bodies.
+
+    ``request`` is None and ``response`` empty if the body is not kept. ``read_request`` is the parsed
+    request, ``tool_results`` what the proxy has read of a request that is not kept."""
 
     entry: UsageLogEntry
     usage: Usage
@@ -43,21 +44,21 @@ class RecordedCall:
 
 
 def read_by_id(connection: sqlite3.Connection, usage_id: int) -> RecordedCall | None:
-    """Return a stored call, or None."""
+    """Return the stored call with this row id, or None."""
     return next(iter(_read(connection, "where id = ?", (usage_id,))), None)
 
 
 def read_by_entry_id(connection: sqlite3.Connection, entry_id: str) -> RecordedCall | None:
-    """Return a stored call, or None."""
+    """Return the stored call with this entry id, or None."""
     return next(iter(_read(connection, "where entry_id = ?", (entry_id,))), None)
 
 
 def read_latest(
     connection: sqlite3.Connection, where: str, values: Sequence[object], count: int, max_bytes: int
 ) -> list[RecordedCall]:
-    """Return the calls that arrived last of those that a condition is true for, oldest first.
+    """Return the latest calls that the condition ``where`` selects, oldest first.
 
-    There are at most ``count`` of them, and no more once their bodies have ``max_bytes`` together."""
+    There are at most ``count`` of them; reading stops once their bodies have ``max_bytes`` together."""
     found: list[RecordedCall] = []
     size = 0
     ids = connection.execute(
@@ -125,7 +126,7 @@ def _as_int(value: object) -> int:
 
 
 def _make_usage(entry: UsageLogEntry, items: Sequence[CostItem]) -> Usage:
-    """Return the usage of a call without a stored response, as far as its row has it."""
+    """Return the usage of a call without a stored response, from its row and line items."""
     return Usage(
         streamed=entry.streamed,
         source=entry.usage_source,

@@ -14,7 +14,7 @@ from store.traces.paths import trace_path
 
 
 class RejectionStore:
-    """Stores the counts of all proxies and organisations."""
+    """A writer of the counts of all proxies and organisations."""
 
     def __init__(self, data_dir: Path, spool_root: Path, databases: OpenDatabases) -> None:
         self._data_dir = data_dir
@@ -22,9 +22,9 @@ class RejectionStore:
         self._databases = databases
 
     def store(self, files: Sequence[Waiting]) -> int:
-        """Store the counts in all these files; return how many files are dealt with.
+        """Store the counts in all these files; return how many files were stored or set aside.
 
-        Raises the first error there was, when all that can be stored is stored."""
+        Raises the first error, after everything else has been stored."""
         failed: Exception | None = None
         for waiting in files:
             try:

@@ -1,8 +1,7 @@
-"""Removing what is to go: by the rules of retention, once a day, and by orders to erase calls.
+"""Removal by the rules of retention, once a day, and by orders to erase calls.
 
-The recorder does this while it would wait anyway, in steps of some 20 ms, and while calls wait one step
-each second. Orders come first. A database that cannot be written waits alone.
-"""
+The recorder does this while it would otherwise wait, in steps of some 20 ms, and while calls wait
+one step each second. Orders come first. A database that cannot be written waits alone."""
 
 import sqlite3
 from collections.abc import Callable
@@ -21,7 +20,7 @@ _END = object()
 
 
 class Removals(OrderedWork):
-    """Works on one organisation after the other."""
+    """The removal of calls, one organisation after the other."""
 
     def __init__(
         self,
@@ -30,7 +29,9 @@ class Removals(OrderedWork):
         clock_s: Callable[[], float],
         erasures_here: ErasureWork,
     ) -> None:
-        """Take rules and orders from ``control.db``. ``clock_s`` is a monotonic clock."""
+        """Read rules and orders from ``control.db``.
+
+        ``clock_s`` is a monotonic clock in seconds. ``erasures_here`` carries out orders on this machine."""
         super().__init__(
             control_path,
             databases,
@@ -46,12 +47,12 @@ class Removals(OrderedWork):
         self._steps: dict[str, Steps[None]] = {}  # by organisation, what has begun
 
     def close(self) -> None:
-        """Close ``control.db``, and end what has begun between two steps."""
+        """Close ``control.db``, and abandon running work between two steps."""
         self._steps.clear()
         super().close()
 
     def _list_with_work(self, control: ControlDatabase) -> list[str]:
-        """Return the organisations of which something is to be removed."""
+        """Return the ids of organisations with open orders or rules that are due."""
         with control.reading() as db:
             orders = erasures.list_open(db)
             due = retention.list_due(db, clock.now())
@@ -70,7 +71,7 @@ class Removals(OrderedWork):
         return True
 
     def _find_work(self, organization_id: str) -> Steps[None] | None:
-        """Return the next work on an organisation, None where there is none now."""
+        """Return the next work on an organisation, or None if there is none now."""
         control = self._control
         with control.reading() as db:
             orders = erasures.list_open(db)

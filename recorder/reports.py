@@ -1,9 +1,9 @@
-"""Storing what responses report of other calls: results of batches, managed sessions and dreams.
+"""Storing of what responses report of other calls: results of batches, managed sessions and dreams.
 
-A line of results becomes an entry, once for each batch and request. A session or dream is a row that is
-replaced. Of a response that is too large to be kept whole, or was cut, what is there is stored: the rest
-comes when the client asks for it again, or with ``taximeter import batch``.
-"""
+A line of results becomes an entry, once for each batch and request. A session or dream is a row
+that is replaced. If a response is too large to be kept whole, or was cut off, the part that is
+there is stored: the rest comes when the client requests it again, or with ``taximeter import
+batch``."""
 
 import logging
 import re
@@ -43,8 +43,10 @@ _SESSION = re.compile(r"/v1/sessions/([^/?]+)/events")
 
 
 class ReportStore:
-    """Stores reports of all organisations. ``on_entries`` is told of entries that were stored,
-    ``between`` is called where others may have waited."""
+    """A writer of the reports of all organisations.
+
+    ``on_entries`` is called with stored entries, ``between`` at points where other organisations may
+    have waited."""
 
     def __init__(
         self,
@@ -61,9 +63,9 @@ class ReportStore:
         self._between = between
 
     def store(self, organization_id: str, files: Sequence[Waiting]) -> int:
-        """Store the reports in files of one organisation; return how many files are dealt with.
+        """Store the reports in files of one organisation; return how many were stored or set aside.
 
-        Raises sqlite3.Error, OSError when the database cannot be written just now."""
+        Raises sqlite3.Error or OSError if the database cannot be written now."""
         for waiting in files:
             try:
                 exchange = reader.read_exchange(waiting.file)
@@ -105,7 +107,7 @@ class ReportStore:
             )
 
     def _store_session_usage(self, organization_id: str, head: RequestHead, text: bytes) -> None:
-        """Store the latest counts among the events of a session, which say nothing else of it."""
+        """Store the latest counts among the events of a session, which have no other data of it."""
         found, path = find_session_usage(text), _SESSION.match(head.path_query or "")
         if found is None or path is None:
             return

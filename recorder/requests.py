@@ -1,4 +1,4 @@
-"""Reading all that the recorder wants of a request in one go: its fields, and its prompt."""
+"""Reading of a request in one pass: its fields, and its prompt."""
 
 import logging
 from typing import NamedTuple, Protocol
@@ -15,10 +15,9 @@ logger = logging.getLogger(__name__)
 
 
 class ReadRequest(NamedTuple):
-    """The wanted fields of a request, and its prompt.
+    """The fields of a request that the recorder needs, and its prompt as it was sent.
 
-    There are no fields where it is no JSON object. The prompt, as it was sent, is None where it is not
-    known."""
+    The fields are empty if the request is not a JSON object. The prompt is None if it is not known."""
 
     fields: Fields
     prompt: Prompt | None
@@ -28,19 +27,20 @@ class Requests(Protocol):
     """A reader of requests."""
 
     def read(self, text: bytes, *labels: object) -> ReadRequest:
-        """Return what is in a request. ``labels`` tell conversations apart as far as the caller can."""
+        """Return the fields and the prompt of a request. ``labels`` identify its conversation as far as
+        known."""
 
 
 class RequestReader:
-    """Reads requests, and remembers the last one of each conversation."""
+    """A reader of requests that remembers the last one of each conversation."""
 
     def __init__(self, memory: ConversationMemory | None = None) -> None:
-        """Read requests with a memory of conversations, which may be shared with others."""
+        """Read requests with a memory of conversations, which other readers may share."""
         self._requests = RepeatedRequests([FieldsAnalysis(), PromptAnalysis()], memory)
         self._trouble = TroubleLog(logger, "The prompt of a call cannot be read: %s")
 
     def read(self, text: bytes, *labels: object) -> ReadRequest:
-        """Return what is in a request. Raises MemoryError only."""
+        """Return the fields and the prompt of a request. Raises only MemoryError."""
         try:
             return ReadRequest(*self._requests.read(text, *labels))
         except MemoryError:
@@ -51,12 +51,12 @@ class RequestReader:
 
 
 class FieldReader:
-    """Reads the fields of requests, without their prompts."""
+    """A reader of the fields of requests, without their prompts."""
 
     def __init__(self) -> None:
         self._requests = RepeatedRequests([FieldsAnalysis()])
 
     def read(self, text: bytes, *labels: object) -> ReadRequest:
-        """Return the fields of a request."""
+        """Return the fields of a request; the prompt is None."""
         (fields,) = self._requests.read(text, *labels)
         return ReadRequest(fields, None)

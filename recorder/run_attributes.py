@@ -1,8 +1,8 @@
-"""The attributes of runs, for calls whose client names none of its own.
+"""The attributes of runs, for calls whose client sends none of its own.
 
-It is looked up here and not in the proxy, whose calls would wait for it. What a call says itself in headers
-stands, and an endpoint that keeps metadata only has nothing of a run.
-"""
+They are looked up here and not in the proxy, whose calls would wait for it. Attributes in the
+headers of a call take precedence, and an endpoint that keeps metadata only stores no attributes of
+runs."""
 
 import logging
 import sqlite3
@@ -21,7 +21,7 @@ MAX_RUNS = 1_000
 
 
 class RunAttributes:
-    """Completes heads of calls by the attributes of their runs, which are in ``control.db``."""
+    """The completion of heads of calls by the attributes of their runs in ``control.db``."""
 
     def __init__(self, control_path: Path) -> None:
         self._control_path = control_path
@@ -31,7 +31,7 @@ class RunAttributes:
         self._trouble = TroubleLog(logger, "Calls are recorded without the attributes of runs: %s")
 
     def complete(self, head: RequestHead) -> None:
-        """Set what the run of a call says and the call does not. Never raises."""
+        """Set those attributes of a call's head that its run has and the call has not. Never raises."""
         if head.run_id is None or head.metadata_only:
             return
         of_run = self._find(head.organization_id, head.run_id)

@@ -1,9 +1,8 @@
-"""Looking for savings in sessions, in the background and one session at a time.
+"""The search for savings in sessions, in the background and one session at a time.
 
-A session is looked at when no call of it has been stored for some seconds, or after so many calls, in one
-go: the columns of its calls, and one body of each of its conversations. That takes longer the longer it is,
-so the pause after it is a multiple of the time that it took.
-"""
+A session is analysed when none of its calls has been stored for some seconds, or after a number of
+calls, in one go: the columns of its calls, and one body of each of its conversations. This takes
+longer the longer the session is, so the pause after it is a multiple of the time that it took."""
 
 import logging
 import sqlite3
@@ -30,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class SavingsFinder(BackgroundWork):
-    """Looks at the sessions that are due, of all organisations that recorded anything."""
+    """The analysis of sessions that are due, for all organisations with calls."""
 
     def __init__(
         self,
@@ -38,14 +37,14 @@ class SavingsFinder(BackgroundWork):
         prices: Callable[[], PriceTable],
         clock_s: Callable[[], float],
     ) -> None:
-        """Look in these databases, by these prices. ``clock_s`` is a monotonic clock."""
+        """Analyse in these databases, by these prices. ``clock_s`` is a monotonic clock in seconds."""
         failure = "Savings of %s cannot be looked for now: %s"
         super().__init__(databases, clock_s, self._look_and_pause, failure)
         self._prices = prices
         self._not_before_s = 0.0
 
     def run_step(self) -> bool:
-        """Look at one session, if one is due and it is time. Return whether any is left. Never raises."""
+        """Analyse one session if one is due and the pause is over. Return whether any is left. Never raises."""
         if self._clock_s() < self._not_before_s:
             return True
         return super().run_step()
@@ -58,7 +57,7 @@ class SavingsFinder(BackgroundWork):
         return has_more
 
     def _look_at_one(self, connection: sqlite3.Connection) -> bool:
-        """Look at the session that has been due for longest; return whether any is left, due or not."""
+        """Analyse the session that has been due for longest; return whether any is left, due or not."""
         due = savings.find_due(connection, clock.now().timestamp())
         if due is None:
             return savings.is_any_due(connection)

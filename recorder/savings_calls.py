@@ -1,4 +1,5 @@
-"""Calls of a session for the rules of savings, with their prices, and the contents of its bodies."""
+"""Calls of a session for the rules of savings, with their prices, and the contents of its
+conversations."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ _PRICED: dict[str, str] = {**{str(part): name for part, name in COMPONENTS.items
 def read_calls(
     connection: sqlite3.Connection, session_id: str, prices: PriceTable
 ) -> list[SavingsCall]:
-    """Return the calls of a session. Raises sqlite3.Error."""
+    """Return the newest calls of a session, oldest first. Raises sqlite3.Error."""
     stored = savings_calls.read_calls(connection, session_id)
     pricer = _Pricer(prices)
     continued = {each.previous_id for each in stored}
@@ -52,9 +53,9 @@ def read_calls(
 def read_contents_of(
     connection: sqlite3.Connection, chains: Sequence[Chain]
 ) -> dict[int, Contents]:
-    """Return the contents of conversations by the id of the first call.
+    """Return the contents of conversations by the row id of the first call.
 
-    The longest ones come first, while they are not too many bytes."""
+    The longest conversations are read first, up to ``MAX_SESSION_BYTES``; others are left out."""
     found: dict[int, Contents] = {}
     left = MAX_SESSION_BYTES
     for chain in sorted(chains, key=len, reverse=True):
@@ -74,14 +75,14 @@ def read_contents_of(
 
 
 class _Pricer:
-    """Prices of one token by part of the bill. Calls of one model, day and size share them."""
+    """The price of one token by part of the bill. Calls of one model, day and size share results."""
 
     def __init__(self, prices: PriceTable) -> None:
         self._prices = prices
         self._known: dict[tuple[object, ...], dict[str, Decimal]] = {}
 
     def list_prices(self, call: CallColumns, items: Sequence[CostItem]) -> dict[str, Decimal]:
-        """Return the prices of the price list for a call."""
+        """Return the prices in the price list for a call, by part of the bill."""
         prompt_tokens = items[0].prompt_tokens if items else 0
         day = call.created_at[:10]
         key = (

@@ -10,6 +10,6 @@ logger = logging.getLogger(__name__)
 
 
 def set_aside(spool_root: Path, waiting: Waiting, error: Exception) -> None:
-    """Move a file to where nothing reads it, and log where that is and why."""
+    """Move a file to a folder that the recorder does not read, and log its new path and the error."""
     target = reader.set_aside(spool_root, waiting.path)
     logger.error("A spool file cannot be recorded (%s); it is kept as %s", error, target)

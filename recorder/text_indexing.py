@@ -1,4 +1,4 @@
-"""Indexing what was said in recorded calls, so that it can be searched."""
+"""Indexing of the texts of recorded calls for the search."""
 
 import sqlite3
 from collections.abc import Callable
@@ -14,10 +14,10 @@ MAX_INDEXERS = 16
 
 
 class TextIndexing(BackgroundWork):
-    """Indexes the calls of all organisations, one organisation after the other."""
+    """The indexing of the calls of all organisations, one organisation after the other."""
 
     def __init__(self, databases: OpenDatabases, clock_s: Callable[[], float]) -> None:
-        """Index in these databases. ``clock_s`` is a monotonic clock."""
+        """Index in these databases. ``clock_s`` is a monotonic clock in seconds."""
         failure = "Texts of %s cannot be indexed now: %s"
         super().__init__(databases, clock_s, self._index_some, failure, pause_s=PAUSE_S)
         self._indexers: dict[str, Indexer] = {}
@@ -26,7 +26,7 @@ class TextIndexing(BackgroundWork):
         return self._open(organization_id, connection).run(STEP_S)
 
     def _open(self, organization_id: str, connection: sqlite3.Connection) -> Indexer:
-        """Return the indexer of an organisation, with what it remembers if its database stayed open."""
+        """Return the indexer of an organisation, the one used before if its database stayed open."""
         indexer = self._indexers.pop(organization_id, None)
         if indexer is None or indexer.connection is not connection:
             indexer = Indexer(connection, self._clock_s)

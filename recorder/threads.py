@@ -1,12 +1,12 @@
 """Whole prompts of requests that continue a message thread.
 
-Such a request sends only what is new and names the message that it continues, so its prompt is that of the
-call which has that message, with what that one answered. Prompts are remembered, since each is the beginning
-of the next; after a restart they are made again from the stored calls.
+Such a request sends only what is new and names the message that it continues. So its prompt
+consists of the prompt of the call with that message, of the response of that call, and of what is
+new. Prompts are remembered, since each is the beginning of the next; after a restart they are made
+again from the stored calls.
 
-There is none where a call of the thread is missing, was not kept, or has an answer that was cut: part of a
-prompt would explain nothing.
-"""
+The prompt is unknown if a call of the thread is missing, was not kept, or its response was cut off:
+a part of a prompt would explain nothing."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -26,7 +26,7 @@ type ReadPrompt = Callable[[RecordedCall], Prompt | None]
 
 
 class ThreadPrompts:
-    """The prompts of the latest calls of message threads, None of those that cannot be known."""
+    """The prompts of the latest calls of message threads, None for those that cannot be known."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], Prompt | None] = OrderedDict()
@@ -34,10 +34,10 @@ class ThreadPrompts:
     def read(
         self, owner: str, call: RecordedCall, find_parent: FindParent, read_prompt: ReadPrompt
     ) -> Prompt | None:
-        """Return the whole prompt of a call of a thread, None where that cannot be known.
+        """Return the whole prompt of a call of a thread, or None if it cannot be known.
 
-        ``find_parent`` returns the call that another one continues, ``read_prompt`` the prompt of a request
-        that sends all of it."""
+        ``find_parent`` returns the call that another one continues, ``read_prompt`` the prompt of a
+        request that sends all of it."""
 
         def is_known(each: RecordedCall) -> bool:
             return (owner, each.entry.entry_id) in self._known
@@ -54,7 +54,7 @@ class ThreadPrompts:
         return prompt
 
     def forget(self, owner: str, entry_id: str) -> None:
-        """Forget the prompt of a call, or that it cannot be known."""
+        """Forget the prompt of a call, or the fact that it cannot be known."""
         self._known.pop((owner, entry_id), None)
 
     def _keep(self, owner: str, call: RecordedCall, prompt: Prompt | None) -> Prompt | None:
@@ -71,10 +71,10 @@ def list_chain(
     find_parent: FindParent,
     is_known: Callable[[RecordedCall], bool] = lambda _: False,
 ) -> list[RecordedCall] | None:
-    """Return a call and those of its thread before it, the latest first.
+    """Return a call and the earlier ones of its thread, latest first.
 
-    It ends with one that is known or has sent everything. None where a call of it is missing or has not all
-    of its bodies, or they are too many."""
+    The last one is known (``is_known``) or has sent everything. None if a call is missing, lacks a
+    body, or there are too many."""
     chain, size = [call], 0
     while not is_known(chain[-1]) and chain[-1].entry.thread == "continue":
         parent = find_parent(chain[-1])
@@ -88,7 +88,7 @@ def list_chain(
 
 
 def read_request(call: RecordedCall, find_parent: FindParent) -> Request | None:
-    """Return the request of a call, of a thread the whole one, None where that cannot be known."""
+    """Return the request of a call, in a thread the whole one, or None if it cannot be known."""
     chain = list_chain(call, find_parent)
     if chain is None:
         return None
@@ -98,7 +98,7 @@ def read_request(call: RecordedCall, find_parent: FindParent) -> Request | None:
 
 
 def _is_whole(call: RecordedCall) -> bool:
-    """Return whether a call has its request, and all of what it answered."""
+    """Return whether a call has its request and a response that was not cut off."""
     is_ended = call.usage.is_document or call.usage.has_message_stop
     return call.request is not None and bool(call.response) and is_ended
 

@@ -1,4 +1,4 @@
-"""Adding up the histograms of days that are over, for the pages that show times."""
+"""Adding up of the histograms of past days, for the pages that show times."""
 
 import sqlite3
 from collections.abc import Callable
@@ -12,10 +12,10 @@ PAUSE_S = 60.0  # a page needs none of it, and is quicker with it
 
 
 class TimingGroups(BackgroundWork):
-    """Adds up the days of all organisations that recorded anything, one day in a step."""
+    """The adding up of days of all organisations with calls, one day in a step."""
 
     def __init__(self, databases: OpenDatabases, clock_s: Callable[[], float]) -> None:
-        """Add up in these databases. ``clock_s`` is a monotonic clock."""
+        """Add up in these databases. ``clock_s`` is a monotonic clock in seconds."""
         failure = "Times of %s cannot be added up now: %s"
         super().__init__(databases, clock_s, _add_up_next, failure, pause_s=PAUSE_S)
 

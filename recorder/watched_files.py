@@ -1,7 +1,6 @@
-"""Databases that the recorder looks at for what has changed, and when it does.
+"""Databases that the recorder checks for changes, and the pace of these checks.
 
-Nothing is read from them while ``pragma data_version`` says that nothing was written.
-"""
+Nothing is read from them while ``pragma data_version`` says that nothing was written."""
 
 import sqlite3
 from collections.abc import Callable
@@ -14,14 +13,14 @@ from store.traces.paths import FileId, identify_file
 
 
 class PacedLooks:
-    """Looks at databases that take a small part of the recorder's time."""
+    """Checks of databases that take only a small part of the recorder's time."""
 
     def __init__(
         self, clock_s: Callable[[], float], pause_s: float, pause_factor: float, trouble: TroubleLog
     ) -> None:
-        """Pause after each look for ``pause_s``, or ``pause_factor`` times as long as it took.
+        """Pause after each check for ``pause_s``, or ``pause_factor`` times as long as the check took.
 
-        The longer pause counts. ``clock_s`` is a monotonic clock."""
+        The longer pause counts. ``clock_s`` is a monotonic clock in seconds."""
         self._clock_s = clock_s
         self._pause_s = pause_s
         self._pause_factor = pause_factor
@@ -29,7 +28,8 @@ class PacedLooks:
         self._not_before_s = 0.0
 
     def run(self, look: Callable[[], None]) -> None:
-        """Look, if it is time. Never raises: what fails is reported once, and tried again."""
+        """Run ``look`` if the pause is over. Never raises: an error is reported once, and ``look`` tried
+        again."""
         began_s = self._clock_s()
         if began_s < self._not_before_s:
             return
@@ -45,7 +45,7 @@ class PacedLooks:
 
 
 class WatchedControl:
-    """A connection to ``control.db``, which may be replaced or not there yet."""
+    """A connection to ``control.db``, which may be replaced or may not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -54,7 +54,7 @@ class WatchedControl:
         self.database: ControlDatabase | None = None
 
     def read_changed[Found](self, read: Callable[[sqlite3.Connection], Found]) -> Found | None:
-        """Return what is read, None where nothing was written since or there is no database.
+        """Return the result of ``read``, or None if nothing was written since or there is no database.
 
         Raises sqlite3.Error."""
         file_id = identify_file(self._path)
@@ -80,7 +80,7 @@ class WatchedControl:
 
 
 class WatchedTraces:
-    """A read-only connection to the traces of an organisation, which may be replaced or not there yet."""
+    """A read-only connection to the traces of an organisation, which may be replaced or not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -89,7 +89,7 @@ class WatchedTraces:
         self._opened = 0
 
     def connect(self) -> sqlite3.Connection | None:
-        """Return a connection to the file that is there now, None where there is none.
+        """Return a connection to the present file, or None if there is none.
 
         Raises sqlite3.Error."""
         file_id = identify_file(self._path)
@@ -102,7 +102,8 @@ class WatchedTraces:
         return self._connection
 
     def read_version(self) -> tuple[int, int] | None:
-        """Return what differs when something may have been written, None without a file.
+        """Return a value that changes whenever the file may have been written or replaced; None without a
+        file.
 
         Raises sqlite3.Error."""
         connection = self.connect()
@@ -115,6 +116,6 @@ class WatchedTraces:
 
 
 def _read_version(connection: sqlite3.Connection) -> int:
-    """Return a number that differs when another connection has committed something."""
+    """Return a number that changes when another connection has committed."""
     (version,) = connection.execute("pragma data_version").fetchone()
     return int(version)

@@ -1,4 +1,4 @@
-"""Rules about prompts that were paid for again: cache breaks, and pauses beyond the lifetime."""
+"""Rules about tokens that were paid for again: cache breaks, and pauses beyond the cache lifetime."""
 
 from decimal import Decimal
 
@@ -11,7 +11,7 @@ HOUR_S = 3600.0
 
 
 def blame_breaks(chain: Chain, ledger: Ledger) -> None:
-    """Claim what cache breaks cost that no pause explains."""
+    """Enter in the ledger the cost of cache breaks that no pause explains."""
     for call in chain:
         found = call.cache_break
         if found is not None and found.cause != EXPIRED:
@@ -19,7 +19,10 @@ def blame_breaks(chain: Chain, ledger: Ledger) -> None:
 
 
 def blame_pauses(chain: Chain, ledger: Ledger) -> None:
-    """Claim what pauses cost: those that the lifetime of an hour covers where it would have been cheaper."""
+    """Enter in the ledger the cost of cache breaks after pauses.
+
+    Those after pauses of up to an hour count only if a cache lifetime of an hour would have been
+    cheaper."""
     short: list[tuple[SavingsCall, Break]] = []
     for call in chain:
         found = call.cache_break
@@ -42,9 +45,9 @@ def blame_pauses(chain: Chain, ledger: Ledger) -> None:
 
 
 def _price_hour(chain: Chain, short: dict[int, Break]) -> Decimal | None:
-    """Return how much more the writes of a conversation would have cost with a lifetime of an hour.
+    """Return the extra cost in cents of a conversation's cache writes with a lifetime of an hour.
 
-    Those that a pause caused are left out. None where a price is not known."""
+    Writes that a pause caused are left out. None if a price is unknown."""
     total = Decimal(0)
     for call in chain:
         again = short[call.id].tokens if call.id in short else 0
@@ -62,7 +65,7 @@ def _claim(call: SavingsCall, found: Break, ledger: Ledger) -> None:
 
 
 def _share(found: Break, tokens: int) -> Decimal | None:
-    """Return the cost of a number of a break's tokens, in proportion."""
+    """Return the cost in cents of ``tokens`` of a break's tokens, in proportion, or None if unknown."""
     if found.extra_cents is None or not found.tokens:
         return None
     return found.extra_cents * tokens / found.tokens

@@ -1,4 +1,4 @@
-"""Rules about what was cached, or not: never, for nobody, or for longer than needed."""
+"""Rules about caching: missing, never read, or with a longer lifetime than needed."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -15,7 +15,7 @@ MINIMUM_TOKENS = 4_096
 
 
 def blame_never_cached(chain: Chain, ledger: Ledger) -> None:
-    """Claim what a conversation without any caching paid for repeating itself."""
+    """Enter in the ledger the cost of repeated tokens in runs of calls without any caching."""
     run: list[SavingsCall] = []
     for call in chain:
         if run and not _goes_on(run[-1], call):
@@ -27,10 +27,10 @@ def blame_never_cached(chain: Chain, ledger: Ledger) -> None:
 
 
 def blame_never_read(chain: Chain, calls: Sequence[SavingsCall], ledger: Ledger) -> None:
-    """Claim what writes cost that no call of the session read.
+    """Enter in the ledger the cost of cache writes that no later call of the session read.
 
-    What the last call of a conversation wrote is left out, because the next one would have read it; so is
-    what a break kept the next one from reading, because that is the break's fault."""
+    Writes of the last call of a conversation are left out, because the next call would have read them.
+    So are writes that were not read because of a cache break, which is charged instead."""
     if len(chain) > 1:
         chain = chain[:-1]
     broken = {call.previous_id for call in calls if call.cache_break is not None}
@@ -46,7 +46,8 @@ def blame_never_read(chain: Chain, calls: Sequence[SavingsCall], ledger: Ledger)
 
 
 def blame_needless_hours(chain: Chain, ledger: Ledger) -> None:
-    """Claim what the lifetime of an hour cost more where no pause was longer than five minutes."""
+    """Enter in the ledger the extra cost of the one-hour lifetime if no pause was longer than five
+    minutes."""
     if len(chain) < 2 or any(b.began_at - a.began_at >= LIFETIME_S for a, b in pairwise(chain)):
         return
     for call in chain:
@@ -64,7 +65,7 @@ def _goes_on(before: SavingsCall, call: SavingsCall) -> bool:
 
 
 def _claim_run(run: Sequence[SavingsCall], ledger: Ledger) -> None:
-    """Claim the repeated tokens of calls that follow each other, less what writing them would have cost."""
+    """Enter in the ledger the tokens that a run of calls repeated, minus the cost of caching them."""
     if len(run) < 2 or run[0].tokens.total < (run[0].minimum_tokens or MINIMUM_TOKENS):
         return
     cost = _price_writes(run[0], run[0].tokens.total)
@@ -87,16 +88,18 @@ def _claim_run(run: Sequence[SavingsCall], ledger: Ledger) -> None:
 
 
 def _price_writes(call: SavingsCall, tokens: int) -> Decimal | None:
-    """Return what writing a number of tokens to the cache would have cost more than sending them."""
+    """Return the extra cost in cents of writing ``tokens`` to the cache instead of only sending them, or
+    None."""
     more = call.price_change("written_5m", "uncached")
     return None if more is None else tokens * more
 
 
 def _count_read(call: SavingsCall, calls: Sequence[SavingsCall]) -> int:
-    """Return how many of the tokens that a call wrote another one read while they lived.
+    """Return how many tokens that ``call`` wrote to the cache were read by another call before they
+    expired.
 
-    Which entry a call read is not known; any that began in time, with the same model and as many tools,
-    may have read this one."""
+    This is an upper estimate: it is not known which entry a call read, so any call in time, with the
+    same model and number of tools, may have read this one."""
     lifetime_s = HOUR_S if call.tokens.written_1h else LIFETIME_S
     most = max(
         (

@@ -1,4 +1,4 @@
-"""The calls of a session as the rules of savings see them."""
+"""The calls of a session in the form that the rules of savings need."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ OUTPUT = "output"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """A cache break as it is stored. ``extra_cents`` is None where a price is not known."""
+    """A stored cache break. ``extra_cents`` is None if a price is unknown."""
 
     cause: str
     tokens: int
@@ -23,10 +23,12 @@ class Break:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavingsCall:
-    """One call of a session. ``began_at`` is in seconds since 1970; ``previous_id`` is the call that this
-    one continues. ``prices`` are cents of one token by part of the bill, and of one of ``output``, without
-    those that are not known. ``is_side_call``: it is no turn of a conversation. ``read_elsewhere``: the most
-    that calls of other sessions may have read of what this one wrote."""
+    """One call of a session.
+
+    ``began_at`` is in seconds since 1970; ``previous_id`` is the call that this one continues.
+    ``prices`` are the known prices in cents of one token by part of the bill, and of ``output``.
+    ``is_side_call``: the call is no turn of a conversation. ``read_elsewhere`` is the largest number of
+    tokens written by this call that a call of another session may have read."""
 
     id: int
     began_at: float
@@ -49,20 +51,20 @@ class SavingsCall:
     read_elsewhere: int = 0
 
     def count(self, part: Part) -> int:
-        """Return how many tokens of the prompt were billed as this part."""
+        """Return the number of tokens of the prompt that were billed as ``part``."""
         return int(getattr(self.tokens, part))
 
     def price(self, part: str) -> Decimal | None:
-        """Return the price in cents of one token of this part of the bill, None where it is not known."""
+        """Return the price in cents of one token of this part of the bill, or None if unknown."""
         return self.prices.get(part)
 
     def price_change(self, part: str, other: str) -> Decimal | None:
-        """Return what a token of one part costs more than one of another, None where that is not known."""
+        """Return the price of a token of ``part`` minus that of ``other`` in cents, or None if unknown."""
         price, instead = self.price(part), self.price(other)
         return None if price is None or instead is None else price - instead
 
     def find_parts(self, start: int, count: int) -> list[tuple[Part, int]]:
-        """Return how ``count`` tokens of the prompt, from the token ``start`` on, were billed."""
+        """Return (part of the bill, tokens) for the ``count`` tokens of the prompt from ``start`` on."""
         found: list[tuple[Part, int]] = []
         end, before = start + count, 0
         for part in PARTS:

@@ -1,4 +1,4 @@
-"""Rules about what a conversation carries: tools nobody calls, results that are there twice."""
+"""Rules about content that a conversation carries: unused tools, and results that occur twice."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -22,12 +22,12 @@ CLIENTS = {"claude-cli": "Claude Code"}
 
 
 def list_carriers(chain: Chain, part: Part) -> list[SavingsCall]:
-    """Return the calls of a conversation that had this part of a prompt in theirs."""
+    """Return the calls of a conversation whose prompts had this part."""
     return [call for call in chain if (call.message_count or 0) > part.message]
 
 
 def price_part(call: SavingsCall, part: Part) -> Decimal | None:
-    """Return what a part of the prompt cost in one call, in cents; None where a price is not known."""
+    """Return the cost in cents of a part of the prompt in one call, or None if a price is unknown."""
     total = Decimal(0)
     for billed_as, count in call.find_parts(part.start, part.tokens):
         price = call.price(billed_as)
@@ -40,7 +40,7 @@ def price_part(call: SavingsCall, part: Part) -> Decimal | None:
 def blame_unused_tools(
     chains: Iterable[Chain], contents: Mapping[int, Contents], ledger: Ledger
 ) -> None:
-    """Claim what the tools of servers cost of which none was called in the session.
+    """Enter in the ledger the cost of the tools of servers of which no tool was called in the session.
 
     ``contents`` are those of conversations by the id of their first call."""
     with_tools = [chain for chain in chains if any(call.tool_count for call in chain)]
@@ -59,7 +59,7 @@ def blame_unused_tools(
 
 
 def blame_repeated_results(chain: Chain, contents: Contents, ledger: Ledger) -> None:
-    """Claim what results cost that are in the conversation already, byte for byte."""
+    """Enter in the ledger the cost of results that are already in the conversation, byte for byte."""
     seen: set[bytes] = set()
     for result in contents.results:
         is_again = result.digest in seen
@@ -70,7 +70,7 @@ def blame_repeated_results(chain: Chain, contents: Contents, ledger: Ledger) -> 
 
 
 def note_large_results(chain: Chain, contents: Contents, ledger: Ledger) -> None:
-    """Note what large results cost. That is no saving, so no tokens are claimed."""
+    """Note the cost of large results. That is no saving, so no tokens are claimed."""
     for result in contents.results:
         if result.part.tokens >= LARGE_TOKENS:
             for call in list_carriers(chain, result.part):
@@ -83,7 +83,7 @@ def _group(
 ) -> dict[str, tuple[Kind, list[Tool]]]:
     """Return the tools that were never called, by MCP server.
 
-    Those of no server are the client's or the program's."""
+    Tools without a server are listed as those of the client or of the program."""
     client = CLIENTS.get((chain[-1].client or "").partition("/")[0])
     groups: dict[str, tuple[Kind, list[Tool]]] = {}
     for tool in tools:
@@ -110,7 +110,7 @@ def _claim(
 
 
 def _merge(parts: Iterable[Part]) -> list[tuple[int, int]]:
-    """Return parts as beginnings and numbers of tokens, neighbours as one."""
+    """Return parts as (first token, number of tokens), with adjacent ones merged."""
     merged: list[tuple[int, int]] = []
     for part in parts:
         if merged and sum(merged[-1]) == part.start:

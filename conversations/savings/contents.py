@@ -1,9 +1,9 @@
 """The contents of one request of a conversation, for the rules that need more than counts.
 
-The last request of a conversation has all that was ever in it, with the number of the message that each
-part is in. The number of messages of the earlier calls says which of them had it too, so one body is
-enough for a whole conversation. Where an early message was edited meanwhile, that is a little wrong.
-"""
+The last request of a conversation has everything that was ever in it, with the number of the
+message of each part. The number of messages in an earlier call tells which parts it had too, so one
+body is enough for a whole conversation. If an early message was edited meanwhile, the result is
+slightly wrong."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +27,9 @@ _PATHS = ("file_path", "path", "notebook_path", "url")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a prompt: it begins at this token, and is in all requests with more than ``message``
-    messages; ``message`` is -1 before the messages."""
+    """A part of a prompt that begins at token ``start``.
+
+    It is in all requests with more than ``message`` messages; ``message`` is -1 before the messages."""
 
     start: int
     tokens: int
@@ -36,7 +37,7 @@ class Part:
 
 
 class Used(NamedTuple):
-    """A tool, and for a result what it was used upon. '' stands for no server, and for no target."""
+    """A tool and the target of its use. "" stands for no server, and for no target."""
 
     server: str
     tool: str
@@ -54,8 +55,8 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A tool result. ``tool`` is the name of the tool, with the path that it was asked for; ``used`` names
-    the tool, and what it was used upon."""
+    """A tool result. ``tool`` is the name of the tool with the path that it read; ``used`` is the tool
+    with the target of its use."""
 
     tool: str
     used: Used
@@ -76,7 +77,7 @@ type Place = tuple[int, int]  # message and block
 
 
 def choose_reference(chain: Chain) -> SavingsCall | None:
-    """Return the call of a conversation whose body has most of it, None where no body was counted."""
+    """Return the call of a conversation whose body has most of it, or None if no body can be used."""
     with_body = [call for call in chain if call.request_length and call.tokens.total]
     return max(with_body, key=lambda call: (call.message_count or 0, call.began_at), default=None)
 
@@ -113,7 +114,7 @@ def read_contents(body: bytes, call: SavingsCall, cache_rules: ModelRules) -> Co
 
 
 def _place(shares: Sequence[Share], before: int) -> list[tuple[Share, int]]:
-    """Return each span with the number of tokens before it. The shares are in the order of the prompt."""
+    """Return each span with the number of tokens before it. ``shares`` is in the order of the prompt."""
     places, start = [], before
     for share in shares:
         places.append((share, start))
@@ -124,8 +125,7 @@ def _place(shares: Sequence[Share], before: int) -> list[tuple[Share, int]]:
 def _read_blocks(
     request: Request | None,
 ) -> tuple[dict[str, Block], dict[Place, tuple[str, bytes]]]:
-    """Return the calls of tools by their ids, and the tool results by place: the id of the call with a
-    digest."""
+    """Return the tool calls by id, and the tool results by place, each as (id of the tool call, digest)."""
     asked: dict[str, Block] = {}
     results: dict[Place, tuple[str, bytes]] = {}
     for number, message in enumerate(request.messages if request else ()):
@@ -146,7 +146,7 @@ def _name(call: Block) -> str:
 
 
 def _find_used(call: Block | None) -> Used:
-    """Return what a call uses, nothing for one that is not there."""
+    """Return the tool and target that a tool call names, empty if ``call`` is None."""
     if call is None:
         return Used("", "")
     name = read_name(call)
@@ -154,6 +154,6 @@ def _find_used(call: Block | None) -> Used:
 
 
 def _join(parts: Sequence[Part]) -> Part:
-    """Return the parts of one block as one."""
+    """Return adjacent parts of one block merged into one."""
     tokens = sum(part.tokens for part in parts)
     return Part(start=parts[0].start, tokens=tokens, message=parts[0].message)

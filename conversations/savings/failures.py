@@ -19,7 +19,7 @@ FAILED = frozenset(
 
 
 def blame_failures(calls: Sequence[SavingsCall], ledger: Ledger) -> None:
-    """Claim what is left of calls that failed."""
+    """Enter in the ledger the remaining cost of calls that failed."""
     for call in calls:
         if call.outcome in FAILED:
             tokens, cents = ledger.take_all(call)

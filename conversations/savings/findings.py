@@ -1,4 +1,4 @@
-"""The savings of a session: all rules in their order, and their claims summed up by day."""
+"""The savings of a session: all rules in their order, and their claims added up by day."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ MAX_SUBJECT_CHARS = 200
 class Finding:
     """Costs of one day that could have been saved, for one kind of reason and one subject.
 
-    ``cents`` is the cost of the tokens that have a known price, ``unpriced`` the number of the others.
-    ``top`` are the ids of the most expensive calls with their cents."""
+    ``cents`` is the cost of the tokens with a known price, ``unpriced`` the number of the others.
+    ``top`` has the ids of the most expensive calls with their cents."""
 
     kind: Kind
     subject: str
@@ -50,9 +50,9 @@ class Finding:
 def find_savings(
     calls: Sequence[SavingsCall], contents: Mapping[int, Contents] = NO_CONTENTS
 ) -> list[Finding]:
-    """Return the findings of the calls of one session, by day.
+    """Return the findings about the calls of one session, by day.
 
-    ``contents`` are those of its conversations as far as they are known, by the id of the first call."""
+    ``contents`` are those of its conversations, as far as they are known, by the id of the first call."""
     ledger = Ledger()
     chains = list_chains(calls)
     for chain in chains:
@@ -76,7 +76,7 @@ def find_savings(
 
 
 def sum_claims(claims: Sequence[Claim]) -> list[Finding]:
-    """Return the claims by kind, subject and day."""
+    """Return the claims added up by kind, subject and day."""
     groups: defaultdict[tuple[str, str, str], list[Claim]] = defaultdict(list)
     for claim in claims:
         subject = claim.subject[:MAX_SUBJECT_CHARS]

@@ -1,4 +1,4 @@
-"""The kinds of findings, in the order in which they claim tokens, with their words (``kinds.toml``)."""
+"""The kinds of findings, in the order in which they claim tokens, with their texts (``kinds.toml``)."""
 
 import tomllib
 from collections.abc import Mapping
@@ -24,7 +24,8 @@ class Kind:
     claude_code: Mapping[str, str] = field(default_factory=dict)
 
     def find_remedy(self, subject: str, client: str | None) -> str:
-        """Return what would have avoided a finding about a subject, as people with this client can do it."""
+        """Return the advice that would have avoided a finding about ``subject``, for people with this
+        client."""
         if client is not None and client.startswith(CLAUDE_CODE):
             advice = self.claude_code.get(subject) or self.claude_code.get("any")
             if advice is not None:

@@ -1,8 +1,7 @@
-"""The ledger of tokens that findings have claimed: each token of a call is blamed once.
+"""The ledger of tokens that findings have claimed: each token of a call is claimed once.
 
-A finding gets what is left of what it asks for, so the cost of all findings is never more than what the
-calls cost.
-"""
+A finding gets at most the tokens that are left, so the cost of all findings is never more than the
+cost of the calls."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ REWRITTEN = ("written_1h", "written_5m", "uncached")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Tokens of one call that a finding has. ``cents`` is None where a price is not known."""
+    """Tokens of one call that a finding has claimed. ``cents`` is None if a price is unknown."""
 
     kind: Kind
     subject: str
@@ -28,46 +27,47 @@ class Claim:
 
 
 class Ledger:
-    """The tokens of each call that nothing has claimed yet, and the claims."""
+    """The claims of findings, and the tokens of each call that are not claimed yet."""
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
         self._taken: dict[tuple[int, str], int] = {}
 
     def count_left(self, call: SavingsCall, part: str) -> int:
-        """Return how many tokens of a part nothing has claimed."""
+        """Return the number of tokens of a part of the bill that are not claimed yet."""
         total = call.output_tokens if part == OUTPUT else getattr(call.tokens, part)
         return int(total) - self._taken.get((call.id, part), 0)
 
     def take(self, call: SavingsCall, part: str, tokens: int) -> int:
-        """Claim up to a number of tokens of a part; return how many are claimed."""
+        """Claim up to ``tokens`` tokens of a part of the bill; return how many were left to claim."""
         granted = max(0, min(tokens, self.count_left(call, part)))
         key = call.id, part
         self._taken[key] = self._taken.get(key, 0) + granted
         return granted
 
     def take_rewritten(self, call: SavingsCall, tokens: int) -> int:
-        """Claim up to a number of tokens that were paid for again; return how many are claimed."""
+        """Claim up to ``tokens`` tokens that were paid for again; return how many were left to claim."""
         granted = 0
         for part in REWRITTEN:
             granted += self.take(call, part, tokens - granted)
         return granted
 
     def take_all(self, call: SavingsCall) -> tuple[int, Decimal | None]:
-        """Claim all that is left of a call; return its tokens and what they cost."""
+        """Claim all remaining tokens of a call; return their number and their cost in cents."""
         return self._price(
             call, ((part, self.take(call, part, 10**12)) for part in (*PARTS, OUTPUT))
         )
 
     def take_place(self, call: SavingsCall, start: int, tokens: int) -> tuple[int, Decimal | None]:
-        """Claim the tokens at a place of the prompt; return how many were left and what they cost."""
+        """Claim ``tokens`` tokens of the prompt from ``start`` on; return how many were left, and their cost
+        in cents."""
         parts = call.find_parts(start, tokens)
         return self._price(call, ((part, self.take(call, part, count)) for part, count in parts))
 
     def note(
         self, kind: Kind, call: SavingsCall, tokens: int, cents: Decimal | None, subject: str = ""
     ) -> None:
-        """Note a claim, unless there is nothing in it."""
+        """Add a claim, unless it has no tokens."""
         if tokens > 0:
             self.claims.append(
                 Claim(kind=kind, subject=subject, call=call, tokens=tokens, cents=cents)

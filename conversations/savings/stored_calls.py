@@ -1,4 +1,4 @@
-"""Calls for the rules of savings, made of what is stored of them."""
+"""Calls for the rules of savings, made from stored columns."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -47,7 +47,7 @@ class StoredColumns(Protocol):
 
 
 class StoredBreak(Protocol):
-    """The columns of a stored cache break that matter here."""
+    """The columns of a stored cache break that savings are computed from."""
 
     @property
     def cause(self) -> str: ...
@@ -72,8 +72,8 @@ def make_call(
 ) -> SavingsCall:
     """Return a call with the prices that it paid.
 
-    What it did not buy has the price of the price list (``listed``). Raises ValueError only if
-    ``created_at`` is not an instant."""
+    Parts that it did not pay for have the price of the price list (``listed``). Raises ValueError only
+    if ``created_at`` is not an instant."""
     began = datetime.fromisoformat(columns.created_at)
     lines = find_prompt_lines(items, columns.model)
     is_probe = columns.max_tokens is not None and columns.max_tokens <= PROBE_TOKENS
@@ -101,7 +101,7 @@ def make_call(
 
 
 def _list_paid(lines: Mapping[str, CostItem]) -> dict[str, Decimal]:
-    """Return the price of one token of each part of the prompt."""
+    """Return the price in cents of one token of each part of the prompt that was paid for."""
     paid: dict[str, Decimal] = {}
     for part, name in COMPONENTS.items():
         item = lines.get(name)

@@ -1,10 +1,9 @@
 """The cost of tools in conversations: of their definitions, and of the results of their uses.
 
-A result is written by the first call that has it in its prompt, and carried by each later one of the
-conversation, which pays to read it again. A prompt is billed in a few stretches, each at one price. So that
-price is noted once for all parts that are within a stretch, and only those across its ends are priced one
-by one: a session of thousands of calls and results takes no time in proportion to both.
-"""
+A result is written by the first call that has it in its prompt, and carried by each later call of
+the conversation, which pays to read it again. A prompt is billed in a few stretches, each at one
+price. So that price is noted once for all parts within a stretch, and only parts across its ends
+are priced one by one: the time for a session does not grow with calls times results."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -39,9 +38,9 @@ def cost_tools[Group: Hashable](
     contents: Mapping[int, Contents],
     find_group: Callable[[SavingsCall], Group],
 ) -> Costs[Group]:
-    """Return what tools cost by the group of the call that pays, such as its day.
+    """Return the cost of tools by (group, tool); the group is that of the call that pays, such as its day.
 
-    ``contents`` are those of conversations by the id of their first call; others cost nothing here."""
+    ``contents`` are those of conversations by the id of their first call; others count as 0."""
     costs: defaultdict[tuple[Group, Used], ToolCost] = defaultdict(ToolCost)
     for chain in chains:
         found = contents.get(chain[0].id)
@@ -91,8 +90,8 @@ def _add_results[Group: Hashable](
 class _Shelf[Group: Hashable]:
     """Parts of a prompt in their order, and what calls pay for the first of them.
 
-    ``_starts`` and ``_ends`` bound where a part and all after it begin, and where it and all before it end.
-    """
+    ``_starts`` has the lowest beginning of each part and all after it, ``_ends`` the highest end of it
+    and all before it."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = parts
@@ -104,7 +103,7 @@ class _Shelf[Group: Hashable]:
         self._others: list[tuple[Group, int, Decimal]] = []
 
     def charge(self, call: SavingsCall, group: Group, count: int) -> None:
-        """Note that a call has the first ``count`` parts in its prompt."""
+        """Charge a call for the first ``count`` parts, which are in its prompt."""
         steps = self._steps[group]
         place = start = 0
         for billed_as in PARTS:
@@ -124,14 +123,14 @@ class _Shelf[Group: Hashable]:
         self._charge_each(call, group, place, min(bisect_left(self._starts, start, place), count))
 
     def _charge_each(self, call: SavingsCall, group: Group, first: int, end: int) -> None:
-        """Price parts one by one, of which some of a prompt is billed in one way and some in another."""
+        """Price those parts one by one that are billed in several ways, for one call."""
         for place in range(first, end):
             cents = price_part(call, self._parts[place])
             if cents:
                 self._others.append((group, place, cents))
 
     def list_costs(self) -> list[tuple[Group, int, Decimal]]:
-        """Return what the parts cost by group, each by its place. A part may be there several times."""
+        """Return (group, place of the part, cents). A part may occur several times."""
         found = list(self._others)
         for group, steps in self._steps.items():
             price = NOTHING

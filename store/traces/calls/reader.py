@@ -134,7 +134,7 @@ class TraceReader:
         )
 
     def find_arrival(self, after: str, count: int) -> str | None:
-        """Return the arrival of the first entry after the next ``count`` ones following ``after``, or None."""
+        """Return the arrival of the entry behind the next ``count`` ones after an instant, or None."""
         found: Row | None = self._db.execute(
             "select created_at from usage where created_at > ? order by created_at limit 1 offset ?",
             (after, count),

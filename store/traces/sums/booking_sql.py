@@ -1,7 +1,7 @@
-"""SQL expressions for the values that ``rollup`` adds to hourly sums, over ``usage as u`` and
-``usage_cost as c``.
+"""SQL expressions for the values that ``rollup`` adds to hourly sums.
 
-Reports and verification use them to compute sums again from calls and their line items."""
+They are over ``usage as u`` and ``usage_cost as c``. Reports and verification use them to compute
+sums again from calls and their line items."""
 
 from metering import token_counts
 from metering.billed_passes import FIRST_FAILURE_STATUS, UNBILLED_OUTCOMES

@@ -215,10 +215,10 @@ class OverviewReader:
     def _sum_agents(
         self, group: str, first: str, end: str, column: str = "", names: Sequence[str] | None = None
     ) -> dict[Any, Sums]:
-        """Return the sums of sessions and agents from day ``first`` to before ``end``, by the columns of
-        ``group``.
+        """Return the sums of sessions and agents by the columns of ``group``.
 
-        With ``names``, only rows with one of these values in ``column`` are read."""
+        Days are from ``first`` to before ``end``. With ``names``, only rows with one of these values in
+        ``column`` are read."""
         count = group.count(",") + 1
         where, parameters = "", [first, end]
         if names is not None:

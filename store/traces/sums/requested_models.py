@@ -11,8 +11,7 @@ IS_UNNAMED = f"(model = '' or model glob '*{_MARK}')"
 
 
 def mark(model: str) -> str:
-    """Return the name under which reports list calls that requested ``model`` and whose response named
-    none."""
+    """Return the name under which reports list calls that requested ``model`` but got no model."""
     return f"{model}{_MARK}"
 
 

@@ -48,8 +48,7 @@ def add_sums[Key](found: dict[Key, Sums], more: Iterable[tuple[Key, Sums]]) -> N
 
 
 def find_bounds(from_day: date | None, to_day: date | None) -> tuple[str, str]:
-    """Return the lower bound (included) and upper bound (excluded) of the stored days and hours of a
-    period.
+    """Return the bounds of the stored days and hours of a period: lower (included), upper (excluded).
 
     ``~`` sorts after all hours and instants of the last day. None stands for no bound."""
     return (
