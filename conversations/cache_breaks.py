@@ -173,11 +173,10 @@ def _is_expected(call: CallSummary, before: CallSummary, candidates: Iterable[Ca
 
 
 def _find_kept_share(before: CallSummary, call: CallSummary) -> float:
-    """Return the share (0 to 1) of the predecessor's prefix that the call still has, as far as reminders
-    decide.
+    """Return the share (0 to 1) of the predecessor's prefix that the call still has.
 
-    The model does not see a reminder after the next message of the user, so the prefix differs from
-    there on. The kept part ends at the last marker before the reminder."""
+    Only reminders can reduce it. The model does not see a reminder after the next message of the user,
+    so the prefix differs from there on. The kept part ends at the last marker before the reminder."""
     if before.prompt is None or call.prompt is None or before.prompt.reminder is None:
         return 1.0
     place, message = before.prompt.reminder

@@ -111,9 +111,9 @@ def _explain(situation: Situation) -> _Found:
 
 
 def _find_first(situation: Situation) -> tuple[Difference | None, Change | None]:
-    """Return the unit and the setting that differ first, of which the later level is None.
+    """Return the first unit or the first setting that differs, with None for the other.
 
-    At the same level the unit comes first."""
+    Of both, the one of the earlier level is returned; at the same level the unit."""
     if situation.prompts is None:
         return None, None
     before, now = situation.prompts
@@ -210,11 +210,10 @@ def _explain_change(situation: Situation, change: Change) -> _Found:
 
 
 def _find_contradiction(situation: Situation, place: int) -> _Found | None:
-    """Return the cause "unknown" if the bill contradicts a difference in the unit at ``place``, otherwise
-    None.
+    """Return the cause "unknown" if the bill contradicts a difference in a unit, otherwise None.
 
-    It does if both requests have a marker before the difference, the prefix up to there is long enough
-    and was used in time, and yet little of it was read."""
+    ``place`` is the index of the unit. It does if both requests have a marker before the difference,
+    the prefix up to there is long enough and was used in time, and yet little of it was read."""
     now = situation.call.prompt
     marked = {marker.place for marker in now.markers} if now else set()
     for marker in reversed(situation.cached):

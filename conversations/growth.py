@@ -43,8 +43,8 @@ def read_growth(
     """Return the growth of a conversation, or None if no request can be read.
 
     ``read`` returns the context of a call's request and its length in bytes, None if it is not kept.
-    The last request is read first, then others, up to ``most_read``, whose calls are not the beginning
-    of a read one."""
+    The last request is read first. Going back, another one is read, up to ``most_read`` in all, if a
+    call's request is not the beginning of the one read before."""
     counted = [call for call in calls if call.tokens.total]
     turns: list[Turn] = []
     tools: dict[int, frozenset[str]] = {}

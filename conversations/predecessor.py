@@ -161,8 +161,10 @@ def _is_there(earlier: CallSummary, call: CallSummary) -> bool:
 
 
 def is_same_group(one: CallSummary, other: CallSummary) -> bool:
-    """Return whether two calls may be of one conversation, by session and agent, or by credential and
-    time."""
+    """Return whether two calls may be of one conversation.
+
+    They may if session and agent are the same or, without sessions, if the credential is the same and
+    the calls are near in time."""
     if one.session_id is not None or other.session_id is not None:
         return (one.session_id, one.agent_id) == (other.session_id, other.agent_id)
     is_near = abs(one.began_at - other.began_at) <= MAX_IDLE_S
@@ -200,11 +202,11 @@ class _Units:
         return frozenset(self.all)
 
     def find_sharing(self, calls: Iterable[CallSummary]) -> list[tuple[CallSummary, PromptSummary]]:
-        """Return the calls whose first message unit is the first one, or whose last one is any, of these.
+        """Return the calls that probably share units with this prompt, with their prompts.
 
-        One of both holds wherever a conversation was continued. This check takes far less time than
-        counting, and programs that send no session id have many calls, of which nearly none share
-        anything."""
+        They begin with the same message unit, or their last message unit is in this prompt. One of both
+        holds if a conversation was continued. This check takes far less time than counting, and programs
+        that send no session id have many calls, of which nearly none share anything."""
         if not self.all:
             return []
         first, known = self.all[0], self.known

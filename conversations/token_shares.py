@@ -196,7 +196,7 @@ def _count_tool_prompt(prompt: Prompt, weighed: Sequence[_Weighed], of_model: Mo
 
 
 def _find_marker_ends(weighed: Sequence[_Weighed], prompt: Prompt) -> dict[str, list[int]]:
-    """Return for each lifetime how many spans stand before the end of each of its markers."""
+    """Return for each lifetime the number of spans before the end of each of its markers."""
     places = [
         (_place(span)[0], -1 if span.message is None else span.message, span.block or 0)
         for span, _ in weighed
@@ -213,9 +213,9 @@ def _find_marker_ends(weighed: Sequence[_Weighed], prompt: Prompt) -> dict[str, 
 def _find_ends(
     markers: dict[str, list[int]], sums: Sequence[float], billed: PromptTokens
 ) -> tuple[tuple[int, int, int, int], bool]:
-    """Return up to which span each part goes, and whether the end of what was read is at a marker.
+    """Return the number of spans up to the end of each part, and whether reads end at a marker.
 
-    ``sums`` are the estimates of all spans up to each."""
+    ``sums`` are the accumulated estimates of the spans."""
     count = len(sums) - 1
     every = sorted([*markers["5m"], *markers["1h"]])
     if not billed.prefix:
@@ -250,8 +250,9 @@ def _counts(billed: PromptTokens) -> tuple[int, int, int, int]:
 
 
 def _share_out(tokens: int, weights: Sequence[float]) -> list[int]:
-    """Return whole numbers in proportion to the weights, whose sum is ``tokens``. Without any weight the
-    last one gets all."""
+    """Return whole numbers in proportion to the weights, whose sum is ``tokens``.
+
+    If all weights are 0, the last number is ``tokens``."""
     sums = list(accumulate(weights))
     total = sums[-1]
     if not total:

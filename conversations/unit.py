@@ -12,11 +12,13 @@ SETTINGS = "settings"  # the kind of the unit of a message's settings, which is 
 
 
 class Unit(NamedTuple):
-    """One unit of a prompt. ``message`` and ``block`` count from 0 in the request; ``message`` is -1
-    outside of messages. ``size`` is in bytes of JSON, without what is no text for the model: signatures,
-    and the data of ``images`` beyond what they weigh in tokens. ``tool`` is the name in a tool call,
-    ``tool_use_id`` the id of the call in both call and result, ``result`` what a result says.
-    ``is_reminder``: the model sees it until the next message of the user alone."""
+    """One unit of a prompt.
+
+    ``message`` and ``block`` count from 0 in the request; ``message`` is -1 outside of messages.
+    ``size`` is in bytes of JSON, without signatures, and without image data beyond its weight in
+    tokens. ``tool`` is the name in a tool call, ``tool_use_id`` the id of the tool call in both call
+    and result, ``result`` the content of a result. ``is_reminder``: the model sees the unit only until
+    the next message of the user."""
 
     level: Level
     message: int
@@ -36,12 +38,12 @@ class Unit(NamedTuple):
 
     @property
     def is_error(self) -> bool:
-        """Return whether it is the result of a tool that failed."""
+        """Return whether the unit is the result of a tool that failed."""
         return self.result is not None and self.result.problem is not None
 
     @property
     def is_markable(self) -> bool:
-        """Return whether a cache marker may stand on it: not on thinking, settings, nor an empty text."""
+        """Return whether the unit may have a cache marker: thinking, settings and empty texts may not."""
         return self.kind not in (*THINKING_KINDS, SETTINGS) and not (
             self.kind == TEXT and not self.size
         )

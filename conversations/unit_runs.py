@@ -1,8 +1,7 @@
-"""Runs of units, with what is asked of all of them: digests, cache markers and sums.
+"""Runs of units, with the digests, cache markers and sums of all of them.
 
-The next request of a conversation begins with nearly the same units, so a run is cut where both differ and
-continued there, instead of going through all units once more.
-"""
+The next request of a conversation begins with nearly the same units, so a run is cut at the first
+difference and continued there, instead of going through all units once more."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ DIGEST_BYTES, ORDER_BYTES = 8, 4
 
 
 class CachedTo(NamedTuple):
-    """A cache marker: the place of its unit, its lifetime, and the bytes of the prefix that it ends."""
+    """A cache marker: the place of its unit, its lifetime, and the size in bytes of the prefix it ends."""
 
     place: int
     ttl: CacheTtl
@@ -23,7 +22,7 @@ class CachedTo(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """The sums over a run: units, cache markers, bytes, and images. ``cites``: citations are on somewhere."""
+    """The sums over a run: units, cache markers, bytes, and images. ``cites``: some unit has citations on."""
 
     units: int = 0
     markers: int = 0
@@ -37,7 +36,7 @@ NO_SUMS = Sums()
 
 @dataclass(slots=True)  # not frozen: made for each call
 class UnitRun:
-    """Units, one after the other. Digests and orders of all are joined."""
+    """A sequence of units, as their concatenated digests, their markers and their sums."""
 
     digests: bytes = b""
     orders: bytes = b""
@@ -45,7 +44,7 @@ class UnitRun:
     sums: Sums = NO_SUMS
 
     def add(self, units: Sequence[Unit]) -> "UnitRun":
-        """Return the run with more units at its end."""
+        """Return the run with ``units`` appended."""
         count, _, size, images, cites = self.sums
         digests, orders = [self.digests], [self.orders]
         markers: list[CachedTo] = []
@@ -64,7 +63,7 @@ class UnitRun:
         return UnitRun(b"".join(digests), b"".join(orders), all_markers, sums)
 
     def join(self, other: "UnitRun") -> "UnitRun":
-        """Return the run with another one at its end."""
+        """Return the run with another one appended."""
         count, _, size, images, cites = self.sums
         markers = self.markers + tuple(
             CachedTo(count + place, ttl, size + end) for place, ttl, end in other.markers
@@ -83,7 +82,7 @@ class UnitRun:
         )
 
     def without(self, place: int, unit: Unit) -> "UnitRun":
-        """Return the run without a unit, a text at this place."""
+        """Return the run without the text unit ``unit`` at ``place``."""
         count, _, size, images, cites = self.sums
         markers = tuple(
             CachedTo(each - 1, ttl, end - unit.size) if each > place else CachedTo(each, ttl, end)
@@ -98,11 +97,11 @@ class UnitRun:
         )
 
     def without_markers(self) -> "UnitRun":
-        """Return the run as a later request has it, which sets cache markers of its own."""
+        """Return the run without cache markers, since a later request sets its own."""
         return UnitRun(self.digests, self.orders, (), self.sums._replace(markers=0))
 
     def cut(self, sums: Sums) -> "UnitRun":
-        """Return the beginning of the run that has these sums."""
+        """Return the beginning of the run whose sums are ``sums``."""
         return UnitRun(
             self.digests[: DIGEST_BYTES * sums.units],
             self.orders[: ORDER_BYTES * sums.units],

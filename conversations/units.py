@@ -64,7 +64,7 @@ _TOO_DEEP = b"(nested too deeply to be written)"
 
 
 class TooManyUnitsError(ValueError):
-    """A prompt of more units than can be looked at in little time."""
+    """A prompt has more units than can be processed quickly."""
 
 
 class Marker(NamedTuple):
@@ -76,9 +76,11 @@ class Marker(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class Prompt:
-    """The prompt of a request. ``run`` is that of all its units, ``front`` the number of those before the
-    messages. ``automatic`` is the lifetime that automatic caching asks for,
-    ``previous_message_id`` names the message that upstream is to compare with."""
+    """The prompt of a request.
+
+    ``run`` is the run of all its units, ``front`` the number of units before the messages.
+    ``automatic`` is the lifetime that automatic caching requests; ``previous_message_id`` is the
+    message to which upstream should compare."""
 
     units: Sequence[Unit]
     run: UnitRun
@@ -89,7 +91,7 @@ class Prompt:
 
     @property
     def markers(self) -> list[Marker]:
-        """Return the cache markers in order, with the one that automatic caching sets."""
+        """Return the cache markers in order, including the one that automatic caching sets."""
         found = [Marker(n, unit.marker) for n, unit in enumerate(self.units) if unit.marker]
         if self.automatic is not None:
             last = self._find_last_markable()
@@ -99,7 +101,7 @@ class Prompt:
 
     @property
     def is_continuation(self) -> bool:
-        """Return whether the first message is the summary that a compaction left."""
+        """Return whether the first message is the summary from a compaction."""
         for unit in islice(self.units, self.front, None):
             if unit.kind == CONTINUED:
                 return True
@@ -108,7 +110,8 @@ class Prompt:
         return False
 
     def count_positions(self) -> list[int]:
-        """Return for each unit how many positions come before it, as upstream looks back over them.
+        """Return for each unit the number of positions before it, as upstream counts them when it looks
+        back.
 
         A run of tool calls is one position, and so is a run of tool results."""
         positions: list[int] = []
@@ -123,7 +126,7 @@ class Prompt:
     def without_attribution(self) -> "Prompt":
         """Return the prompt without the attribution block of Claude Code.
 
-        So the model is given it where upstream is the vendor's own API."""
+        This is the prompt that the model gets if upstream is the vendor's own API."""
         places = range(self.front)
         place = next((n for n in places if self.units[n].kind == ATTRIBUTION_BLOCK), None)
         if place is None:
@@ -147,8 +150,9 @@ def read_prompt(request: Request) -> Prompt:
 def make_prompt(
     settings: Mapping[str, object], units: Sequence[Unit], front: int, run: UnitRun
 ) -> Prompt:
-    """Return a prompt of these units, with the settings of its request. ``run`` is that of the units, of
-    which ``front`` are before the messages."""
+    """Return the prompt with these units and the settings of its request.
+
+    ``run`` is the run of the units, of which ``front`` are before the messages."""
     request = Request(settings)
     return Prompt(
         units=units,
@@ -161,11 +165,11 @@ def make_prompt(
 
 
 def continue_prompt(before: Prompt, answer: Message, request: Mapping[str, object]) -> Prompt:
-    """Return the whole prompt of a request that sends only what is new of a message thread.
+    """Return the whole prompt of a request that sends only the new part of a message thread.
 
-    It is the prompt ``before`` with the response to it and the messages of the request.
-    Settings and cache markers are the request's own; a system prompt and tools are those of the thread.
-    Raises TooManyUnitsError."""
+    It consists of the prompt ``before``, the response ``answer`` to it, and the messages of the
+    request. Settings and cache markers are the request's own; system prompt and tools are those of the
+    thread. Raises TooManyUnitsError."""
     first = before.units[-1].message + 1 if len(before.units) > before.front else 0
     messages = [answer, *Request(request).messages]
     known = [unit._replace(marker=None) if unit.marker else unit for unit in before.units]
@@ -177,9 +181,9 @@ def continue_prompt(before: Prompt, answer: Message, request: Mapping[str, objec
 
 
 def list_failed_tools(prompt: Prompt, first_message: int) -> list[str]:
-    """Return the names of tools of which a result is an error, each once.
+    """Return the names of tools with a result that is an error, each once.
 
-    They are those in the messages from this one on, whose number counts from 0."""
+    Only messages from number ``first_message`` (counted from 0) on are considered."""
     names: dict[str, str] = {}
     failed: list[str] = []
     for unit in reversed(prompt.units):
@@ -193,7 +197,7 @@ def list_failed_tools(prompt: Prompt, first_message: int) -> list[str]:
 
 
 def list_results(prompt: Prompt, answer: int) -> list[UseResult]:
-    """Return the results of the uses of tools in the message of this number, as far as they are there."""
+    """Return the known results of the tool uses in the message number ``answer``."""
     behind = takewhile(lambda unit: unit.message >= answer, reversed(prompt.units))
     units = [*behind][::-1]
     uses = [unit for unit in units if unit.message == answer and is_call(unit.kind)]
@@ -206,7 +210,7 @@ def list_results(prompt: Prompt, answer: int) -> list[UseResult]:
 
 
 def list_front_units(given: Request) -> list[Unit]:
-    """Return the units before the messages."""
+    """Return the units before the messages: tools and system prompt."""
     tools, searches = [], []
     for block, tool in enumerate(given.tools):
         if tool.is_deferred:
@@ -224,7 +228,7 @@ def list_front_units(given: Request) -> list[Unit]:
 
 
 def list_message_units(messages: Iterable[Message], first: int) -> list[Unit]:
-    """Return the units of messages, of which the first one has this number."""
+    """Return the units of messages. ``first`` is the number of the first message."""
     units: list[Unit] = []
     for number, message in enumerate(messages, first):
         blocks = as_blocks(message.content)
@@ -243,9 +247,9 @@ def list_message_units(messages: Iterable[Message], first: int) -> list[Unit]:
 
 
 def digest_compaction(block: object) -> bytes:
-    """Return the digest of a block that stands for what upstream has summed up, wherever it stands.
+    """Return the digest of a compaction block, independent of its place.
 
-    Clients send it back without fields that are null."""
+    Clients send the block back without fields that are null, so these are left out."""
     fields = as_object(block)
     summary = {name: fields[name] for name in _SUMMARY if fields.get(name) is not None}
     return _digest(_begin_digest("", COMPACTION), _write(summary))
@@ -304,7 +308,7 @@ def _make_message_unit(number: int, place: int, role: str, block: object) -> Uni
 
 
 def _make_settings_unit(number: int, place: int, message: Message) -> Unit:
-    """Return the unit of the settings of a message, which stands after its blocks."""
+    """Return the unit of the settings of a message, which comes after its blocks."""
     content = _write(message.settings)
     digest = _digest(_begin_digest(message.role, SETTINGS), content)
     order = digest[:ORDER_BYTES]
@@ -312,7 +316,7 @@ def _make_settings_unit(number: int, place: int, message: Message) -> Unit:
 
 
 def _make_text_unit(number: int, place: int, role: str, text: str, marker: CacheTtl | None) -> Unit:
-    """Return the unit of a text, which most of a long prompt is: no JSON is written for it."""
+    """Return the unit of a text. No JSON is written for it, since most of a long prompt is text."""
     content = text.encode("utf-8", "surrogatepass")
     digest = _digest(_begin_digest(role, TEXT), content)
     is_continued = number == 0 and text.lstrip().startswith(CONTINUATION)
@@ -352,10 +356,10 @@ class _Stripped(NamedTuple):
 
 
 def _strip(block: object, *, is_part: bool = False) -> _Stripped:
-    """Return a block, or a part of a tool result, without markers and settings, and what these were.
+    """Return a block, or a part of a tool result, without markers and settings, and these separately.
 
-    Markers are looked for where blocks may have them, and not in the input of tools or in schemas,
-    which may hold any names."""
+    Markers are removed where blocks may have them, and not in the input of tools or in schemas, which
+    may contain any names."""
     if not isinstance(block, dict):
         return _Stripped(block, None, 0, 0, False)
     bare, marker = without_marker(block), find_ttl(block)

@@ -1,7 +1,6 @@
-"""Sentences on what differs between two prompts, with no more of their text than it takes.
+"""Sentences about the difference between two prompts, which quote as little of their text as possible.
 
-Both requests are read again for that, which happens only where a cache broke.
-"""
+Both requests are parsed again for this, but only after a cache break."""
 
 from collections.abc import Sequence
 
@@ -29,7 +28,7 @@ _WITHOUT_ARTICLE = ("thinking", "settings")
 
 
 def describe_tools(before: Prompt, now: Prompt, requests: tuple[Request, Request]) -> str:
-    """Return which tools were added, removed, changed or moved, as a clause."""
+    """Return a clause that says which tools were added, removed, changed or moved."""
     old = _list_tools(before, requests[0])
     new = _list_tools(now, requests[1])
     if gone := [name for name in old if name not in new]:
@@ -54,7 +53,7 @@ def describe_unit(
     index: tuple[int, int],
     requests: tuple[Request, Request],
 ) -> str:
-    """Return what happened to the unit with this index in each prompt, as a clause."""
+    """Return a clause that says what changed in the unit with this index in each prompt."""
     old = before.units[index[0]] if index[0] < len(before.units) else None
     new = now.units[index[1]] if index[1] < len(now.units) else None
     level = (old or new or before.units[-1]).level
@@ -75,7 +74,7 @@ def describe_unit(
 
 
 def name_place(unit: Unit, *, with_block: bool) -> str:
-    """Return where a unit stands, counted from 1."""
+    """Return the place of a unit in words, counted from 1: ``system block 2``."""
     if unit.level == "tools":
         return "the tools"
     if unit.kind in _PLACES:
@@ -89,14 +88,14 @@ def name_place(unit: Unit, *, with_block: bool) -> str:
 
 
 def bound(detail: str) -> str:
-    """Return a sentence of bounded length that SQLite can store, whatever names it quotes."""
+    """Return a sentence cut to a length and characters that SQLite can store."""
     if len(detail) > MAX_DETAIL_CHARS:
         detail = f"{detail[: MAX_DETAIL_CHARS - 1]}…"
     return clean_text(detail, MAX_DETAIL_CHARS) or ""
 
 
 def find_block(request: Request, unit: Unit) -> Block | None:
-    """Return the block of a request that a unit was made of, None where it is not there."""
+    """Return the block of a request that a unit was made from, or None if it is not there."""
     blocks: Sequence[Block]
     if unit.level == "messages":
         messages = request.messages[unit.message : unit.message + 1]
@@ -111,7 +110,7 @@ def find_block(request: Request, unit: Unit) -> Block | None:
 
 
 def _list_tools(prompt: Prompt, request: Request) -> dict[str, tuple[Unit, Block]]:
-    """Return tools by name. Of two with one name the later one counts."""
+    """Return the units and blocks of tools by name. If a name occurs twice, the later one is returned."""
     found: dict[str, tuple[Unit, Block]] = {}
     for unit in prompt.units:
         if unit.level != "tools":
@@ -136,7 +135,7 @@ def _name_kind(unit: Unit) -> str:
 
 
 def _as_text(block: Block | None) -> str:
-    """Return what of a block people would compare: its text, or its JSON."""
+    """Return the text of a block, or its JSON if it has none, for comparison."""
     if block is None:
         return "{}"
     match block.kind:
@@ -154,7 +153,7 @@ def _as_text(block: Block | None) -> str:
 
 
 def _compare_texts(before: str, now: str) -> str | None:
-    """Return the words in which two texts differ, as a clause; None where they do not."""
+    """Return a clause that quotes the words in which two texts differ, or None without a difference."""
     old, new = _find_difference(before, now)
     if old and new:
         return f"{_quote(old)} became {_quote(new)}"
@@ -164,7 +163,7 @@ def _compare_texts(before: str, now: str) -> str | None:
 
 
 def _find_difference(before: str, now: str) -> tuple[str, str]:
-    """Return what is left of two texts without the words that both begin and end with."""
+    """Return both texts without the words at their beginnings and ends that are equal."""
     one, other = before.encode("utf-8", "replace"), now.encode("utf-8", "replace")
     start = shared_length(one, other)
     if start == len(one) == len(other):
@@ -179,7 +178,7 @@ def _find_difference(before: str, now: str) -> tuple[str, str]:
 
 
 def _find_word_start(one: bytes, other: bytes, place: int) -> int:
-    """Return where the word begins in which a place stands, up to which both texts are equal."""
+    """Return the beginning of the word at ``place``, the first position where both texts differ."""
     after = (one[place : place + 1], other[place : place + 1])
     if all(not byte or byte.isspace() for byte in after):
         return place

@@ -1,12 +1,10 @@
 """The contents of a request: spans of its body by category, which add up to its length exactly.
 
-What the model reads has a category: each tool, the system prompt, texts, tool calls and results, thinking,
-images, documents. Within user messages, reminders of the client and the memory files that it puts into
-them are told apart. All else is the envelope: keys, punctuation, ids, cache markers, signatures, settings.
-
-Spans are bytes as they were sent, so a character that JSON escapes counts as its escape. How many tokens
-a category takes is another question.
-"""
+Content that the model reads has a category: each tool, the system prompt, texts, tool calls and
+results, thinking, images, documents. Within user messages, reminders of the client and memory files
+that it inserts have categories of their own. Everything else is the envelope: keys, punctuation,
+ids, cache markers, signatures, settings. Spans are bytes as they were sent, so an escaped character
+counts as its escape. ``conversations.token_shares`` estimates the tokens of spans."""
 
 import re
 from collections.abc import Iterator
@@ -55,9 +53,10 @@ _MCP = re.compile(r"mcp__(.+?)__")
 
 
 class Span(NamedTuple):
-    """Some bytes of a body. ``name`` is that of the tool or memory file. ``message`` and ``block`` count
-    from 0. ``message`` is None outside of messages; ``block`` is the number of a tool or of a block of the
-    system prompt or message, None where that is one text."""
+    """A range of bytes of a body. ``name`` is that of the tool or memory file.
+
+    ``message`` and ``block`` count from 0. ``message`` is None outside of messages; ``block`` is the
+    number of a tool or of a block of the system prompt or message, None if that is a single text."""
 
     start: int
     end: int
@@ -72,7 +71,7 @@ class Span(NamedTuple):
 
     @property
     def server(self) -> str | None:
-        """Return the MCP server that a tool belongs to by its name, or None."""
+        """Return the MCP server in the name of a tool, or None."""
         found = _MCP.match(self.name or "")
         return found[1] if found else None
 
@@ -80,7 +79,7 @@ class Span(NamedTuple):
 def list_spans(body: bytes) -> list[Span]:
     """Return the spans of a request body in order, without gaps. Never raises.
 
-    What is not valid JSON, or too much of it to be read quickly, is one span that is ``unread``."""
+    A body that is not valid JSON, or takes too long to parse, is a single span ``unread``."""
     if not body:
         return []
     text = place_request(body)
@@ -101,7 +100,7 @@ def list_spans(body: bytes) -> list[Span]:
 
 
 def _list_contents(text: JsonText) -> Iterator[Span]:
-    """Yield the spans that are not envelope, in order."""
+    """Yield the spans outside of the envelope, in order."""
     names: dict[str, str] = {}
     for block in list_blocks(text):
         for span in _SORT[block.parent.section](block, names):
@@ -109,7 +108,7 @@ def _list_contents(text: JsonText) -> Iterator[Span]:
 
 
 def _sort_tool(block: PlacedBlock, _: object) -> Iterator[Span]:
-    """Yield the span of a tool: all of its definition, with a cache marker that it may have."""
+    """Yield the span of a tool: its whole definition, including a cache marker."""
     name = block.name or block.kind or None
     category: Category = "deferred_tool" if block.is_deferred else "tool"
     yield Span(*block.place, category, name)
@@ -125,7 +124,7 @@ def _sort_system(block: PlacedBlock, _: object) -> Iterator[Span]:
 
 
 def _sort_block(block: PlacedBlock, names: dict[str, str]) -> Iterator[Span]:
-    """Yield the spans of a block of a message. ``names`` has those of the tools by the ids of calls."""
+    """Yield the spans of a block of a message. ``names`` has the names of tools by the ids of tool calls."""
     content = block.content
     if content is None:
         return
@@ -147,7 +146,7 @@ def _sort_block(block: PlacedBlock, names: dict[str, str]) -> Iterator[Span]:
 
 
 def _sort_result(block: PlacedBlock, content: Place, name: str | None) -> Iterator[Span]:
-    """Yield the spans of a tool result: its texts, and images and documents as such."""
+    """Yield the spans of a tool result: its texts, images and documents."""
     if block.parent.text.is_kind(content, b"{"):  # of a tool that upstream runs
         yield Span(*content, "tool_result", name)
     for part in block.list_parts():
@@ -163,7 +162,7 @@ _SORT = {"tools": _sort_tool, "system": _sort_system, "messages": _sort_block}
 
 
 def _sort_words(text: JsonText, words: Place, category: Category) -> Iterator[Span]:
-    """Yield the spans of a text; of a user's, reminders and memory files apart."""
+    """Yield the spans of a text; in a user's text, reminders and memory files are separate spans."""
     body, whole = text.body, _inner(words, category)
     if category != "user_text" or not text.is_kind(words, b'"'):
         yield whole
@@ -191,5 +190,5 @@ def _sort_reminder(body: bytes, start: int, end: int) -> Iterator[Span]:
 
 
 def _inner(place: Place, category: Category, name: str | None = None) -> Span:
-    """Return the span of a text without its quotes."""
+    """Return the span of a JSON string without its quotes."""
     return Span(place.start + 1, place.end - 1, category, name)

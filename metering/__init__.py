@@ -1,1 +1,1 @@
-"""Tokens and cost of calls, from their requests and responses: pure functions without I/O."""
+"""Tokens and cost of calls, computed from their requests and responses: pure functions without I/O."""

@@ -20,7 +20,7 @@ LEAST_SESSIONS = 10  # of fewer nobody knows what is usual
 
 
 class Failure(NamedTuple):
-    """A failed call; ``error`` is its status and type in words, such as ``529 overloaded_error``."""
+    """A failed call; ``error`` is its status and type as text, such as ``529 overloaded_error``."""
 
     at: datetime
     slug: str
@@ -28,8 +28,9 @@ class Failure(NamedTuple):
 
 
 class Burst(NamedTuple):
-    """Calls of an endpoint that failed shortly after one another. ``error`` is the most frequent one,
-    ``errors`` how many of the calls failed with it."""
+    """A series of failed calls of an endpoint.
+
+    ``error`` is the most frequent error, ``errors`` the number of calls with it."""
 
     slug: str
     calls: int
@@ -40,9 +41,9 @@ class Burst(NamedTuple):
 
 
 def find_burst(failures: Sequence[Failure], calls: Mapping[str, int]) -> Burst | None:
-    """Return the largest burst in the failures of an hour, None where there is none.
+    """Return the largest burst among the failures of an hour, or None.
 
-    ``calls`` are the numbers of all calls of that hour by endpoint."""
+    ``calls`` has the number of all calls in that hour by endpoint."""
     by_slug: defaultdict[str, list[Failure]] = defaultdict(list)
     for each in sorted(failures):
         by_slug[each.slug].append(each)
@@ -56,7 +57,7 @@ def find_burst(failures: Sequence[Failure], calls: Mapping[str, int]) -> Burst |
 
 
 def _divide(failures: Sequence[Failure]) -> list[list[Failure]]:
-    """Return the failures of an endpoint, oldest first, divided where nothing failed for a while."""
+    """Return the failures of an endpoint (oldest first) in runs, split at pauses above ``BURST_GAP``."""
     runs: list[list[Failure]] = []
     for each in failures:
         if not runs or each.at - runs[-1][-1].at > BURST_GAP:
@@ -74,9 +75,9 @@ def _describe(run: Sequence[Failure]) -> Burst:
 
 
 def compare_with_usual(cents: float, usual: Sequence[float]) -> float | None:
-    """Return how many times the usual cost a session costs, None where that is nothing to tell.
+    """Return how many times the usual cost a session costs, or None if that is not unusual.
 
-    ``usual`` are the costs of other sessions; what is usual is their median."""
+    ``usual`` are the costs of other sessions in cents; the usual cost is their median."""
     if len(usual) < LEAST_SESSIONS or cents < EXPENSIVE_CENTS:
         return None
     middle = median(usual)

@@ -1,12 +1,10 @@
 """The user, the project and the tags of a call, as its client names them in headers.
 
-Nothing checks them: they tell calls apart in reports, and no call is refused or allowed by them.
-
-A user and a project have 1 to 64 characters, a tag 1 to 40: letters and digits of ASCII, and
-``. _ : @ / + -``. Tags are in small letters; ``env:prod`` is one with a key. What breaks a rule is left out
-and counted, so that people find out why a name is missing. LiteLLM's headers mean the same, where ours are
-not there.
-"""
+They are not verified: they group calls in reports, and no call is refused or allowed because of
+them. A user and a project have 1 to 64 characters, a tag 1 to 40: letters and digits of ASCII, and
+``. _ : @ / + -``. Tags are in lower case; ``env:prod`` is a tag with a key. Values that break a
+rule are left out and counted, so that people find out why a name is missing. If our headers are
+absent, LiteLLM's headers with the same meaning are used."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,8 +32,9 @@ _OTHERS = re.compile(r"[^A-Za-z0-9._:@/+-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution:
-    """The user, project and tags of a call. ``tags`` are sorted and unique; ``left_out`` is how many
-    users, projects and tags break a rule."""
+    """The user, project and tags of a call. ``tags`` are sorted and unique.
+
+    ``left_out`` is the number of users, projects and tags that break a rule."""
 
     user: str | None = None
     project: str | None = None
@@ -57,7 +56,7 @@ class Part:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Return the name and the value by which ``list_pairs`` has it."""
+        """Return the pair (name, value) that ``list_pairs`` returns for this part."""
         return split_tag(self.value) if self.kind == "tag" else (self.kind, self.value)
 
     def __str__(self) -> str:
@@ -65,7 +64,7 @@ class Part:
 
 
 def check_part(kind: PartKind, value: str) -> Part:
-    """Return the part that a header could name. Raises ValueError for a value that breaks a rule."""
+    """Return the user, project or tag ``value`` as a part. Raises ValueError if it breaks a rule."""
     if kind == "tag":
         found = keep_valid(None, None, write_tags([value])).tags
         if len(found) == 1:
@@ -81,9 +80,9 @@ def check_part(kind: PartKind, value: str) -> Part:
 def read_attribution(
     named: Mapping[bytes, Sequence[str]], may_be_kept: Callable[[str], bool]
 ) -> Attribution:
-    """Return what headers say, which are given by lowercase name with all their values. Never raises.
+    """Return the attribution in headers, which are given by lowercase name with all their values.
 
-    ``may_be_kept`` tells of each value whether it may be stored at all."""
+    ``may_be_kept`` returns whether a value may be stored. Never raises."""
     user, is_user_wrong = _read_name(_first(named, USER_HEADERS), may_be_kept)
     project, is_project_wrong = _read_name(_first(named, PROJECT_HEADERS), may_be_kept)
     tags, wrong_tags = _read_tags(_first(named, TAG_HEADERS), may_be_kept)
@@ -96,13 +95,13 @@ def read_attribution(
 
 
 def write_tags(tags: Iterable[str]) -> str | None:
-    """Return the tags of a call as they are stored: a JSON list, None where there are none."""
+    """Return tags in stored form: a JSON list, or None without tags."""
     listed = list(tags)
     return orjson.dumps(listed).decode() if listed else None
 
 
 def parse_tags(stored: str | None) -> list[str]:
-    """Return the tags in such a list; none where the text is something else. Never raises."""
+    """Return the tags in a stored list; empty for any other text. Never raises."""
     try:
         found = orjson.loads(stored or "[]")
     except ValueError:
@@ -111,7 +110,7 @@ def parse_tags(stored: str | None) -> list[str]:
 
 
 def keep_valid(user: str | None, project: str | None, stored_tags: str | None) -> Attribution:
-    """Return what is within the rules of values that come from elsewhere than headers."""
+    """Return those values that obey the rules. They come from elsewhere than headers."""
     values = {
         USER_HEADERS[0]: [user] if user else [],
         PROJECT_HEADERS[0]: [project] if project else [],
@@ -121,7 +120,7 @@ def keep_valid(user: str | None, project: str | None, stored_tags: str | None) -
 
 
 def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return tags as they are stored. Raises ValueError, which says the rule that they break."""
+    """Return tags sorted and unique. Raises ValueError, which states the violated rule."""
     found = sorted({check_part("tag", tag).value for tag in tags})
     if len(found) > MAX_TAGS:
         raise ValueError(f"a call has at most {MAX_TAGS} tags, and these are {len(found)}")
@@ -129,12 +128,12 @@ def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def make_valid(text: str) -> str:
-    """Return a text with a hyphen for what names may not have, to be cut to its length."""
+    """Return a text with invalid characters replaced by hyphens. The caller cuts it to length."""
     return _OTHERS.sub("-", text)
 
 
 def fill(own: Attribution, of_run: Attribution) -> Attribution:
-    """Return what a call says of itself, and what its run says where the call says nothing."""
+    """Return the attribution of a call, with missing values taken from that of its run."""
     return Attribution(
         user=own.user or of_run.user,
         project=own.project or of_run.project,
@@ -144,14 +143,13 @@ def fill(own: Attribution, of_run: Attribution) -> Attribution:
 
 
 def split_tag(tag: str) -> tuple[str, str]:
-    """Return key and value of a tag. One without a key, or with nothing after it, is a name alone: its
-    value is ''."""
+    """Return (key, value) of a tag; a tag without a key, or without a value, has the value ""."""
     key, _, value = tag.partition(_KEY_END)
     return (key, value) if key and value else (tag, "")
 
 
 def list_pairs(user: str | None, project: str | None, tags: Iterable[str]) -> list[tuple[str, str]]:
-    """Return all that a call is attributed to, as names with values."""
+    """Return user, project and tags as (name, value) pairs."""
     named = [(name, value) for name, value in ((USER, user), (PROJECT, project)) if value]
     return named + [split_tag(tag) for tag in tags]
 
@@ -163,7 +161,7 @@ def _first(named: Mapping[bytes, Sequence[str]], names: Iterable[bytes]) -> Sequ
 def _read_name(
     values: Sequence[str], may_be_kept: Callable[[str], bool]
 ) -> tuple[str | None, bool]:
-    """Return the first of the values if it is within the rules, and whether it breaks one."""
+    """Return the first of the values if it obeys the rules, and whether it breaks one."""
     value = values[0].strip() if values else ""
     is_right = _NAME.fullmatch(value) is not None and may_be_kept(value)
     return (value, False) if is_right else (None, bool(value))
@@ -172,7 +170,7 @@ def _read_name(
 def _read_tags(
     values: Sequence[str], may_be_kept: Callable[[str], bool]
 ) -> tuple[tuple[str, ...], int]:
-    """Return the first tags that are within the rules, sorted, and how many are left out."""
+    """Return the first ``MAX_TAGS`` valid tags, sorted, and how many were left out."""
     given = list(_iter_tags(values))
     right = [tag for tag in given if _is_tag(tag) and may_be_kept(tag)]
     unique = list(dict.fromkeys(right))

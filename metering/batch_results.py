@@ -1,9 +1,9 @@
 """The results of message batches, each of which becomes an entry of its own.
 
-A batch runs at half of all prices, whatever service tier the message names. What errored is not billed, and
-what was canceled or expired has never run, so that it is no call. The results of a batch come in any order,
-and as often as they are requested: an entry is known by the batch and the ``custom_id``, unique in it.
-"""
+A batch costs half of all prices, whatever service tier the message names. Results with errors are
+not billed; canceled or expired requests never ran, so they are no calls. The results of a batch
+come in any order, and as often as they are requested: an entry is identified by the batch and the
+``custom_id``, which is unique in it."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ _ENTRY_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 
 
 def make_entry_id(batch_id: str, custom_id: str) -> str:
-    """Return the id of the entry of a result, the same each time that it is read."""
+    """Return the id of the entry for a result, the same each time that the result is read."""
     name = f"{batch_id}:{custom_id}"
     if _ENTRY_ID.fullmatch(name):
         return name
@@ -38,7 +38,7 @@ def make_result_entry(
     slug: str,
     upstream: str | None = None,
 ) -> UsageLogEntry:
-    """Return the entry of a result that has run.
+    """Return the entry for a result of a request that ran.
 
     ``created_at`` is the instant that the entry is booked to, since a result does not say when it ran.
     Raises ValueError if that is not an instant."""

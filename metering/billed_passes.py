@@ -43,13 +43,12 @@ PLACEHOLDER_OUTPUT_TOKENS = 1  # what upstream may count where there is no outpu
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class Call:
-    """Everything that the cost of a call depends on, besides prices. It can be made again from what is
-    stored.
+    """All facts that the cost of a call depends on, except prices. It can be made again from stored data.
 
-    ``speed`` is that of the passes of ``model`` that name none; those of other models have the
-    standard speed then. The ``items`` are those of the bill; what prices they carry is of no
-    importance, and those of ``make_call`` carry none. ``upstream`` is the name of that which an endpoint has
-    of its own: its prices are others."""
+    ``speed`` is that of the passes of ``model`` that name none; passes of other models then have the
+    standard speed. The ``items`` are those of the bill; their prices are ignored, and those of
+    ``make_call`` have none. ``upstream`` is the name of the endpoint's own upstream, which has prices
+    of its own."""
 
     created_at: datetime
     outcome: Outcome
@@ -67,29 +66,29 @@ class Call:
     def is_unbilled(self) -> bool:
         """Return whether this is a call without usage that upstream does not bill.
 
-        An error is not billed, nor is a request that was never sent. Of any other call without usage
-        the response was lost or never came, and upstream may have done the work."""
+        An error is not billed, nor is a request that was never sent. For any other call without usage the
+        response was lost or never came, and upstream may have done the work."""
         return self.usage_source == "none" and not may_be_billed(
             self.outcome, self.status_code, self.usage_source
         )
 
 
 class _Reasons(NamedTuple):
-    """Why the input and the output of an attempt are not billed; None where they are."""
+    """The reasons why the input and the output of an attempt are not billed, None if they are."""
 
     input: UnbilledReason | None = None
     output: UnbilledReason | None = None
 
 
 class _Attributed(NamedTuple):
-    """A pass, and the model that ran it: how many models of the chain had declined before."""
+    """A pass, and the number of models of the chain that had declined before it."""
 
     counts: Pass
     hop: int
 
     @property
     def is_attempt(self) -> bool:
-        """Return whether a model answers the request here, and does not compact it or give advice."""
+        """Return whether the pass answers the request, rather than compacting it or giving advice."""
         return self.counts.type in ATTEMPTS
 
 
@@ -97,14 +96,14 @@ _BILLED = _Reasons()
 
 
 def is_failure(status_code: int | None) -> bool:
-    """Return whether a status says that no model has answered."""
+    """Return whether a status code means that no model has answered."""
     return status_code is not None and status_code >= FIRST_FAILURE_STATUS
 
 
 def may_be_billed(outcome: Outcome, status_code: int | None, usage_source: UsageSource) -> bool:
-    """Return whether upstream may have billed a call of which no usage is known.
+    """Return whether upstream may have billed a call without known usage.
 
-    It may have done the work when the request was sent and the response was lost, or cut before its
+    It may have done the work if the request was sent and the response was lost, cut off before its
     first counts, or never came."""
     if usage_source != "none" or outcome in UNBILLED_OUTCOMES:
         return False
@@ -120,7 +119,7 @@ def make_call(
     product: Product = "messages",
     upstream: str | None = None,
 ) -> Call:
-    """Return what the cost of a call depends on.
+    """Return the facts that the cost of a call depends on.
 
     There is an item for each quantity that is not 0, and for each that upstream has left out."""
     return Call(
@@ -160,9 +159,9 @@ def _list_items(usage: Usage, created_at: datetime, status_code: int | None) -> 
 def _make_search_item(
     searches: int, passes: Sequence[_Attributed], reasons: Sequence[_Reasons]
 ) -> CostItem:
-    """Return the item of the searches, which belong to the last pass that is billed in full.
+    """Return the item for the searches, which belong to the last pass that is billed in full.
 
-    A model that declined before any output has not searched. Upstream does not say who has."""
+    A model that declined before any output has not searched. Upstream does not say which pass searched."""
     full = [n for n, each in enumerate(passes) if reasons[each.hop] == _BILLED]
     index = full[-1] if full else len(passes) - 1
     model, reason = passes[index].counts.model, reasons[passes[index].hop].input
@@ -194,9 +193,10 @@ def _list_tokens(
 
 
 def _list_missing(index: int, counts: Pass, reasons: _Reasons) -> list[CostItem]:
-    """Return an item for each count that upstream always sends and has not, and that would be billed.
+    """Return an item for each count that upstream always sends but did not, and that would be billed.
 
-    Without it what is known would pass for the whole cost. Counts of the cache may be left out for 0."""
+    Without these items the known part would look like the whole cost. Counts of the cache may be left
+    out for 0."""
     return [
         CostItem(index, counts.model, component.name, 0, 0, counts.speed, None, COUNT_MISSING)
         for component, reason in ((INPUT, reasons.input), (OUTPUT, reasons.output))
@@ -207,8 +207,8 @@ def _list_missing(index: int, counts: Pass, reasons: _Reasons) -> list[CostItem]
 def _attribute(usage: Usage) -> list[_Attributed]:
     """Return the passes of a call with their models.
 
-    A list that is older than the counts tells only of what these leave out: compaction, advice, models
-    that declined."""
+    If the list of passes is older than the counts, only its passes that the counts leave out are used:
+    compaction, advice, models that declined."""
     serving = len(usage.hops)
     whole = Pass(
         type=ATTEMPT,
@@ -233,11 +233,11 @@ def _name_model(usage: Usage, hop: int) -> str | None:
 
 
 def find_hops(passes: Sequence[Pass], hops: Sequence[Hop]) -> list[int]:
-    """Return for each pass how many models had declined before it.
+    """Return for each pass the number of models that had declined before it.
 
-    A pass is that of the next model of the chain when it names that model, which may be by another
-    name, or another one than the pass before. The last attempt is always that of the last model. What
-    is no attempt comes before the attempt that it serves."""
+    A pass belongs to the next model of the chain if it names that model, which may be by another name,
+    or names another one than the pass before. The last attempt always belongs to the last model. A pass
+    that is no attempt belongs to the attempt after it."""
     serving = len(hops)
     if not serving:
         return [0] * len(passes)
@@ -253,7 +253,7 @@ def find_hops(passes: Sequence[Pass], hops: Sequence[Hop]) -> list[int]:
 
 
 def _advance(chain: Sequence[str | None], hop: int, this: Pass, before: Pass | None) -> int:
-    """Return the place in the chain of the model of this attempt, at or after that of the one before."""
+    """Return the place in the chain of the model of this attempt, at or after that of ``hop``."""
     last = len(chain) - 1
     named = (n for n in range(hop, last + 1) if is_same_model(chain[n], this.model))
     is_next = before is not None and (this.model is None or this.model != before.model)
@@ -263,7 +263,7 @@ def _advance(chain: Sequence[str | None], hop: int, this: Pass, before: Pass | N
 def _find_reasons(
     usage: Usage, passes: Sequence[_Attributed], at: datetime, status_code: int | None
 ) -> list[_Reasons]:
-    """Return for each model of the chain why its attempts are not billed."""
+    """Return for each model of the chain the reasons why its attempts are not billed."""
     if is_failure(status_code) and usage.is_empty:
         return [_Reasons("failed", "failed")] * (len(usage.hops) + 1)
     declined = _find_declined(usage, passes, at) if usage.hops else []

@@ -1,12 +1,11 @@
-"""Deciding who pays for a call, by its request, its credential, and the limits that upstream states.
+"""The decision who pays for a call, by its request, its credential, and the limits that upstream
+states.
 
-A token (``sk-ant-oat…``) is that of a subscription or a short-lived one of an organisation that pays by
-token (workload identity federation). The response tells them apart, because a subscription has limits
-of its own kind.
-
-A request may ask that a customer pays, whose organisation is linked to the user profile that it names. The
-response does not say who paid: where that fails the call is refused, so that one that succeeded was paid so.
-"""
+A token (``sk-ant-oat…``) belongs to a subscription, or is a short-lived one of an organisation that
+pays by token (workload identity federation). The response tells which, because a subscription has
+its own kind of limits. A request may ask that a customer pays, whose organisation is linked to the
+user profile that it names. The response does not say who paid: if the customer cannot, the call is
+refused, so a successful one was paid so."""
 
 from typing import Literal
 
@@ -24,7 +23,7 @@ _KINDS: tuple[tuple[bytes, CredentialKind], ...] = (
 
 
 def classify_credential(credential: bytes) -> CredentialKind:
-    """Return the kind of an upstream credential, by how it begins."""
+    """Return the kind of an upstream credential, by its prefix."""
     for prefix, kind in _KINDS:
         if credential.startswith(prefix):
             return kind
@@ -38,7 +37,7 @@ def find_billing(
     bill_to: str | None = None,
     status_code: int | None = None,
 ) -> Billing | None:
-    """Return who pays for a call, None where nothing tells. ``bill_to`` is what the request asks for."""
+    """Return who pays for a call, or None if unknown. ``bill_to`` is the payer that the request asks for."""
     if bill_to == BILL_TO_CUSTOMER and status_code == 200:
         return "customer"
     if kind == "api_key":

@@ -1,4 +1,4 @@
-"""The fields of an entry that are read from the bodies, beside tokens, model and cost."""
+"""The fields of an entry that are read from the bodies, other than tokens, model and cost."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ MIN_GENERATION_MS = 10.0
 
 
 def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
-    """Return the fields of an entry that the request states, by name."""
+    """Return the fields of an entry that come from the request, by name."""
     return {
         "request_model": clean_text(facts.model),
         "max_tokens": facts.max_tokens,
@@ -34,7 +34,7 @@ def make_request_fields(facts: RequestFacts) -> dict[str, Any]:
 
 
 def make_response_fields(usage: Usage, body: bytes) -> dict[str, Any]:
-    """Return the fields of an entry that the response states, by name. ``body`` is its decoded body."""
+    """Return the fields of an entry that come from the response, by name. ``body`` is its decoded body."""
     said = usage.envelope
     return {
         **_make_content_fields(list_content(said, body)),
@@ -51,7 +51,7 @@ def make_response_fields(usage: Usage, body: bytes) -> dict[str, Any]:
 
 
 def read_content_fields(body: bytes) -> dict[str, Any]:
-    """Return the fields of an entry that are read from what a decoded response says, by name."""
+    """Return the fields of an entry that come from the content of a decoded response, by name."""
     return _make_content_fields(read_content(body).blocks)
 
 
@@ -67,9 +67,9 @@ def calculate_speed(
     duration_ms: float | None,
     ttfb_ms: float | None,
 ) -> float | None:
-    """Return the output tokens per second between first and last byte.
+    """Return the output tokens per second between first and last byte, or None.
 
-    None where that is not the time in which they were generated."""
+    None if the tokens were not generated in that time, as in a response that was not streamed."""
     if not streamed or source != "final" or not output_tokens:
         return None
     if duration_ms is None or ttfb_ms is None or duration_ms - ttfb_ms < MIN_GENERATION_MS:

@@ -33,23 +33,23 @@ type Reason = Literal[
 
 
 def format_note(side: Side, lack: Lack, reason: Reason) -> str:
-    """Return the note of one side."""
+    """Return the note about the body of one side: ``request not kept: disk reserve``."""
     return f"{side} {lack}: {reason}"
 
 
 def join_notes(*notes: str | None) -> str | None:
-    """Return the text of the column, None when there is no note."""
+    """Return the text of the column, or None without notes."""
     return SEPARATOR.join(note for note in notes if note) or None
 
 
 def note_removal(notes: str | None, side: Side) -> str | None:
-    """Return the notes of an entry whose body of one side is being removed."""
+    """Return the notes of an entry after retention has removed the body of ``side``."""
     others = (each for each in (notes or "").split(SEPARATOR) if not each.startswith(f"{side} "))
     return join_notes(*others, format_note(side, "not kept", "removed by retention"))
 
 
 def drop_body(entry: UsageLogEntry, side: Side, reason: Reason) -> UsageLogEntry:
-    """Return the entry without a body that it has, and with a note of it."""
+    """Return the entry without one of its bodies, and with a note about it."""
     others = (
         each for each in (entry.body_notes or "").split(SEPARATOR) if each[: len(side)] != side
     )

@@ -1,9 +1,8 @@
 """The days, weeks and months of a time zone, as intervals of UTC.
 
-A day begins at midnight of the zone, and a week on Monday. With summer time some days have 23 or 25 hours.
-Where clocks leave midnight out, the day begins when they are set; where there are two, it begins with the
-first.
-"""
+A day begins at midnight of the zone, and a week on Monday. With summer time some days have 23 or 25
+hours. If the clock change skips midnight, the day begins at the change; if midnight occurs twice,
+at the first."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -21,7 +20,7 @@ type Period = Literal["day", "week", "month"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A period of time from an instant up to another one, which is not included."""
+    """A period of time from ``start`` (included) to ``end`` (excluded)."""
 
     start: datetime
     end: datetime
@@ -37,7 +36,7 @@ def list_zones() -> frozenset[str]:
 
 
 def find_span(period: Period, zone_name: str, now: datetime) -> Span:
-    """Return the day, week or month of a zone that an instant is in."""
+    """Return the day, week or month of a time zone that includes the instant ``now``."""
     zone = ZoneInfo(zone_name)
     first = _STEPS[period]
     today = now.astimezone(zone).date()

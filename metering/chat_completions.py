@@ -1,8 +1,7 @@
-"""The usage of a chat completion: upstream's interface for programs that are written for OpenAI's.
+"""The usage of a chat completion: upstream's interface for programs written for OpenAI's.
 
-Nothing is cached, so each of its two counts has one class of tokens. A stream has them only if the request
-asked for them; otherwise nothing tells what the call has used.
-"""
+It does not cache, so each of its two counts is one class of tokens. A stream has them only if the
+request asked for them; otherwise the usage of the call is unknown."""
 
 from metering.token_counts import TokenCounts
 from metering.usage import Usage, is_sse
@@ -13,7 +12,9 @@ from wire.envelope import is_document
 def read_chat_usage(
     status: int | None, content_type: str | None, body: bytes, *, is_complete: bool
 ) -> Usage:
-    """Read a decoded body, whole or cut. The arguments are those of ``read_usage``. Never raises."""
+    """Return the usage in a decoded body, whole or cut off.
+
+    The arguments are those of ``read_usage``. Never raises."""
     said = read_chat_envelope(body)
     is_whole = is_document(body)
     is_failed = is_whole and status is not None and status >= 400

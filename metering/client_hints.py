@@ -1,9 +1,8 @@
-"""Hints in request headers on what a call belongs to and what it is for.
+"""Hints in request headers about what a call belongs to and its purpose.
 
-Claude Code sends most of them only where it is told to (``CLAUDE_CODE_GATEWAY_HINT_HEADERS=1``). Other
-programs name a session or a trace. A value is kept as it came, whether its name is known or not; what is
-never captured is lost for old calls.
-"""
+Claude Code sends most of them only with ``CLAUDE_CODE_GATEWAY_HINT_HEADERS=1``. Other programs name
+a session or a trace. A value is kept as it came, whether it is known or not, since values that are
+not captured cannot be added to old calls."""
 
 import re
 from collections.abc import Mapping
@@ -42,8 +41,9 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}.
 
 
 def collect_hints(named: Mapping[bytes, str]) -> dict[str, str]:
-    """Return the hints in headers, which are given by lowercase name. Of a ``traceparent`` only the trace
-    id is kept."""
+    """Return the hints in headers, which are given by lowercase name.
+
+    Of a ``traceparent`` only the trace id is kept."""
     hints = {
         name.decode(): value[: HEADERS[name]]
         for name in HEADERS.keys() & named.keys()
@@ -57,7 +57,7 @@ def collect_hints(named: Mapping[bytes, str]) -> dict[str, str]:
 
 
 def keep_identifiers(hints: Mapping[str, str]) -> dict[str, str]:
-    """Return the hints that are names and ids, without those that are text or may be."""
+    """Return the hints that are names or ids, without those that are or may be text."""
     return {
         name: value
         for name, value in hints.items()

@@ -13,8 +13,9 @@ from metering.usage import Pass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """A billed component. ``title`` is for pages, ``base_price`` the name of the rate in a
-    ``genai_prices.ModelPrice``."""
+    """A billed component. ``title`` is its name on pages.
+
+    ``base_price`` is the name of the rate in a ``genai_prices.ModelPrice``."""
 
     name: str
     title: str
@@ -23,10 +24,11 @@ class Component:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenComponent(Component):
-    """A component that is counted in tokens. ``counted_in`` names the field of ``TokenCounts`` that
-    they are counted in. ``quantity`` returns how many tokens of a pass are billed at this rate. A price
-    file must have the rate if ``is_required``; otherwise it may leave the rate out, which is then
-    unknown."""
+    """A component that is counted in tokens.
+
+    ``counted_in`` is the field of ``TokenCounts`` that includes its tokens. ``quantity`` returns the
+    number of tokens of a pass that are billed at its rate, None if unknown. A price file must have the
+    rate if ``is_required``; otherwise the rate may be missing, and is then unknown."""
 
     counted_in: str
     quantity: Callable[[Pass], int | None]

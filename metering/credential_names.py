@@ -1,4 +1,4 @@
-"""The words for a credential or a subscription on pages: its name, or its fingerprint."""
+"""The label of a credential or a subscription on pages: its name, or its fingerprint."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,7 +10,7 @@ OTHER = "(other)"
 
 
 class KnownCredentials(NamedTuple):
-    """Names and accounts by the fingerprints of credentials; names are those of accounts too."""
+    """Names and accounts by the fingerprints of credentials. ``names`` also has those of accounts."""
 
     names: Mapping[str, str]
     accounts: Mapping[str, str]
@@ -20,10 +20,11 @@ NOTHING_KNOWN = KnownCredentials({}, {})
 
 
 def spread_names(names: Mapping[str, str], accounts: Mapping[str, str]) -> Mapping[str, str]:
-    """Return names also for the other fingerprints of an account, and for the account.
+    """Return the names of fingerprints, extended to their accounts and to other fingerprints of these.
 
-    ``accounts`` are by the fingerprint of a credential. A name that a fingerprint has itself stays; of
-    several of an account, the one that comes last in ``accounts`` gives its name to the others."""
+    ``accounts`` are by the fingerprint of a credential. A fingerprint keeps its own name. If several
+    fingerprints of an account have names, the one that comes last in ``accounts`` gives its name to the
+    others."""
     of_account = {
         account: names[fingerprint]
         for fingerprint, account in accounts.items()
@@ -39,9 +40,9 @@ def spread_names(names: Mapping[str, str], accounts: Mapping[str, str]) -> Mappi
 
 
 def name_credential(fingerprint: str | None, names: Mapping[str, str]) -> str:
-    """Return the name of a credential, or the beginning of its fingerprint while it has none.
+    """Return the name of a credential, or the beginning of its fingerprint if it has no name.
 
-    The fingerprint holds no character of the credential. ``names`` are by fingerprint."""
+    The fingerprint contains no character of the credential. ``names`` are by fingerprint."""
     if not fingerprint:
         return NO_CREDENTIAL
     if fingerprint == OTHER:

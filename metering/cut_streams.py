@@ -1,13 +1,12 @@
-"""Estimating what the passes of a stream that was cut have used.
+"""Estimates of the usage of the passes of a stream that was cut off.
 
-The first event has the counts of the first pass: its prompt, and a placeholder for its output. What each
-pass delivered is divided by the characters per token of its own model (``metering.output_estimate``).
-Passes that the stream had listed by the time of the cut are taken from the list.
-
-A model that takes over from another one reads the same prompt, which is estimated as that of the first
-one. The prompt of an advisor, the one after a compaction, and what is read again after a tool has run are
-told at the end alone: they are left out, and the line of the output notes it.
-"""
+The first event has the counts of the first pass: its prompt, and a placeholder for its output. The
+output that each pass delivered is divided by the characters per token of its own model
+(``metering.output_estimate``). Passes that the stream had listed by the time of the cut are taken
+from the list. A model that takes over from another one reads the same prompt, which is estimated to
+have the same size. The prompt of an advisor, the one after a compaction, and tokens read again
+after a tool has run are reported only at the end: they are left out, and the item for the output
+has a note about it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -32,11 +31,11 @@ type _Placed = tuple[int, Pass]  # how many models had declined before the pass
 
 
 def estimate_usage(usage: Usage, body: bytes, find_size: FindSize, request: bytes = b"") -> Usage:
-    """Return the usage of a stream that was cut, with estimates of what was not counted by then.
+    """Return the usage of a stream that was cut off, with estimates for tokens not counted by then.
 
     ``find_size`` returns the size of a model's complete responses. ``request`` is the body of the
-    request, which alone names the model of an advisor. The estimate of a pass is not below what upstream
-    had counted of it."""
+    request, which alone names the model of an advisor. The estimate for a pass is not below the count
+    that upstream had sent for it."""
     parts = measure_parts(body, len(usage.hops))
     passes = _merge(usage, list(_Estimator(usage, find_size, request).estimate(parts)))
     searches = max(usage.web_search_requests or 0, sum(part.searches for part in parts))
@@ -51,9 +50,9 @@ def estimate_usage(usage: Usage, body: bytes, find_size: FindSize, request: byte
 
 
 def _merge(usage: Usage, estimated: Sequence[_Placed]) -> tuple[Pass, ...]:
-    """Return the listed passes, and the estimated ones that the list does not have, by model.
+    """Return the listed passes, and those estimated passes that the list does not have, by model.
 
-    What the serving model wrote is never taken from a list: the counts beside it are newer."""
+    Output of the serving model is never taken from a list: the counts beside it are newer."""
     serving = len(usage.hops)
     listed = [
         (hop, each)
@@ -82,7 +81,7 @@ def _order(placed: _Placed) -> tuple[int, bool]:
 
 
 class _Estimator:
-    """Estimates each pass of one stream by what it delivered."""
+    """The estimation of each pass of one stream from its delivered output."""
 
     def __init__(self, usage: Usage, find_size: FindSize, request: bytes) -> None:
         self._usage = usage
@@ -90,7 +89,7 @@ class _Estimator:
         self._request = request
 
     def estimate(self, parts: Sequence[Part]) -> Iterator[_Placed]:
-        """Yield the passes in the order of their models. The last one is that of the serving model."""
+        """Yield the passes in the order of their models. The last pass is that of the serving model."""
         usage = self._usage
         models = [*(hop.from_model for hop in usage.hops), usage.model]
         # Beside a list, the counts at the top level are those of the serving model.
@@ -135,7 +134,7 @@ class _Estimator:
         *,
         leaves_out: bool = False,
     ) -> Pass:
-        """Return a pass. ``leaves_out``: there was more of it that nothing tells."""
+        """Return a pass. ``leaves_out``: it used more tokens, of unknown number."""
         usage, output_tokens = self._usage, estimate_tokens(delivered, self._find_size(model))
         note: CostNote | None = "hidden_thinking" if delivered.hides_thinking else None
         if prompt == "counted":

@@ -1,12 +1,11 @@
-"""Measuring the output that a response delivered, in characters.
+"""Measurement of the output that a response delivered, in characters.
 
-Characters are bytes of UTF-8: over languages, tokens per byte vary far less than tokens per letter. What
-a model writes around its words has no characters here and is counted as some: the frame and the name of
-a tool call, the marks of a citation, the marks around thinking.
-
-Text, thinking and tool input are output of the model. Results of tools that run upstream, signatures and
-summaries of a compaction are not counted here: ``metering.delivered_passes`` has the passes of their own.
-"""
+Characters are bytes of UTF-8: across languages, tokens per byte vary far less than tokens per
+letter. Tokens for structure have no characters, so a constant number of characters is added: for
+the frame and the name of a tool call, the marks of a citation, the marks around thinking. Text,
+thinking and tool input are output of the model. Results of tools that run upstream, signatures and
+summaries of a compaction are not counted here: ``metering.delivered_passes`` counts the passes that
+made them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,8 +26,9 @@ MAX_READ_BYTES, PLACES = 2 * 1024 * 1024, 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """The output that came, in characters. ``hides_thinking``: there was thinking that is not shown, so
-    nothing tells how much it was."""
+    """The delivered output, in characters.
+
+    ``hides_thinking``: there was thinking that is not shown, of unknown length."""
 
     characters: float = 0
     thinking_characters: float = 0
@@ -37,8 +37,9 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSize:
-    """Characters and tokens of output, of one response or summed over many. Those of thinking are
-    apart."""
+    """Characters and tokens of output, of one response or summed over many.
+
+    Those of thinking are separate."""
 
     characters: float = 0
     tokens: float = 0
@@ -58,18 +59,20 @@ UNKNOWN_SIZE = OutputSize()
 
 
 def measure(body: bytes) -> Delivered:
-    """Return the output in a decoded body, whole or cut. Takes any bytes, and never raises."""
+    """Return the output in a decoded body, whole or cut off. Accepts any bytes, and never raises."""
     return measure_sample(*read_sample(body))
 
 
 def read_sample(body: bytes) -> tuple[Sequence[Block], float]:
-    """Return the blocks of a body, of a long stream those of a sample, and how many times longer it is."""
+    """Return (blocks, scale) of a body; the blocks of a long stream are a sample.
+
+    ``scale`` is the length of the body divided by that of the sample."""
     sample = body if is_document(body) else sample_events(body, MAX_READ_BYTES, PLACES)
     return read_content(sample).blocks, len(body) / max(len(sample), 1)
 
 
 def measure_sample(blocks: Iterable[Block], scale: float = 1) -> Delivered:
-    """Return the output in blocks that are a sample: all of them are ``scale`` times as many."""
+    """Return the estimated output of a response, ``scale`` times the output in sampled blocks."""
     text = thinking = thinking_blocks = 0
     hides_thinking = False
     for block in blocks:
@@ -92,7 +95,7 @@ def measure_sample(blocks: Iterable[Block], scale: float = 1) -> Delivered:
 
 
 def measure_text(text: str) -> int:
-    """Return the characters of a text."""
+    """Return the length of a text in bytes of UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 

@@ -1,10 +1,9 @@
-"""Dividing a stream that was cut into what each pass of the call delivered.
+"""Division of a stream that was cut off into the content that each pass of the call delivered.
 
 Blocks of type ``fallback`` divide it by model. Within the part of one model, a block of type
-``compaction`` is the output of a pass that summed up the conversation, and the text of an
-``advisor_tool_result`` that of an advisor. After any result of a tool that ran upstream the model read
-its prompt again, which upstream counts at the end.
-"""
+``compaction`` is the output of a pass that summarised the conversation, and the text of an
+``advisor_tool_result`` that of an advisor. After any result of a tool that ran upstream the model
+read its prompt again, which upstream counts at the end."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,10 +20,11 @@ TOOL_RESULT = "_tool_result"
 
 @dataclass(slots=True, kw_only=True)
 class Part:
-    """The content that one model of the chain delivered. ``compactions`` and ``advice`` are the
-    characters of each text, those of an advice None where it is encrypted. ``begins_with_compaction``:
-    no content came before the first of them. ``searches`` counts web searches with results: one that
-    failed is not billed."""
+    """The content that one model of the chain delivered.
+
+    ``compactions`` and ``advice`` have the characters of each text; those of an encrypted advice are
+    None. ``begins_with_compaction``: no content came before the first compaction. ``searches`` counts
+    web searches with results: failed ones are not billed."""
 
     delivered: Delivered
     compactions: list[int]
@@ -35,9 +35,9 @@ class Part:
 
 
 def measure_parts(body: bytes, hops: int) -> list[Part]:
-    """Return the part of each model of a stream in which ``hops`` models handed over to another one.
+    """Return the part of each model of a stream in which ``hops`` models handed over to the next one.
 
-    Takes any bytes, and never raises. Where a fallback is not found again, its part is empty."""
+    Accepts any bytes, and never raises. If a fallback block is not found, the part after it is empty."""
     body = normalize_lines(body)
     places = [0, *find_fallbacks(body, hops), len(body)]
     parts = [_measure_part(body[start:end]) for start, end in pairwise(places)]

@@ -1,6 +1,4 @@
-"""The usage log entry: the record of one call, made by the recorder and stored in the trace
-database.
-"""
+"""The usage log entry: the record of one call, made by the recorder and stored in the trace database."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -45,19 +43,17 @@ COUNT_MISSING: CostNote = "count_missing"
 
 class CostItem(NamedTuple):
     """One line of an entry's bill: a quantity of one component in one pass of the model.
-    ``metering/components.py`` lists the components.
 
-    ``pass_index`` counts the passes of the call (0 where there is only one); each pass has its own
-    model, its own speed and its own prompt size, which decides the price tier. ``rate_usd`` is the
-    list price in US dollars per million tokens (per thousand for ``web_search``) and ``multiplier``
-    what geography and batch make of it. ``cents`` = quantity / unit x rate x multiplier x 100.
-    Rate, multiplier, price version and cents are None before the item is priced, and while the
-    model has no known price.
+    ``metering/components.py`` lists the components. ``pass_index`` counts the passes of the call (0 if
+    there is only one); each pass has its own model, its own speed and its own prompt size, which
+    decides the price tier. ``rate_usd`` is the list price in US dollars per million tokens (per
+    thousand for ``web_search``) and ``multiplier`` the factor for geography and batch. ``cents`` =
+    quantity / unit x rate x multiplier x 100. Rate, multiplier, price version and cents are None before
+    the item is priced, and if the model has no known price.
 
     A line with an ``unbilled_reason`` has the multiplier 0 and costs 0 cents, whether its price is
-    known or not. ``speed`` is that of the pass, None where nothing tells it. ``estimated``: the
-    quantity is an estimate, made from what was delivered of a stream that was cut.
-    """
+    known or not. ``speed`` is that of the pass, None if unknown. ``estimated``: the quantity is
+    estimated from the delivered part of a stream that was cut off."""
 
     pass_index: int
     model: str | None
@@ -75,26 +71,27 @@ class CostItem(NamedTuple):
 
 
 def lacks_count(items: Iterable[CostItem]) -> bool:
-    """Return whether the response left out a count, so that no price list can tell the cost."""
+    """Return whether the response left out a count, so that the cost is unknown with any price list."""
     return any(item.note == COUNT_MISSING for item in items)
 
 
 def sum_estimates(items: Iterable[CostItem]) -> Decimal | None:
     """Return the cost of the items with an estimated quantity, in US cents.
 
-    Returns None where nothing is estimated, and where the price is unknown."""
+    None if nothing is estimated, or if the price is unknown."""
     estimates = [item.cents for item in items if item.estimated and item.cents is not None]
     return sum(estimates, Decimal(0)) if estimates else None
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class UsageLogEntry:
-    """One forwarded message request. Tokens are counts, cost is in US cents, times in ms, sizes in
-    bytes on the wire. Bodies are the exact bytes after content-decoding, None when not kept.
-    ``body_notes`` says what is missing of them and why, None when nothing is. ``client_hints`` is a
+    """The record of one forwarded request. Tokens are counts, cost is in US cents, times in ms.
+
+    Sizes are in bytes on the wire. Bodies are the exact bytes after content-decoding, None if not kept.
+    ``body_notes`` says which parts of them are missing and why, None if none. ``client_hints`` is a
     JSON object of the hints without a field of their own, ``tags`` a JSON list. ``estimated_cents`` is
-    the part of the cost that is estimated, None when nothing is. ``output_size`` is that of a complete
-    response that was measured."""
+    the estimated part of the cost, None without one. ``output_size`` is that of a complete response
+    that was measured."""
 
     entry_id: str
     created_at: str

@@ -1,9 +1,8 @@
 """Formatting of numbers for pages and the terminal: money, tokens, durations, sizes, shares.
 
-An unknown number is never 0: it is ``unknown``, for which the terminal has another character. Where a
-number is shortened, the exact value belongs in a title or on the call's own page. Times are formatted
-in ``runtime.clock``.
-"""
+An unknown number is never shown as 0, but as ``unknown``, for which the terminal has another
+character. If a number is shortened, the exact value belongs in a title or on the call's own page.
+Times are formatted in ``runtime.clock``."""
 
 from decimal import Decimal
 
@@ -16,7 +15,7 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def format_cents(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
-    """Return cents as dollars: four digits below a dollar, where a call's cost is; two from there on."""
+    """Return cents as dollars: with four decimals below a dollar, as for a call, otherwise with two."""
     if cents is None:
         return unknown
     dollars = float(cents) / 100
@@ -28,7 +27,7 @@ def format_cents(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
 
 
 def format_cents_for_column(cents: float | Decimal | None, unknown: str = UNKNOWN) -> str:
-    """Return cents as dollars with four digits whatever the amount, so that a column of them aligns."""
+    """Return cents as dollars with four decimals for any amount, so that a column of them aligns."""
     return unknown if cents is None else f"${cents / 100:,.4f}"
 
 
@@ -43,7 +42,7 @@ def format_sum_cost(cents: float | Decimal | None, unknown: str = UNKNOWN) -> st
 
 
 def format_some_cost(cents: float | None, unknown: str = UNKNOWN) -> str:
-    """Return what some calls cost: ``$4.89``, with three or four decimals below ten cents, and ``$0``."""
+    """Return the cost of some calls: ``$4.89``, with three or four decimals below ten cents, and ``$0``."""
     if cents is None:
         return unknown
     if cents < _TINY_CENTS:
@@ -52,7 +51,7 @@ def format_some_cost(cents: float | None, unknown: str = UNKNOWN) -> str:
 
 
 def _format_decimals(cents: float | Decimal | None, digits: int, unknown: str) -> str:
-    """Return dollars. What is not 0 is never written as 0."""
+    """Return cents as dollars. An amount above 0 is never shown as 0."""
     if cents is None:
         return unknown
     dollars = float(cents) / 100
@@ -69,7 +68,7 @@ def format_sum_change(cents: float | Decimal) -> str:
 
 
 def format_cents_change(cents: Decimal) -> str:
-    """Return a difference in cents as dollars with four digits and a sign; nothing is ``$0.0000``."""
+    """Return a difference in cents as dollars with four decimals and a sign; 0 is ``$0.0000``."""
     text = format_cents_for_column(abs(cents))
     if text == format_cents_for_column(Decimal(0)):
         return text
@@ -77,7 +76,7 @@ def format_cents_change(cents: Decimal) -> str:
 
 
 def format_signed_cents(cents: Decimal) -> str:
-    """Return a difference in cents as dollars with a sign, rounded as a figure that stands alone."""
+    """Return a difference in cents as dollars with a sign, rounded as by ``format_cents``."""
     text = format_cents(float(abs(cents)))
     if cents == 0 or text.startswith("<"):
         return text
@@ -85,12 +84,12 @@ def format_signed_cents(cents: Decimal) -> str:
 
 
 def format_count_change(count: int) -> str:
-    """Return a difference with all digits and a sign."""
+    """Return a difference of counts with all digits and a sign."""
     return f"{count:+,}".replace("-", _MINUS) if count else "0"
 
 
 def format_dollars(amount: Decimal | None, unknown: str = UNKNOWN, *, digits: int = 2) -> str:
-    """Return dollars with all digits, so that a bill adds up, and at least ``digits`` decimals."""
+    """Return dollars with all decimals, so that a bill adds up, and at least ``digits`` of them."""
     if amount is None:
         return unknown
     whole, _, fraction = f"{amount:,f}".partition(".")
@@ -131,7 +130,7 @@ def format_ordinal(number: int) -> str:
 
 
 def format_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
-    """Return all digits of small numbers, three of large ones."""
+    """Return a number of tokens: all digits below 10,000, otherwise three digits with k, M or B."""
     if count is None:
         return unknown
     if count < 10_000:
@@ -144,7 +143,8 @@ def format_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
 
 
 def format_short_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
-    """Return all digits below a thousand, and two or three of what is more: ``380``, ``2.1k``, ``131k``."""
+    """Return a number of tokens: all digits below 1,000, otherwise two or three: ``380``, ``2.1k``,
+    ``131k``."""
     if count is not None and 1_000 <= count < 10_000:
         return f"{count / 1_000:.1f}k"
     return format_tokens(count, unknown)
@@ -157,7 +157,7 @@ def format_tokens_change(count: int) -> str:
 
 
 def format_prompt(tokens: TokenCounts) -> str:
-    """Return the size of a prompt with what is known of its parts, all digits."""
+    """Return the size of a prompt and of its known parts, with all digits."""
     parts = (
         f"{count:,} {each.title.lower()}"
         for each in PROMPT_CLASSES
@@ -167,12 +167,12 @@ def format_prompt(tokens: TokenCounts) -> str:
 
 
 def format_cache_share(tokens: TokenCounts) -> str:
-    """Return how much of the prompt came from cache."""
+    """Return the share of the prompt that was read from the cache, as ``63 %``."""
     return format_per_cent(tokens.cache_read_input_tokens or 0, tokens.prompt or 0)
 
 
 def format_per_cent(part: float, whole: float, unknown: str = UNKNOWN) -> str:
-    """Return a part of a whole as ``63 %``. 0 % is nothing of it, and 100 % all of it."""
+    """Return a part of a whole as ``63 %``. Only exactly 0 and 1 are shown as 0 % and 100 %."""
     if not whole:
         return unknown
     percent = 100 * part / whole
@@ -182,7 +182,7 @@ def format_per_cent(part: float, whole: float, unknown: str = UNKNOWN) -> str:
 
 
 def format_change(now: float, before: float, unknown: str = "") -> str:
-    """Return by how much a value has changed: ``+31 %``. Nothing where there was none before."""
+    """Return the relative change of a value: ``+31 %``. ``unknown`` if it was 0 before."""
     if before <= 0:
         return unknown
     percent = round(100 * (now - before) / before)
@@ -190,7 +190,7 @@ def format_change(now: float, before: float, unknown: str = "") -> str:
 
 
 def format_bytes(count: int | None, unknown: str = UNKNOWN) -> str:
-    """Return a size in powers of 1000, as disks, networks and our settings count."""
+    """Return a size in powers of 1000, as disks, networks and our settings use."""
     if count is None:
         return unknown
     if count < 1000:
@@ -204,12 +204,12 @@ def format_bytes(count: int | None, unknown: str = UNKNOWN) -> str:
 
 
 def format_bytes_exactly(count: int) -> str:
-    """Return all digits of a size."""
+    """Return a size in bytes with all digits."""
     return f"{count:,} byte{'' if count == 1 else 's'}"
 
 
 def format_duration(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
-    """Return three digits or so: milliseconds, seconds, minutes or hours."""
+    """Return a duration with about three digits, in milliseconds, seconds, minutes or hours."""
     if milliseconds is None:
         return unknown
     if round(milliseconds) < 1000:
@@ -225,9 +225,9 @@ def format_duration(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
 
 
 def format_lasted(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
-    """Return how long something lasted in its two largest units: ``8 s``, ``41 min``, ``1 h 17 min``.
+    """Return a duration in its two largest units: ``8 s``, ``41 min``, ``1 h 17 min``.
 
-    What is not 0 is never written as 0."""
+    A duration above 0 is never shown as 0."""
     if milliseconds is None:
         return unknown
     if 0 < milliseconds < 500:
@@ -245,11 +245,11 @@ def format_lasted(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
 
 
 def format_milliseconds(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
-    """Return whole milliseconds, all digits."""
+    """Return whole milliseconds with all digits."""
     return unknown if milliseconds is None else f"{milliseconds:,.0f} ms"
 
 
 def format_wait(seconds: int) -> str:
-    """Return whole minutes, rounded up."""
+    """Return a wait in whole minutes, rounded up: ``a minute``, ``3 minutes``."""
     minutes = -(-seconds // 60)
     return "a minute" if minutes == 1 else f"{minutes} minutes"

@@ -1,11 +1,10 @@
-"""The windows of a subscription: how much of each is left, and when it is used up at this pace.
+"""The windows of a subscription: how much of each is left, and when it is used up at the present pace.
 
-The upstream states with each response which share of a window is used, for all devices of an account. That
-is exact when it is read and at most too low later, because other devices are not seen here. So what is
-left is "at most", and of a window that has been reset since the last reading nothing is known.
-
-All instants are in UTC. A share is 1 for the whole window, and may exceed it.
-"""
+The upstream states with each response which share of a window is used, for all devices of an
+account. That is exact when it is read and later at most too low, because calls of other devices are
+not seen here. So the rest is "at most" so much, and if a window has been reset since the last
+reading, its share is unknown. All instants are in UTC. A share is 1 for the whole window, and may
+exceed it."""
 
 import hashlib
 import hmac
@@ -42,7 +41,7 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A share, with when it was stated first and last."""
+    """A share, with the instants at which it was first and last stated."""
 
     used: float
     status: str | None
@@ -52,8 +51,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """The readings of a window of an account up to its next reset: at least one observation, in any
-    order. ``used_before`` is the share that was stated last before it began, None where none was."""
+    """The readings of a window of an account up to its next reset: at least one, in any order.
+
+    ``used_before`` is the last share that was stated of the window before, None if there was none."""
 
     account: str
     window: str
@@ -64,11 +64,11 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowState:
-    """A window as it stands. ``used`` is the share that was stated at ``read_at``.
+    """The state of a window at an instant. ``used`` is the share that was stated at ``read_at``.
 
-    ``left`` is the share that is left at most, None where that is not known since a reset.
-    ``used_up_at`` is None where it lasts until the reset, or where too little is known.
-    ``elapsed`` is the share of its time that is gone, None where its length or reset is not known."""
+    ``left`` is the share that is left at most, None if unknown since a reset. ``used_up_at`` is None if
+    the window lasts until the reset, or if too little is known. ``elapsed`` is the share of its time
+    that has passed, None if its length or reset is unknown."""
 
     account: str
     window: str
@@ -84,28 +84,29 @@ class WindowState:
 def fingerprint_account(account_id: str, organization_id: str) -> str:
     """Return a fingerprint of the account that a client names.
 
-    The organisation of ours is its key, so that two of them cannot compare whom they have. The id is
-    random, so that it is not found by trying."""
+    It is keyed by our organisation, so that two organisations cannot find out that they have the same
+    account. The account id is random, so it cannot be found by trying."""
     keyed = hmac.new(organization_id.encode(), account_id.encode("utf-8", "replace"), "sha256")
     return keyed.hexdigest()[:FINGERPRINT_CHARS]
 
 
 def name_account(account_hmac: str, upstream_organization_id: str | None) -> str:
-    """Return what stands for an account within an organisation of the upstream.
+    """Return the identifier of an account within an organisation of the upstream.
 
-    One account may belong to several, each with limits of its own, and its members share an organisation."""
+    One account may belong to several organisations, each with limits of its own, and members share an
+    organisation."""
     text = f"{upstream_organization_id or ''}\0{account_hmac}".encode("utf-8", "replace")
     return hashlib.sha256(text).hexdigest()[:FINGERPRINT_CHARS]
 
 
 def find_length(window: str) -> timedelta | None:
-    """Return how long a window is, by its name such as ``5h`` or ``7d_oi``; None where that does not say."""
+    """Return the length of a window by its name, such as ``5h`` or ``7d_oi``, or None."""
     found = _LENGTH.fullmatch(window)
     return None if found is None else int(found[1]) * _UNITS[found[2]]
 
 
 def list_stated(limits: RateLimits) -> list[Stated]:
-    """Return the windows whose used share a response states, also those without columns."""
+    """Return the windows whose used share a response states, including those without columns."""
     found = [
         Stated(
             window,
@@ -143,7 +144,7 @@ def _list_others(other: str) -> Iterator[Stated]:
 
 
 def find_state(observed: Observed, now: datetime) -> WindowState:
-    """Return a window as it stands at an instant."""
+    """Return the state of a window at the instant ``now``."""
     newest = max(observed.observations, key=lambda each: each.last_at)
     is_known = not _is_reset(observed, now) and not _is_from_before(observed, newest)
     return WindowState(
@@ -164,15 +165,15 @@ def _is_reset(observed: Observed, now: datetime) -> bool:
 
 
 def _is_from_before(observed: Observed, newest: Observation) -> bool:
-    """Return whether all that is known of a window may be the share of the one before.
+    """Return whether the only reading of a window may be the share of the window before.
 
-    The first response after a reset may still carry it."""
+    The first response after a reset may still state it."""
     is_only_one = len(observed.observations) == 1 and newest.first_at == newest.last_at
     return is_only_one and newest.used >= LEAST_SHARE and newest.used == observed.used_before
 
 
 def _find_end(observed: Observed, newest: Observation) -> datetime | None:
-    """Return when the window is used up at the pace of late, None where it lasts or that is not known."""
+    """Return when the window is used up at the recent pace, or None if it lasts or that is unknown."""
     resets_at = observed.resets_at
     if newest.used < LEAST_SHARE or resets_at is None:
         return None
@@ -188,7 +189,10 @@ def _find_end(observed: Observed, newest: Observation) -> datetime | None:
 
 
 def _find_pace(observed: Observed, newest: Observation) -> float | None:
-    """Return the share that is used in a second: of the last hour or day, or since the window began."""
+    """Return the share of the limit used per second, or None without length or reset.
+
+    The pace is that of the last hour (day for long windows), or since the window began if that is too
+    little."""
     length = find_length(observed.window)
     if length is None or observed.resets_at is None:
         return None

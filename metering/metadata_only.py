@@ -1,4 +1,4 @@
-"""Entries of endpoints that keep metadata only: names, numbers, cost and times, and no text."""
+"""Entries for endpoints that keep metadata only: names, numbers, cost and times, and no text."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ _NAMES = (
 
 
 def drop_text(entry: UsageLogEntry) -> UsageLogEntry:
-    """Return the entry without values that may be text instead of the names that belong there."""
+    """Return the entry without values that may be text, even if they are in fields for names."""
     names: dict[str, Any] = {name: keep_plain_name(getattr(entry, name)) for name in _NAMES}
     return replace(
         entry,
@@ -61,7 +61,7 @@ def drop_response_text(entry: UsageLogEntry) -> UsageLogEntry:
 
 
 def _keep_plain_limits(limits: RateLimits) -> RateLimits:
-    """Return the limits without headers of the family that may be text; those with a column are not."""
+    """Return the limits without headers of unknown meaning whose values may be text."""
     others = parse_object((limits.other or "").encode()) or {}
     plain = {name: text for name, text in others.items() if keep_plain_name(as_text(text))}
     return limits._replace(other=orjson.dumps(plain).decode() if plain else None)

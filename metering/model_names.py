@@ -8,13 +8,13 @@ _SNAPSHOT = re.compile(r"[-@]\d{8}$|-latest$")
 
 
 def find_version(model: str) -> tuple[int, int] | None:
-    """Return the version that a name has, such as (4, 6); None where it has none."""
+    """Return the version in a model's name, such as (4, 6), or None."""
     found = _VERSION.match(model)
     return None if found is None else (int(found[1]), int(found[2] or 0))
 
 
 def is_same_model(one: str | None, other: str | None) -> bool:
-    """Return whether two names are of one model, with or without the day of its snapshot."""
+    """Return whether two names mean the same model, with or without the date of its snapshot."""
     if one is None or other is None:
         return False
     return one == other or _SNAPSHOT.sub("", one) == _SNAPSHOT.sub("", other)

@@ -16,10 +16,10 @@ CENTS_PER_ACTIVE_SECOND = Decimal(8) / 3600
 def price_object(
     found: UpstreamObject, prices: PriceTable, read_at: datetime, upstream: str | None = None
 ) -> Decimal | None:
-    """Return the cents that an object has cost so far, None where a price or a count is not known.
+    """Return the cost so far of an object in cents, or None if a price or a count is unknown.
 
-    ``upstream`` is the one that its endpoint has of its own.
-    Prices are those of the day on which it was created, or was read where it does not say."""
+    ``upstream`` is the endpoint's own upstream. Prices are those of the day on which the object was
+    created or, if unknown, read."""
     usage = Usage(
         streamed=False,
         source="final" if found.tokens.are_known else "none",

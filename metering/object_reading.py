@@ -9,12 +9,12 @@ from wire.managed_objects import ManagedObject, ObjectKind, ObjectUsage, list_ob
 
 
 def read_objects(kind: ObjectKind, body: bytes) -> list[UpstreamObject]:
-    """Return the objects of a kind in a response, with what they have used. Never raises."""
+    """Return the managed sessions or dreams in a response, with their usage. Never raises."""
     return [_make(each) for each in list_objects(kind, body)]
 
 
 def make_session(session_id: str) -> UpstreamObject:
-    """Return a managed session of which nothing but the id is known."""
+    """Return a managed session of which only the id is known."""
     return UpstreamObject(
         object_id=session_id,
         kind="session",
@@ -33,7 +33,7 @@ def make_session(session_id: str) -> UpstreamObject:
 
 
 def set_counts(found: UpstreamObject, usage: ObjectUsage) -> UpstreamObject:
-    """Return an object with these counts, which stand for the same as those of a message."""
+    """Return an object with other counts, which have the same meaning as those of a message."""
     tokens, cache_write_1h_tokens = read_tokens(usage.counts)
     return replace(
         found,

@@ -1,9 +1,8 @@
 """The cost that the tokens of calls would have had with another model.
 
-The sums of calls have the tokens of each rate, but not the size of each prompt, speed or discounts. So the
-cost of calls is scaled by what their tokens cost at the list prices of both models: a discount stays a
-discount. Another model would have answered otherwise, and its tokenizer may count otherwise.
-"""
+The sums of calls have the tokens of each rate, but not the size of each prompt, speed or discounts.
+So the cost of calls is scaled by the ratio of the list prices of their tokens: a discount stays a
+discount. Another model would have answered differently, and its tokenizer may count differently."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ _CENTS_PER_DOLLAR = 100
 
 
 class Prices(Protocol):
-    """The table of prices, of which loading takes a while (``metering.prices``)."""
+    """The part of the price table used here, which takes a while to load (``metering.prices``)."""
 
     def find_rates(self, model: str, at: datetime) -> Rates | None: ...
     def list_models(self) -> Sequence[str]: ...
@@ -33,8 +32,8 @@ class Prices(Protocol):
 class ModelUse:
     """The use of one model: its calls, their cost in US cents, and tokens by component.
 
-    ``searches`` are web searches, which cost the same with each model. Of ``unpriced_tokens`` the cost is
-    not known."""
+    ``searches`` are web searches, which cost the same with each model. ``unpriced_tokens`` are tokens
+    of unknown cost."""
 
     model: str
     calls: int
@@ -45,7 +44,7 @@ class ModelUse:
 
     @property
     def search_cents(self) -> float:
-        """Return the part of the cost that web searches are, at their list price."""
+        """Return the part of the cost for web searches in cents, at their list price."""
         dollars = WEB_SEARCH_USD_PER_THOUSAND * self.searches / SEARCH_UNIT
         return min(self.cents, float(dollars) * _CENTS_PER_DOLLAR)
 
@@ -61,12 +60,12 @@ class Exchange:
 
     @property
     def saved_cents(self) -> float:
-        """Return what ``other`` would have cost less; negative where it would have cost more."""
+        """Return the cents that ``other`` would have saved; negative if it would have cost more."""
         return self.cents - self.other_cents
 
 
 def price_list(tokens: Mapping[str, int], rates: Rates) -> Decimal | None:
-    """Return the US cents of tokens by component at list rates, None where a rate is not known."""
+    """Return the cost of tokens by component at list rates in US cents, or None if a rate is unknown."""
     total = Decimal(0)
     for component, count in tokens.items():
         if not count:
@@ -79,9 +78,9 @@ def price_list(tokens: Mapping[str, int], rates: Rates) -> Decimal | None:
 
 
 def price_with(use: ModelUse, other: str, prices: Prices, at: datetime) -> float | None:
-    """Return the US cents that the same tokens would have cost with another model.
+    """Return the cost in US cents of the same tokens with the model ``other``.
 
-    ``at`` is the instant of the list prices. None where a price of either model is not known."""
+    ``at`` is the instant of the list prices. None if a price of either model is unknown."""
     own, its = (prices.find_rates(model, at) for model in (use.model, other))
     if own is None or its is None or use.unpriced_tokens:
         return None
@@ -96,7 +95,8 @@ def price_with(use: ModelUse, other: str, prices: Prices, at: datetime) -> float
 def list_candidates(used: Iterable[str], prices: Prices, at: datetime) -> Sequence[str]:
     """Return the models to compare with, the most expensive first.
 
-    They are the used ones that have a price, and the newest of each family in the built-in list."""
+    These are the used models that have a price, and the newest model of each family in the built-in
+    list."""
     newest: dict[str, str] = {}
     for model in prices.list_models():
         family, version = _FAMILY.match(model), find_version(model)
@@ -111,16 +111,16 @@ def list_candidates(used: Iterable[str], prices: Prices, at: datetime) -> Sequen
 
 
 def _rank(rates: Rates) -> Decimal:
-    """Return the price of a token in and one out, which orders models by how expensive they are."""
+    """Return the price of an input token plus an output token, by which models are ordered."""
     return sum((rates.of(each.name) or Decimal(0) for each in (INPUT, OUTPUT)), Decimal(0))
 
 
 def suggest(
     uses: Sequence[ModelUse], prices: Prices, at: datetime, limit: int
 ) -> Sequence[Exchange]:
-    """Return the next cheaper model for the most expensive ones, if possible one that is used already.
+    """Return the next cheaper model for the most expensive used ones, preferably one that is also used.
 
-    A model without a cheaper one, or with one that would have saved next to nothing, has none."""
+    Models without a cheaper one, or with negligible savings, are left out."""
     used = {use.model for use in uses}
     candidates = list_candidates(used, prices, at)
     total = sum(use.cents for use in uses)
@@ -140,7 +140,7 @@ def suggest(
 def price_all(
     use: ModelUse, others: Iterable[str], prices: Prices, at: datetime
 ) -> Sequence[Exchange]:
-    """Return what the calls of a model would have cost with each of the others, where that is known."""
+    """Return the calls of a model compared with each of the other models, as far as prices are known."""
     return [
         Exchange(model=use.model, other=other, cents=use.cents, other_cents=cents)
         for other in others

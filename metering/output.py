@@ -1,10 +1,9 @@
 """Output that came before a model declined, which decides whether a refusal is billed.
 
-The counts do not tell: ``output_tokens`` may say 1 where nothing came. The content does. A block
-carries output if any of its values is more than empty: text, thinking, a signature, the name or the
-input of a tool. Blocks of type ``fallback`` divide the content: what stands before the first one is
-of the model that was asked, what follows is of the next one.
-"""
+The counts do not tell: ``output_tokens`` may be 1 without output. The content does. A block carries
+output if any of its values is not empty: text, thinking, a signature, the name or the input of a
+tool. Blocks of type ``fallback`` divide the content: blocks before the first one are from the
+requested model, those after it from the next one."""
 
 from wire.block import Block
 from wire.content import Content
@@ -13,8 +12,8 @@ from wire.content import Content
 def find_outputs(content: Content, parts: int) -> list[bool]:
     """Return for each of the ``parts`` of a response whether it carries output.
 
-    A part whose beginning is not found, because the stream is too long to be read to its end, is said to
-    carry output, as nearly all responses do."""
+    A part whose beginning is not found, because the stream is too long to be read to its end, counts as
+    one with output, since nearly all responses have some."""
     outputs = [False]
     for block in content.blocks:
         if block.is_fallback:

@@ -1,9 +1,9 @@
-"""Characters per token of a model's output, and the numbers of tokens that are estimated by them.
+"""Characters per token of a model's output, and estimates of numbers of tokens from them.
 
-The figures of a model are sums over complete responses, whose tokens upstream has counted. A constant
-stands for some tokens besides: it decides while there is nothing else, and little later on. Thinking has
-a figure of its own, because what is shown of it may be a summary of what is counted.
-"""
+The figures of a model are sums over complete responses, whose tokens upstream has counted. A
+constant ratio is added with the weight of some tokens: it decides while there are no responses, and
+matters little later. Thinking has a ratio of its own, because the shown text may be a summary of
+the counted one."""
 
 from metering.delivered import Delivered, OutputSize, measure
 from metering.usage import Usage
@@ -20,8 +20,8 @@ LEAST_RATIO, LARGEST_RATIO = 1.8, 8.0
 def measure_output(usage: Usage, body: bytes) -> OutputSize | None:
     """Return the size of the output of a complete response, or None.
 
-    None where its characters and its tokens are not of the same output: after a fallback, and where
-    thinking was counted together with the rest."""
+    None if its characters and its tokens are not of the same output: after a fallback, or if thinking
+    was counted together with the rest."""
     tokens = usage.tokens.output_tokens
     if usage.source != "final" or not tokens or usage.hops:
         return None
@@ -44,14 +44,14 @@ def measure_output(usage: Usage, body: bytes) -> OutputSize | None:
 
 
 def is_estimable(usage: Usage) -> bool:
-    """Return whether the counts are those of a stream whose output went on after they were made.
+    """Return whether the counts are those of a stream whose output continued after they were made.
 
-    Where a stop reason has come, the output had ended and was counted."""
+    After a stop reason the output had ended and was counted."""
     return usage.source == "partial" and not usage.is_document and usage.stop_reason is None
 
 
 def estimate_tokens(delivered: Delivered, size: OutputSize) -> int:
-    """Return the number of tokens of what a model delivered, by the size of its complete responses."""
+    """Return the estimated tokens of delivered output, by the size of the model's complete responses."""
     text = (CHARACTERS_PER_TOKEN * CONSTANT_TOKENS + size.characters) / (
         CONSTANT_TOKENS + size.tokens
     )

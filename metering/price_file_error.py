@@ -2,4 +2,4 @@
 
 
 class PriceFileError(Exception):
-    """A price file that cannot be used. The message names the file and the field."""
+    """An unusable price file. The message names the file and the field."""

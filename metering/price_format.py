@@ -20,9 +20,8 @@ _SHOWN = 100
 def parse_price_file(text: str, file_name: str, *, label: str | None = None) -> list[PriceEntry]:
     """Return the entries of a price file, in its order.
 
-    Their ``price_version`` is the label (by default that of an operator's file) and a day: the one on
-    which the file was checked, if it names one, or that on which the entry starts. Raises
-    PriceFileError."""
+    Their ``price_version`` is ``label`` (by default that of an operator's file) and a day: the day on
+    which the file was checked, if it names one, or the start of the entry. Raises PriceFileError."""
     check_size(len(text), file_name)
     if any(len(line) > MAX_LINE for line in text.splitlines()):
         raise PriceFileError(f"{file_name}: a line has more than {MAX_LINE} characters")
@@ -47,13 +46,13 @@ def parse_price_file(text: str, file_name: str, *, label: str | None = None) -> 
 
 
 def check_size(size: int, file_name: str) -> None:
-    """Check the size of a file in bytes or characters. Raises PriceFileError."""
+    """Check the size of a price file in bytes or characters. Raises PriceFileError."""
     if size > MAX_CHARACTERS:
         raise PriceFileError(f"{file_name}: it is larger than {MAX_CHARACTERS} bytes")
 
 
 def _read_number(text: str) -> Decimal:
-    """Return a number exactly as it is written; NaN where its exponent is too large for ``Decimal``."""
+    """Return the exact value of a number; NaN if its exponent is too large for ``Decimal``."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -117,7 +116,7 @@ def _parse_rates(fields: "_Fields", web_search: Decimal, version: str) -> Rates:
 
 
 class _Fields:
-    """A table of the file from which fields are taken one by one; errors name their place in it."""
+    """A table of the file, from which fields are taken one by one. Errors name their place in the file."""
 
     def __init__(self, table: object, *place: str) -> None:
         self._place = place
@@ -204,5 +203,5 @@ def _is_price(value: Decimal) -> bool:
 
 
 def _show(name: str) -> str:
-    """Return the name of a field as it is, unless it would not be one line of moderate length."""
+    """Return the name of a field for an error message, escaped if not printable, and cut if long."""
     return name if name.isprintable() and len(name) <= _SHOWN else ascii(name[:_SHOWN])

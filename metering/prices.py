@@ -36,10 +36,10 @@ class VendorList(Protocol):
 
 
 class PriceTable:
-    """Finds rates, and remembers them, because a recorder needs the same few over and over."""
+    """A table of rates. Look-ups are cached, because a recorder needs the same few over and over."""
 
     def __init__(self, entries: Iterable[PriceEntry] = ()) -> None:
-        """Put these entries, the operator's, before the built-in lists."""
+        """Put the operator's entries before the built-in lists."""
         self._entries = (*_by_precedence(entries), *_by_precedence(read_own_entries()))
         self._resolve = lru_cache(maxsize=RESOLVED_RATES_KEPT)(self._find_tiers)
 
@@ -52,16 +52,16 @@ class PriceTable:
         speed: str | None = None,
         upstream: str | None = None,
     ) -> Rates | None:
-        """Return the list rates that ``model`` had at that instant, None when they are not known.
+        """Return the list rates of ``model`` at an instant, or None if they are unknown.
 
-        Those at an ``upstream`` that an endpoint has of its own are known from the operator's file alone."""
+        Rates at an ``upstream`` of an endpoint's own come only from the operator's file."""
         # No price of the base changes within a day, and entries start and end with one.
         tiers = self._resolve(model, at.astimezone(UTC).date(), speed == "fast", upstream)
         return tiers.pick(prompt_tokens) if tiers is not None else None
 
     @property
     def upstreams(self) -> frozenset[str]:
-        """Return the names of the upstreams of endpoints that some price is known of."""
+        """Return the names of those endpoint upstreams for which a price is known."""
         return frozenset(name for entry in self._entries for name in entry.upstreams)
 
     def list_models(self) -> Sequence[str]:
@@ -89,17 +89,17 @@ def read_own_entries() -> tuple[PriceEntry, ...]:
 
 
 def list_built_in_versions() -> list[str]:
-    """Return the versions of the built-in lists, as they stand in ``price_version``."""
+    """Return the versions of the built-in lists, in the form of ``price_version``."""
     tiers = [tiers for entry in read_own_entries() for tiers in (entry.standard, entry.fast)]
     own = {each.base.price_version for each in tiers if each is not None}
     return [*sorted(own), BASE_VERSION]
 
 
 def _by_precedence(entries: Iterable[PriceEntry]) -> list[PriceEntry]:
-    """Return those that start last first; of two that start on one day, the later in the file."""
+    """Return entries sorted by start, latest first; with the same start, the later in the file is first."""
     return sorted(entries, key=lambda entry: entry.starts)[::-1]
 
 
 def _load_vendor_list() -> VendorList:
-    """Return the third list, which takes a tenth of a second to load: no process needs it to start."""
+    """Return the vendor's list, which takes a tenth of a second to load, so it is not loaded at the start."""
     return cast(VendorList, import_module("metering.vendor_prices"))

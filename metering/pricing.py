@@ -30,14 +30,14 @@ TOKEN_CENTS, SEARCH_CENTS = Decimal(100) / TOKEN_UNIT, Decimal(100) / SEARCH_UNI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Multiplier:
-    """A factor on all classes of tokens that holds from a day on, for models from a version on."""
+    """A factor on all classes of tokens, from a day on, and for models from a version on."""
 
     factor: Decimal
     starts: date
     since_version: tuple[int, int] = (0, 0)
 
     def applies(self, model: str | None, day: date) -> bool:
-        """Return whether the factor holds for a model on this day."""
+        """Return whether the factor applies to a model on a day."""
         if day < self.starts:
             return False
         version = find_version(model or "")
@@ -59,8 +59,8 @@ type Bill = tuple[tuple[CostItem, ...], Decimal | None]
 def price_call(call: Call, prices: PriceTable) -> Bill:
     """Return the items with their prices, and the total in US cents.
 
-    The total is 0 for what upstream does not bill, and None where it bills or may bill something that
-    has no known price or was not counted."""
+    The total is 0 for a call that upstream does not bill, and None if a billed or possibly billed
+    quantity has no known price or was not counted."""
     if not call.items:
         return (), Decimal(0) if call.is_unbilled or _is_free(call, prices) else None
     items: list[CostItem] = []
@@ -71,14 +71,15 @@ def price_call(call: Call, prices: PriceTable) -> Bill:
 
 
 def _is_free(call: Call, prices: PriceTable) -> bool:
-    """Return whether no tokens at all are a known cost: no tokens of a model without a price are not."""
+    """Return whether a call without items is known to cost 0: it has usage, and its model has a price."""
     if call.usage_source == "none" or call.model is None:
         return False
     return prices.find_rates(call.model, call.created_at, upstream=call.upstream) is not None
 
 
 def _price_pass(items: Sequence[CostItem], call: Call, prices: PriceTable) -> list[CostItem]:
-    """Return items of one model, prompt and speed, which have the same rates, with their prices."""
+    """Return items with their prices. They are of one model, prompt and speed, so they have the same
+    rates."""
     model = items[0].model
     # Items of before speeds were stored have none, which comes to the same.
     speed = items[0].speed or (call.speed if model == call.model else None)
@@ -131,7 +132,7 @@ def _price_item(
 
 
 def find_factor(table: tuple[Multiplier, ...], model: str | None, at: datetime) -> Decimal:
-    """Return the factor for a model at that instant, 1 where none applies."""
+    """Return the factor for a model at an instant, 1 if none applies."""
     day = at.astimezone(UTC).date()
     found = (each.factor for each in reversed(table) if each.applies(model, day))
     return next(found, Decimal(1))

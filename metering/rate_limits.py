@@ -1,12 +1,10 @@
 """The rate limits of the upstream, as the headers of a response state them.
 
-There are two kinds. Limits on requests and tokens per minute come with a limit, what remains of it and
-when it is full again. Those of a subscription ("unified") come with the share of a window of five hours
-or seven days that is used, and with what covers the call. The window ``7d_oi`` ("overage included")
-bounds the week of some models.
-
-A value that is not what it should be (negative, not finite, text) is treated as missing.
-"""
+There are two kinds. Limits on requests and tokens per minute are stated with the limit, the
+remaining amount and the time of the reset. Limits of a subscription ("unified") are stated with the
+used share of a window of five hours or seven days, and with what covers the call. The window
+``7d_oi`` ("overage included") limits the week of some models. An invalid value (negative, not
+finite, text) is treated as missing."""
 
 import re
 import sys
@@ -39,12 +37,12 @@ REFUSED_STATUS = 429
 
 
 class RateLimits(NamedTuple):
-    """The limits that one response states; None for what it does not.
+    """The limits that one response states, None for those it does not.
 
-    ``*_reset_at`` is an instant in UTC. ``unified_*_utilization`` is the share that is used, 1 for all of
-    it. ``unified_claim`` names the limit that counts most, such as ``five_hour`` or ``overage``.
-    ``other`` is a JSON object with the rest of the family by name, without the common prefix.
-    ``account`` is stated by no header: it is the fingerprint of whose subscription it is."""
+    ``*_reset_at`` is an instant in UTC. ``unified_*_utilization`` is the used share, 1 for the whole
+    window. ``unified_claim`` names the limit that counts most, such as ``five_hour`` or ``overage``.
+    ``other`` is a JSON object with the other headers of the family by name, without the common prefix.
+    ``account`` does not come from a header: it is the fingerprint of the account of the subscription."""
 
     requests_limit: int | None = None
     requests_remaining: int | None = None
@@ -101,17 +99,17 @@ class RateLimits(NamedTuple):
 
     @property
     def is_overage(self) -> bool | None:
-        """Return whether paid extra usage covers a call of a subscription; None for other calls."""
+        """Return whether paid extra usage covers a call of a subscription; None for calls without one."""
         if not self.is_unified:
             return None
         return bool(self.overage_in_use) or self.unified_claim == "overage"
 
 
 def collect_limits(headers: Mapping[bytes, bytes], prefix: bytes) -> dict[str, str]:
-    """Return the headers of the family that begins with ``prefix``, without it, and ``retry-after``.
+    """Return the headers that begin with ``prefix``, by name without it, and ``retry-after``.
 
-    ``headers`` are given by lowercase name. Number and length of what is kept are bounded; where there are
-    too many, those that have a column are kept first."""
+    ``headers`` are given by lowercase name. Number and length of returned headers are bounded; if there
+    are too many, those with a column come first."""
     found = {
         kept: value.decode("latin-1")
         for name, kept in _find_names(tuple(headers), prefix)
@@ -124,8 +122,9 @@ def collect_limits(headers: Mapping[bytes, bytes], prefix: bytes) -> dict[str, s
 
 @lru_cache(64)
 def _find_names(names: tuple[bytes, ...], prefix: bytes) -> Sequence[tuple[bytes, str]]:
-    """Return those of a list of headers that are kept, each with the name under which it is. An upstream
-    sends the same few lists again and again."""
+    """Return (name, name in the result) for those headers that are kept.
+
+    The result is cached, since an upstream sends the same few lists of headers again and again."""
     retries = (RETRY_AFTER.encode(), RETRY_AFTER_MS.encode())
     kept = [(name, name.removeprefix(prefix).decode("latin-1")) for name in names]
     return [
@@ -137,7 +136,7 @@ def _find_names(names: tuple[bytes, ...], prefix: bytes) -> Sequence[tuple[bytes
 
 
 def find_limit(status_code: int | None, limits: RateLimits | None) -> Limit | None:
-    """Return what a call was refused for, None where it was not refused for a limit."""
+    """Return the kind of limit that a call was refused for, or None if it was not refused for one."""
     if status_code != REFUSED_STATUS:
         return None
     if limits is not None and limits.is_unified:
@@ -152,9 +151,10 @@ def _is_unknown(name: str) -> bool:
 def parse_limits(
     headers: Mapping[str, str] | None, received_s: float | None = None
 ) -> RateLimits | None:
-    """Return the limits in what ``collect_limits`` found, None where it found none. Never raises.
+    """Return the limits in the result of ``collect_limits``, or None if it has none. Never raises.
 
-    ``received_s`` is when the response came, in seconds since 1970: ``retry-after`` may be a date."""
+    ``received_s`` is when the response came, in seconds since 1970, since ``retry-after`` may be a
+    date."""
     if not headers:
         return None
     values: dict[str, Any] = {}
@@ -177,7 +177,7 @@ def parse_limits(
 
 
 def _find_pause(headers: Mapping[str, str], received_s: float | None) -> float | None:
-    """Return the seconds to wait that are not stated as a number of seconds."""
+    """Return the seconds to wait if they are stated as milliseconds or as a date, or None."""
     if RETRY_AFTER not in headers and RETRY_AFTER_MS not in headers:  # as nearly always
         return None
     milliseconds = parse_number(headers.get(RETRY_AFTER_MS, ""))
@@ -195,14 +195,14 @@ def _parse_count(text: str) -> int | None:
 
 
 def parse_number(text: str) -> float | None:
-    """Return a number that is not negative, None for any other text."""
+    """Return a non-negative number, or None for any other text."""
     if _MINUS_ZERO.fullmatch(text):  # upstream rounds a share that is a little below nothing
         return 0.0
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def _parse_date(text: str) -> float | None:
-    """Return the seconds since 1970 of an HTTP date, which is in UTC."""
+    """Return the seconds since 1970 of an HTTP date, or None for any other text."""
     if not text:  # as nearly always
         return None
     try:
@@ -213,7 +213,7 @@ def _parse_date(text: str) -> float | None:
 
 
 def parse_word(text: str) -> str | None:
-    """Return a word, None for any other text."""
+    """Return ``text`` if it is a single word, otherwise None."""
     return text if _WORD.fullmatch(text) else None
 
 
@@ -223,7 +223,7 @@ def _parse_flag(text: str) -> bool | None:
 
 @lru_cache(maxsize=1_000)  # many calls state the same ones
 def parse_instant(text: str) -> str | None:
-    """Return ``YYYY-MM-DDTHH:MM:SSZ`` for an ISO 8601 text or for seconds since 1970."""
+    """Return an ISO 8601 text or seconds since 1970 as ``YYYY-MM-DDTHH:MM:SSZ``, or None for other text."""
     try:
         if _EPOCH_S.fullmatch(text):
             return _format_instant(datetime.fromtimestamp(int(text), UTC))
@@ -243,7 +243,7 @@ type _Column = tuple[str, Callable[[str], object]]
 
 
 def _list_columns() -> dict[str, _Column]:
-    """Return the column and the reading of each header."""
+    """Return the column and the parse function for each header."""
     columns: dict[str, _Column] = {
         "unified-status": ("unified_status", parse_word),
         "unified-representative-claim": ("unified_claim", parse_word),

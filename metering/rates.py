@@ -1,4 +1,4 @@
-"""Rates of models: by component, prompt size and speed, with the days between which they hold."""
+"""Rates of models: by component, prompt size and speed, with the days between which they apply."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Rates by component, in US dollars per million tokens or per thousand searches. None is
-    unknown."""
+    """Rates by component, in US dollars per million tokens or per thousand searches.
+
+    None means unknown."""
 
     by_component: Mapping[str, Decimal | None]
     price_version: str
@@ -21,8 +22,10 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateTiers:
-    """The rates of one model on one day at one speed: ``tiers`` are (prompt size, rates), by size.
-    A prompt larger than a size pays that tier's rates for all of its tokens."""
+    """The rates of one model on one day at one speed.
+
+    ``tiers`` are (prompt size in tokens, rates), sorted by size. For a larger prompt the rates of the
+    tier apply to all its tokens."""
 
     base: Rates
     tiers: tuple[tuple[int, Rates], ...] = ()
@@ -36,10 +39,10 @@ class RateTiers:
 class PriceEntry:
     """The rates of some models from ``starts`` until the day before ``ends``.
 
-    An entry with ``standard`` rates holds at every speed: without ``fast`` rates, those are unknown.
-    An entry without ``standard`` rates holds in fast mode only. One with ``upstreams`` holds for calls to
-    these alone. One that ``is_as_listed`` says that such calls cost the same as those to the upstream of
-    the service."""
+    An entry with ``standard`` rates applies at every speed: without ``fast`` rates, those are unknown.
+    An entry without ``standard`` rates applies in fast mode only. An entry with ``upstreams`` applies
+    to calls to these only. ``is_as_listed``: such calls cost the same as those to the upstream of the
+    service."""
 
     match: tuple[str, ...]
     starts: date

@@ -17,7 +17,7 @@ STOP_REASON = "refusal"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """The categories that are billed before output from a day on; None stands for every category."""
+    """The categories that are billed before output from a day on, None for every category."""
 
     starts: date
     billed: frozenset[str] | None
@@ -36,7 +36,7 @@ _RULES = (
 
 
 def is_billed_before_output(category: str | None, at: datetime) -> bool:
-    """Return whether the input of a refusal of this category is billed when nothing came before it."""
+    """Return whether the input of a refusal without output is billed, by its category and day."""
     day = at.astimezone(UTC).date()
     billed = next(rule.billed for rule in _RULES if rule.starts <= day)
     return billed is None or category in billed

@@ -1,9 +1,9 @@
-"""Reading the names and numbers of a message request, which are stored also where bodies are not.
+"""Reading of the names and numbers in a message request, which are stored even if bodies are not.
 
-Usually the recorder reads them from the body that it stores. Where bodies are not stored, the body
-must not enter the spool, so the proxy reads them while it has the request. All clients wait meanwhile,
-hence the strict bound: the entry of a request that is too large to be read lacks these fields.
-"""
+Usually the recorder reads them from the body that it stores. If bodies are not stored, the body
+must not be written to the spool, so the proxy reads them from the request. All clients wait
+meanwhile, hence the strict bound: the entry of a request that is too large to be read lacks these
+fields."""
 
 import re
 from collections.abc import Mapping
@@ -35,9 +35,10 @@ _ACCOUNT = re.compile(r"_account_([0-9A-Za-z-]+)_session_")
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class RequestFacts:
-    """The facts of one request. None stands for a field that is missing or of another type than it
-    should be. ``account_id`` is stored nowhere, only a fingerprint of it; ``tool_results`` are read only
-    where the body is not kept."""
+    """The facts of one request. None stands for a field that is missing or of the wrong type.
+
+    ``account_id`` is never stored, only a fingerprint of it; ``tool_results`` are read only if the body
+    is not kept."""
 
     model: str | None = None
     session_id: str | None = None
@@ -60,7 +61,7 @@ NO_FACTS = RequestFacts()
 
 
 def parse_facts(body: bytes) -> RequestFacts:
-    """Return the facts of a request that is not encoded, none for what cannot be read quickly."""
+    """Return the facts of a request body without content encoding; empty if it cannot be read quickly."""
     if not is_light(body, MAX_VALUES):
         return NO_FACTS
     try:
@@ -73,9 +74,9 @@ def parse_facts(body: bytes) -> RequestFacts:
 
 
 def find_advisor_model(text: bytes) -> str | None:
-    """Return the model that a request names for advice, None where it names none or several.
+    """Return the model that a request names for advice, or None if it names none or several.
 
-    Only a response that was cut does not name it, so this is asked of few requests."""
+    Only a cut response does not name that model, so few requests are read for it."""
     request = Request.parse(text) or Request({})
     tools = (tool for tool in request.tools if tool.kind.startswith(ADVISOR_TOOL))
     models = {_as_name(tool.fields.get("model")) for tool in tools}
@@ -83,12 +84,12 @@ def find_advisor_model(text: bytes) -> str | None:
 
 
 def keep_plain_name(value: str | None) -> str | None:
-    """Return a value that looks like a name, None for one that may be text."""
+    """Return a value that looks like a name, or None for one that may be text."""
     return value if value is not None and _PLAIN_NAME.fullmatch(value) else None
 
 
 def keep_plain_list(values: str | None, separator: str) -> str | None:
-    """Return the values of a list that look like names, joined as they were; None where none does."""
+    """Return those values of a list that look like names, joined by ``separator``; None without any."""
     names = (keep_plain_name(value.strip()) for value in (values or "").split(separator))
     return separator.join(name for name in names if name) or None
 
@@ -108,7 +109,7 @@ def keep_plain_names(facts: RequestFacts) -> RequestFacts:
 
 
 def keep_plain_results(found: LastResults) -> LastResults:
-    """Return results of tools without what may be text: names that look like names, and numbers."""
+    """Return results of tools without possible text: only plain names and numbers."""
     return found._replace(
         results=[
             each._replace(tool=keep_plain_name(each.tool), result=without_words(each.result))
@@ -118,7 +119,7 @@ def keep_plain_results(found: LastResults) -> LastResults:
 
 
 def make_facts(fields: Mapping[str, object]) -> RequestFacts:
-    """Return the facts that are in what ``read_fields`` found."""
+    """Return the facts in the result of ``read_fields``."""
     message_count = _as_number(fields.get("messages"))
     tool_count = _as_number(fields.get("tools"))
     has_no_tools = message_count is not None and "tools" not in fields
@@ -143,7 +144,7 @@ def make_facts(fields: Mapping[str, object]) -> RequestFacts:
 
 
 def _read_user(metadata: object) -> Mapping[str, object]:
-    """Return what ``metadata.user_id`` names: JSON, or a text that ends with account and session."""
+    """Return the ids in ``metadata.user_id``: JSON, or a text that ends with account and session."""
     user_id = as_object(metadata).get("user_id")
     if not isinstance(user_id, str) or len(user_id) > MAX_USER_ID_CHARS:
         return {}

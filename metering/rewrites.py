@@ -16,7 +16,7 @@ COMPONENTS = (CACHE_WRITE_1H, "cache_write_5m", "input")
 
 
 def share_rewritten(tokens: int, billed: Mapping[str, int]) -> dict[str, int]:
-    """Return how many of the tokens each component of the bill has. ``billed`` are its quantities."""
+    """Return how ``tokens`` are divided among components. ``billed`` has the quantities of these."""
     parts = {}
     for component in COMPONENTS:
         parts[component] = min(tokens, billed.get(component, 0))
@@ -27,9 +27,9 @@ def share_rewritten(tokens: int, billed: Mapping[str, int]) -> dict[str, int]:
 def price_rewritten(
     parts: Mapping[str, int], pass_index: int, bill: Call, prices: PriceTable
 ) -> Decimal | None:
-    """Return what the parts cost more than reading as many tokens, in US cents.
+    """Return the cost of the parts minus that of reading as many tokens, in US cents.
 
-    None where a price is not known. Rules, rates and multipliers are those of the call."""
+    None if a price is unknown. Rules, rates and multipliers are those of the call."""
     paid = [
         item
         for item in bill.items
@@ -45,7 +45,9 @@ def price_rewritten(
 
 
 def price_stored_rewrite(tokens: int, bill: Call, prices: PriceTable) -> Decimal | None:
-    """Return the same for tokens of a stored call: those of the first pass of the model that answered."""
+    """Return the extra cost in US cents of tokens of a stored call, or None if a price is unknown.
+
+    They are tokens of the first pass of the model that answered."""
     passes = [
         item.pass_index
         for item in bill.items

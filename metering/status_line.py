@@ -1,7 +1,6 @@
-"""The status line of a client: what a session cost, its cache, limits and budgets, in one plain line.
+"""The status line of a client: the cost of a session, its cache, limits and budgets, as plain text.
 
-Nothing that a client or an upstream wrote is in it but the names of windows, which are checked here.
-"""
+It contains no text from clients or upstream except the names of windows, which are checked here."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,11 +19,11 @@ _WINDOW = re.compile(r"[0-9a-z_]{1,12}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStatus:
-    """A session as it stands, with its subagents. Costs are in US cents.
+    """The present status of a session, including its subagents. Costs are in US cents.
 
-    ``estimated_cents`` is the part of the cost that is estimated, ``value_cents`` the part that a
-    subscription covers. The prompt cache of the main agent lasts until ``cached_until``, None where nothing
-    was cached. ``break_cents`` is what the last cache break cost, None where there was none."""
+    ``estimated_cents`` is the estimated part of the cost, ``value_cents`` the part that a subscription
+    covers. The prompt cache of the main agent lasts until ``cached_until``, None if nothing was cached.
+    ``break_cents`` is the cost of the last cache break, None if there was none."""
 
     cost_cents: float
     estimated_cents: float
@@ -36,7 +35,7 @@ class SessionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLeft:
-    """The rest of a budget, in US cents. It is of the endpoint ``slug``, or of all."""
+    """The rest of a budget, in US cents. ``slug`` is that of its endpoint, None for all endpoints."""
 
     slug: str | None
     left_cents: float
@@ -45,7 +44,7 @@ class BudgetLeft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """All that a status line may say. ``session`` is None where it has no call yet."""
+    """The data for a status line. ``session`` is None if it has no calls yet."""
 
     session: SessionStatus | None
     windows: Sequence[WindowState] = ()
@@ -53,13 +52,13 @@ class Status:
 
 
 def make_line(status: Status, parts: Collection[str], now: datetime) -> str:
-    """Return the line with these parts, in the order of ``PARTS``; empty where nothing is known."""
+    """Return the line with these parts, in the order of ``PARTS``; empty if nothing is known."""
     said = [words for name, say in PARTS.items() if name in parts for words in say(status, now)]
     return SEPARATOR.join(said)
 
 
 def parse_parts(text: str) -> frozenset[str]:
-    """Return the parts that a text names, separated by commas. Raises ValueError."""
+    """Return the names of parts in a text, separated by commas there. Raises ValueError."""
     parts = frozenset(each.strip() for each in text.split(",") if each.strip())
     if not parts or not parts <= PARTS.keys():
         raise ValueError(f"name some of {', '.join(PARTS)}, separated by commas")

@@ -1,9 +1,8 @@
 """Token counts by class, of one pass, of one call, or summed over many calls.
 
 Each field of ``TokenCounts`` declares one class of tokens. Its name is the same in upstream's usage
-object, in the columns of every table of calls or sums, and in the management API. Everything that reads,
-stores, sums, compares or shows tokens follows from these fields.
-"""
+object, in the columns of every table of calls or sums, and in the management API. All code that
+reads, stores, sums, compares or shows tokens is derived from these fields."""
 
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
@@ -18,9 +17,10 @@ class _Row(Protocol):
 class TokenClass:
     """A class of tokens. ``name`` is that of the field of ``TokenCounts``.
 
-    ``title`` is its name on pages, ``about`` the description of its columns. ``in_prompt``: the model
-    read these tokens. ``label`` is its value of ``kind`` in ``/metrics``. ``color`` is the CSS class of
-    its colour in drawings. ``in_reports`` are the fields of upstream's usage report whose sum it is."""
+    ``title`` is its name on pages, ``about`` the description of its columns. ``in_prompt``: the tokens
+    are part of the prompt. ``label`` is its value of ``kind`` in ``/metrics``. ``color`` is the CSS
+    class of its colour in drawings. ``in_reports`` are the fields of upstream's usage report that add
+    up to it."""
 
     name: str = ""
     title: str
@@ -37,8 +37,9 @@ def _declare(declared: TokenClass) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Counts of tokens by class; None is unknown. The sum of a known count and an
-    unknown one is the known one."""
+    """Counts of tokens by class, None if unknown.
+
+    The sum of a known count and an unknown one is the known one."""
 
     input_tokens: int | None = _declare(
         TokenClass(
@@ -85,7 +86,7 @@ class TokenCounts:
 
     @classmethod
     def from_row(cls, row: _Row) -> Self:
-        """Return the counts that a row or JSON object has by name; those it lacks are None."""
+        """Return the counts in a row or JSON object by name; missing ones are None."""
         found: dict[str, int | None] = {}
         for name in NAMES:
             try:
@@ -100,7 +101,7 @@ class TokenCounts:
 
     @property
     def prompt(self) -> int | None:
-        """Return the count of all that the model read; None when nothing is known of it."""
+        """Return the total of the prompt's tokens, or None if no count is known."""
         known = [count for count in _prompt_values(self) if count is not None]
         return sum(known) if known else None
 
@@ -116,8 +117,8 @@ class TokenCounts:
 def list_flat_fields(kind: type[Any]) -> dict[str, str]:
     """Return the fields of a dataclass in order, with the path that ``operator.attrgetter`` takes.
 
-    Token counts, which are one field of the dataclass, are a field for each class: so are columns
-    and JSON."""
+    Token counts, which are one field of the dataclass, are listed as a field for each class, as in
+    columns and JSON."""
     paths: dict[str, str] = {}
     for each in fields(kind):
         if each.type is TokenCounts:
@@ -128,7 +129,7 @@ def list_flat_fields(kind: type[Any]) -> dict[str, str]:
 
 
 def flatten(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass by name, with those of its token counts among them."""
+    """Return the fields of a dataclass by name, with token counts as one field for each class."""
     return {name: attrgetter(path)(value) for name, path in list_flat_fields(type(value)).items()}
 
 

@@ -1,4 +1,4 @@
-"""The names of tools, of which clients put that of an MCP server in front: ``mcp__github__search``."""
+"""The names of tools, which clients prefix with that of the MCP server: ``mcp__github__search``."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ _MCP, _BETWEEN = "mcp__", "__"
 
 
 class ToolName(NamedTuple):
-    """The name of a tool. ``server`` is None without an MCP server; ``tool`` where it is not known."""
+    """The name of a tool. ``server`` is None without an MCP server; ``tool`` is None if unknown."""
 
     server: str | None
     tool: str | None
@@ -22,6 +22,6 @@ def read_name(call: Block) -> ToolName:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the MCP server, empty for none, and the tool that a client names together."""
+    """Return (MCP server, tool) from a combined name; the server is "" if there is none."""
     server, _, tool = name.removeprefix(_MCP).partition(_BETWEEN)
     return (server, tool) if name.startswith(_MCP) and server and tool else ("", name)

@@ -1,8 +1,8 @@
-"""The results of uses of tools: about how many tokens they have, and in a few words what went wrong.
+"""The results of uses of tools: the estimated number of tokens, and a short description of the
+problem.
 
-The result of a client's tool comes with the next request of the conversation, that of a tool of upstream
-with the response itself.
-"""
+The result of a client's tool comes with the next request of the conversation, that of a tool that
+upstream runs with the response itself."""
 
 import re
 from collections.abc import Sequence
@@ -39,16 +39,16 @@ _NOT_FOUND = re.compile(
 
 
 class ToolResult(NamedTuple):
-    """A result of a tool. ``tokens`` are estimated; ``problem`` is None when it went well."""
+    """A result of a tool. ``tokens`` are estimated; ``problem`` is None if the use succeeded."""
 
     tokens: int
     problem: str | None = None
 
 
 class UseResult(NamedTuple):
-    """The result of the use at this place among those of a response, from 0 on.
+    """The result of the tool use number ``place`` (from 0) in a response.
 
-    ``tool`` is None where the request does not name it."""
+    ``tool`` is None if the request does not name it."""
 
     place: int
     tool: str | None
@@ -56,9 +56,9 @@ class UseResult(NamedTuple):
 
 
 class LastResults(NamedTuple):
-    """The results in a request of the uses in its last answer.
+    """The results in a request for the tool uses in the last message of the model.
 
-    ``answer`` is the number of that message, None where the request leaves it out, as in a thread."""
+    ``answer`` is the number of that message, None if the request leaves it out, as in a thread."""
 
     answer: int | None = None
     results: Sequence[UseResult] = ()
@@ -68,13 +68,13 @@ NO_RESULTS = LastResults()
 
 
 def read_result(block: Block) -> ToolResult:
-    """Return what a block says that is the result of a tool. Never raises."""
+    """Return the tokens and problem of a block that is the result of a tool. Never raises."""
     parts = block.list_parts()
     return ToolResult(round(sum(map(_estimate, parts))), _find_problem(block, parts))
 
 
 def find_last_results(messages: Sequence[Message]) -> LastResults:
-    """Return the results behind the last message of the model. Never raises."""
+    """Return the results after the last message of the model. Never raises."""
     places = [n for n, message in enumerate(messages) if message.role == "assistant"]
     answer = places[-1] if places else None
     uses = [each for each in messages[answer].blocks if each.is_call] if answer is not None else []
@@ -90,12 +90,12 @@ def find_last_results(messages: Sequence[Message]) -> LastResults:
 
 
 def without_words(result: ToolResult) -> ToolResult:
-    """Return a result without the words about a problem."""
+    """Return a result without the description of its problem."""
     return result if result.problem is None else result._replace(problem=FAILED)
 
 
 def describe_error(text: str) -> str:
-    """Return in a few words what the text of an error says."""
+    """Return a short description of an error from its text."""
     begin = _TAG.sub("", text[:_READ_CHARS]).strip()
     lines = [" ".join(line.split()) for line in begin.split("\n")]
     first = next(filter(_WORD.search, lines), lines[0])
@@ -119,7 +119,7 @@ def _name(uses: Sequence[Block], place: int) -> str | None:
 
 
 def _estimate(part: Block) -> float:
-    """Return about how many tokens a part of a result takes."""
+    """Return the estimated number of tokens of a part of a result."""
     if part.kind == TEXT:
         return (len(_write(part.text())) - 2) / BYTES_PER_TOKEN
     if part.kind == "image":

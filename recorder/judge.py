@@ -124,7 +124,9 @@ class Judge:
     def _list_candidates(
         self, owner: str, call: RecordedCall, summary: CallSummary, connect: Connect
     ) -> list[CallSummary]:
-        """Return the calls that ``call`` may continue: remembered ones of its session, and the one it names."""
+        """Return the calls that ``call`` may continue.
+
+        They are remembered calls of its session, and the one that it names."""
         candidates = self._recent.list_candidates(owner, summary)
         if summary.continues_thread and not _has_named(candidates, summary):
             parent = self._find_parent(call, connect)

@@ -44,7 +44,9 @@ class SavingsFinder(BackgroundWork):
         self._not_before_s = 0.0
 
     def run_step(self) -> bool:
-        """Analyse one session if one is due and the pause is over. Return whether any is left. Never raises."""
+        """Analyse one session if it is due and the pause is over. Return whether any is left.
+
+        Never raises."""
         if self._clock_s() < self._not_before_s:
             return True
         return super().run_step()

@@ -1,5 +1,4 @@
-"""Calls of a session for the rules of savings, with their prices, and the contents of its
-conversations."""
+"""Calls of a session for the rules of savings, with their prices and contents."""
 
 import sqlite3
 from collections.abc import Sequence

@@ -102,8 +102,7 @@ class WatchedTraces:
         return self._connection
 
     def read_version(self) -> tuple[int, int] | None:
-        """Return a value that changes whenever the file may have been written or replaced; None without a
-        file.
+        """Return a value that changes whenever the file may have changed, or None without a file.
 
         Raises sqlite3.Error."""
         connection = self.connect()

@@ -46,8 +46,9 @@ def blame_never_read(chain: Chain, calls: Sequence[SavingsCall], ledger: Ledger)
 
 
 def blame_needless_hours(chain: Chain, ledger: Ledger) -> None:
-    """Enter in the ledger the extra cost of the one-hour lifetime if no pause was longer than five
-    minutes."""
+    """Enter in the ledger the extra cost of the one-hour lifetime if all pauses were short.
+
+    Short means not longer than five minutes."""
     if len(chain) < 2 or any(b.began_at - a.began_at >= LIFETIME_S for a, b in pairwise(chain)):
         return
     for call in chain:
@@ -88,18 +89,18 @@ def _claim_run(run: Sequence[SavingsCall], ledger: Ledger) -> None:
 
 
 def _price_writes(call: SavingsCall, tokens: int) -> Decimal | None:
-    """Return the extra cost in cents of writing ``tokens`` to the cache instead of only sending them, or
-    None."""
+    """Return the extra cost in cents of writing ``tokens`` to the cache over sending them, or None.
+
+    None if a price is unknown."""
     more = call.price_change("written_5m", "uncached")
     return None if more is None else tokens * more
 
 
 def _count_read(call: SavingsCall, calls: Sequence[SavingsCall]) -> int:
-    """Return how many tokens that ``call`` wrote to the cache were read by another call before they
-    expired.
+    """Return how many tokens that ``call`` wrote to the cache were read by another call in time.
 
-    This is an upper estimate: it is not known which entry a call read, so any call in time, with the
-    same model and number of tools, may have read this one."""
+    In time means before they expired. This is an upper estimate: it is not known which entry a call
+    read, so any call in time, with the same model and number of tools, may have read this one."""
     lifetime_s = HOUR_S if call.tokens.written_1h else LIFETIME_S
     most = max(
         (

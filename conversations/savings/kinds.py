@@ -24,8 +24,7 @@ class Kind:
     claude_code: Mapping[str, str] = field(default_factory=dict)
 
     def find_remedy(self, subject: str, client: str | None) -> str:
-        """Return the advice that would have avoided a finding about ``subject``, for people with this
-        client."""
+        """Return the advice that would have avoided a finding about ``subject``, for users of ``client``."""
         if client is not None and client.startswith(CLAUDE_CODE):
             advice = self.claude_code.get(subject) or self.claude_code.get("any")
             if advice is not None:

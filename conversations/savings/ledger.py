@@ -59,8 +59,9 @@ class Ledger:
         )
 
     def take_place(self, call: SavingsCall, start: int, tokens: int) -> tuple[int, Decimal | None]:
-        """Claim ``tokens`` tokens of the prompt from ``start`` on; return how many were left, and their cost
-        in cents."""
+        """Claim ``tokens`` tokens of the prompt from token ``start`` on.
+
+        Returns how many of them were left to claim, and their cost in cents (None if unknown)."""
         parts = call.find_parts(start, tokens)
         return self._price(call, ((part, self.take(call, part, count)) for part, count in parts))
 

@@ -88,7 +88,7 @@ def _add_results[Group: Hashable](
 
 
 class _Shelf[Group: Hashable]:
-    """Parts of a prompt in their order, and what calls pay for the first of them.
+    """Parts of a prompt in their order, with the costs that calls pay for them.
 
     ``_starts`` has the lowest beginning of each part and all after it, ``_ends`` the highest end of it
     and all before it."""

@@ -1,4 +1,4 @@
-"""Reading of the sums and timings of a period from its calls, if there are no sums for a query.
+"""Reading of the sums and timings of a period from its calls, for queries without stored sums.
 
 This takes longer the more calls there are, so it has a time limit, and the newest calls are read
 first."""
