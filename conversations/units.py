@@ -110,10 +110,10 @@ class Prompt:
         return False
 
     def count_positions(self) -> list[int]:
-        """Return for each unit the number of positions before it, as upstream counts them when it looks
-        back.
+        """Return for each unit the number of positions before it, as upstream counts them.
 
-        A run of tool calls is one position, and so is a run of tool results."""
+        Upstream limits how many positions it looks back. A run of tool calls is one position, and so is a
+        run of tool results."""
         positions: list[int] = []
         position, before = -1, None
         for unit in self.units:

@@ -1,11 +1,11 @@
-"""The decision who pays for a call, by its request, its credential, and the limits that upstream
-states.
+"""The decision who pays for a call.
 
-A token (``sk-ant-oat…``) belongs to a subscription, or is a short-lived one of an organisation that
-pays by token (workload identity federation). The response tells which, because a subscription has
-its own kind of limits. A request may ask that a customer pays, whose organisation is linked to the
-user profile that it names. The response does not say who paid: if the customer cannot, the call is
-refused, so a successful one was paid so."""
+It depends on the request, the credential, and the limits that upstream states. A token
+(``sk-ant-oat…``) belongs to a subscription, or is a short-lived one of an organisation that pays by
+token (workload identity federation). The response tells which, because a subscription has its own
+kind of limits. A request may ask that a customer pays, whose organisation is linked to the user
+profile that it names. The response does not say who paid: if the customer cannot, the call is
+refused, so a successful one was paid by the customer."""
 
 from typing import Literal
 

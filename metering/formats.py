@@ -130,7 +130,7 @@ def format_ordinal(number: int) -> str:
 
 
 def format_tokens(count: int | None, unknown: str = UNKNOWN) -> str:
-    """Return a number of tokens: all digits below 10,000, otherwise three digits with k, M or B."""
+    """Return a number of tokens: all digits below 10,000, otherwise three digits with k, M or G."""
     if count is None:
         return unknown
     if count < 10_000:
@@ -172,7 +172,8 @@ def format_cache_share(tokens: TokenCounts) -> str:
 
 
 def format_per_cent(part: float, whole: float, unknown: str = UNKNOWN) -> str:
-    """Return a part of a whole as ``63 %``. Only exactly 0 and 1 are shown as 0 % and 100 %."""
+    """Return a part of a whole as ``63 %``. A part above 0 is never shown as 0 %, one below all never as
+    100 %."""
     if not whole:
         return unknown
     percent = 100 * part / whole

@@ -1,8 +1,7 @@
 """The uses of tools in a response, with their targets and the lines they change, and its first words.
 
-What a tool is for is not declared, so it is known by the names in its input, which the tools of clients,
-of upstream and of MCP servers share.
-"""
+The purpose of a tool is not declared, so it is recognised by the names in its input, which the
+tools of clients, of upstream and of MCP servers share."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -35,11 +34,11 @@ _WHOLE_FILES = ("content", "file_text")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """One use of a tool. ``tool`` is None where its name is not known, ``server`` without an MCP server.
+    """One use of a tool. ``tool`` is None if its name is unknown, ``server`` without an MCP server.
 
-    ``plus`` and ``minus`` are the lines that it adds to files and removes from them: None for tools that
-    change no file, and where an input does not say how many. ``result`` is that of a tool of upstream,
-    which comes with the response; None for the tools of clients."""
+    ``plus`` and ``minus`` are the numbers of lines that it adds to files and removes from them: None
+    for tools that change no file, and if the input does not say how many. ``result`` is that of a tool
+    that upstream runs, which comes with the response; None for the tools of clients."""
 
     tool: str | None
     server: str | None = None
@@ -50,7 +49,7 @@ class ToolUse:
 
 
 def read_tool_uses(blocks: Iterable[Block]) -> list[ToolUse]:
-    """Return the uses of tools in a response, in order. Takes any blocks, and never raises."""
+    """Return the uses of tools in a response, in order. Accepts any blocks, and never raises."""
     uses: list[Block] = []
     results: dict[str, ToolResult] = {}
     for block in blocks:
@@ -62,7 +61,7 @@ def read_tool_uses(blocks: Iterable[Block]) -> list[ToolUse]:
 
 
 def keep_plain_uses(uses: Iterable[ToolUse]) -> list[ToolUse]:
-    """Return the uses with numbers and with names that look like names, without all that may be text."""
+    """Return the uses without possible text: only numbers, and names that look like names."""
     return [
         replace(
             use,
@@ -76,7 +75,7 @@ def keep_plain_uses(uses: Iterable[ToolUse]) -> list[ToolUse]:
 
 
 def read_said_text(blocks: Iterable[Block]) -> str | None:
-    """Return the first words that a response says, in one line, or None when it says none."""
+    """Return the first words of a response in one line, or None without text."""
     for block in blocks:
         if block.kind == TEXT and (line := _fold(block.text(TEXT))):
             return clean_text(line)
@@ -84,7 +83,7 @@ def read_said_text(blocks: Iterable[Block]) -> str | None:
 
 
 def read_target(block: Block) -> str | None:
-    """Return what a call uses its tool upon: a file, a command, a pattern, in one line."""
+    """Return the target of a tool use in one line: a file, a command or a pattern; or None."""
     fields = block.input if isinstance(block.input, dict) else {}
     texts = (as_text(fields.get(name)).strip() for name in _TARGETS)
     first = next(filter(None, texts), "")
@@ -107,7 +106,7 @@ def _read_use(block: Block, result: ToolResult | None) -> ToolUse:
 
 
 def _count_lines(fields: Mapping[str, object]) -> tuple[int | None, int | None]:
-    """Return how many lines an input adds and removes, None for what it does not say."""
+    """Return how many lines an input adds and removes, each None if unknown."""
     changes = [
         _compare(as_text(edit.get(old)), as_text(edit.get(new)))
         for edit in (fields, *as_objects(fields.get("edits")))
@@ -131,7 +130,7 @@ def _count_lines(fields: Mapping[str, object]) -> tuple[int | None, int | None]:
 
 
 def _compare(old: str, new: str) -> tuple[int, int]:
-    """Return how many lines are added and removed between the lines that both begin and end with."""
+    """Return how many lines are added and removed between the equal lines at beginning and end."""
     before, now = _split_lines(old), _split_lines(new)
     start = _count_shared(before, now)
     end = _count_shared(before[start:][::-1], now[start:][::-1])
@@ -139,17 +138,17 @@ def _compare(old: str, new: str) -> tuple[int, int]:
 
 
 def _count_shared(one: list[str], other: list[str]) -> int:
-    """Return how many lines two lists have in common at their beginning."""
+    """Return how many lines at the beginning of two lists are equal."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _split_lines(text: str) -> list[str]:
-    """Return the lines of a text, as ``diff`` counts them: a last one may lack its end."""
+    """Return the lines of a text as ``diff`` counts them: the last one may lack its line end."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def _fold(text: str) -> str:
-    """Return the beginning of a text in one line, without splitting more of it than that takes."""
+    """Return the beginning of a text in one line, splitting no more of the text than necessary."""
     line = " ".join(text[:_ENOUGH_CHARS].split())
     if len(line) < SAID_CHARS and len(text) > _ENOUGH_CHARS:  # much of it is blank
         most_words = SAID_CHARS // 2 + 1  # each takes a character and a blank at least

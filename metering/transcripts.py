@@ -1,9 +1,9 @@
-"""Messages of transcripts of Claude Code, and the entries that are made of them.
+"""Messages of transcripts of Claude Code, and the entries that are made from them.
 
-A transcript has a line for each block of a response, each with the same message of upstream around it and
-what was counted until then: the counts of the last ones are those of the whole. Older clients wrote one line
-for each message. There is no time of the first byte and no header in it, and who paid is not known.
-"""
+A transcript has a line for each block of a response, each with the same message of upstream around
+it and the counts until then: the counts of the last line are those of the whole. Older clients
+wrote one line for each message. A transcript has no time of the first byte and no headers, and does
+not say who paid."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -32,10 +32,10 @@ type Reason = Literal["no_call", "no_message_id", "no_usage", "no_time", "unread
 
 @dataclass(slots=True, kw_only=True)
 class Message:
-    """A message of a transcript: what its lines have together.
+    """A message of a transcript, with everything that its lines share.
 
-    ``request_ref`` names the request that was written down with it, None where there is none. ``prompt`` is
-    what a person wrote last before it."""
+    ``request_ref`` identifies the request that was recorded with it, None if there is none. ``prompt``
+    is the last text of a person before it."""
 
     id: str
     timestamp: str
@@ -60,7 +60,7 @@ class Message:
 
 
 def read_message(line: dict[str, Any]) -> Message | Reason | None:
-    """Return the message of a line, why it has none, or None for a line of another kind."""
+    """Return the message of a line, the reason why it has none, or None for a line of another kind."""
     if line.get("type") != "assistant":
         return None
     message = as_object(line.get("message"))
@@ -94,7 +94,7 @@ def read_message(line: dict[str, Any]) -> Message | Reason | None:
 
 
 def read_prompt(line: dict[str, Any]) -> str | None:
-    """Return what a person wrote in a line, None where it has nothing of the kind."""
+    """Return the text of a person in a line, or None."""
     if line.get("type") != "user" or line.get("isMeta") is True:
         return None
     content = as_object(line.get("message")).get("content")
@@ -114,7 +114,8 @@ def make_entry(
     request: bytes | None,
     with_text: bool,
 ) -> UsageLogEntry:
-    """Return the entry of a message, priced as of its day. ``request`` is its body, where that is known."""
+    """Return the entry for a message, with the prices of its day. ``request`` is its body, None if
+    unknown."""
     body = orjson.dumps({**message.message, "content": message.content})
     usage = read_usage(200, "application/json", body, is_complete=True)
     call = make_call(

@@ -1,4 +1,4 @@
-"""The changes that upstream says it has made to a request before the model was given it."""
+"""The changes that upstream reports to have made to a request before the model got it."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ type Change = Literal["cleared", "summed_up", "dropped_thinking"]
 
 
 def list_changes(said: Envelope) -> list[Change]:
-    """Return what upstream has changed, nothing where the response says nothing of it."""
+    """Return the kinds of changes that upstream made, empty if the response reports none."""
     changes: list[Change] = []
     if said.edits:
         changes.append("cleared")
@@ -24,13 +24,13 @@ def list_changes(said: Envelope) -> list[Change]:
 
 
 def _is_summed_up(said: Envelope) -> bool:
-    """Return whether a pass made a summary, and another went on with it."""
+    """Return whether a pass made a summary, and another pass continued with it."""
     passes = said.usage.list_passes(MAX_PASSES)
     return any(each.text("type") == COMPACTION for each in passes[:-1])
 
 
 def describe_changes(said: Envelope) -> str:
-    """Return in one sentence what upstream has changed, empty where the response says nothing of it."""
+    """Return a sentence about the changes that upstream made, "" if the response reports none."""
     changes = [_describe(each, said) for each in list_changes(said)]
     return f"Changed by upstream: it {' and '.join(changes)}." if changes else ""
 
@@ -47,7 +47,7 @@ def _describe(change: Change, said: Envelope) -> str:
 
 
 def _describe_edits(said: Envelope) -> str:
-    """Return what edits of the context took out, as far as they count it."""
+    """Return a text about what context edits removed, with the numbers that they report."""
     counts = {
         name: sum(as_count(edit.get(name)) or 0 for edit in said.edits)
         for name in ("cleared_tool_uses", "cleared_thinking_turns", "cleared_input_tokens")

@@ -1,9 +1,9 @@
-"""Managed sessions and dreams: objects of the upstream that count what they have used in all.
+"""Managed sessions and dreams: objects of the upstream that count their total usage.
 
-Their counts are cumulative. They come in each response that has the object, so the newest are kept and none
-are added up. A session states its list price too, in cents and rounded, and is billed for the time in which
-it runs besides its tokens. ``object_reading`` reads them, ``object_pricing`` prices them.
-"""
+Their counts are cumulative. They come in each response that has the object, so the newest are kept
+and none are added up. A session also states its list price, in cents and rounded, and is billed for
+the time in which it runs besides its tokens. ``object_reading`` reads these objects,
+``object_pricing`` prices them."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,11 +14,11 @@ from wire.managed_objects import ObjectKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamObject:
-    """An object with what it has used so far. ``ended_at`` is None for one that goes on.
+    """An object with its usage so far. ``ended_at`` is None if it has not ended.
 
-    ``model`` is None where several models or none are named. ``session_id`` is that of the session that a
-    dream runs in. ``cost_cents`` is None where a price is not known; ``list_cost_cents`` is what the
-    upstream states."""
+    ``model`` is None if several models or none are named. ``session_id`` is that of the session in
+    which a dream runs. ``cost_cents`` is None if a price is unknown; ``list_cost_cents`` is the cost
+    that the upstream states."""
 
     object_id: str
     kind: ObjectKind

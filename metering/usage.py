@@ -1,10 +1,9 @@
 """The usage that a response reports, with its model, stop reason and error.
 
-What the response says is read by ``wire``; here it becomes counts, passes and models that declined.
-
-Cache writes are kept for five minutes or for an hour. Upstream tells how many of which, though perhaps
-of fewer than there are in the end: what is told stays, the rest was written as the request asks for.
-"""
+``wire`` parses the response; here its content becomes counts, passes and models that declined.
+Cache writes are kept for five minutes or for an hour. Upstream reports how many tokens of each,
+though perhaps of fewer than the final total: the reported split is used, and the rest has the
+lifetime in the request."""
 
 from dataclasses import dataclass, field
 
@@ -35,12 +34,12 @@ _SERVER_TOOLS = tuple(
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class Pass:
-    """One run of a model within the call. ``model`` is None where it is that of the call, ``speed``
-    where upstream does not name one for the pass.
+    """One run of a model within the call.
 
-    ``cache_write_1h_tokens`` are those of the cache writes that are kept for an hour; the others
-    are kept for five minutes. ``estimates_prompt`` and ``estimates_output``: upstream has not counted
-    these tokens. ``note`` says what makes the output less certain."""
+    ``model`` is None if it is that of the call, ``speed`` if upstream names none for the pass.
+    ``cache_write_1h_tokens`` are the cache writes with a lifetime of an hour; the others have five
+    minutes. ``estimates_prompt`` and ``estimates_output``: upstream has not counted these tokens.
+    ``note`` says why the output is less certain."""
 
     type: str | None
     model: str | None
@@ -54,8 +53,9 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """A model that declined, and the model that it handed over to. ``has_output``: some content came
-    from it before."""
+    """A model that declined, and the model that it handed over to.
+
+    ``has_output``: some content came from it before."""
 
     from_model: str | None
     to_model: str | None
@@ -65,14 +65,14 @@ class Hop:
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class Usage:
-    """The usage of a response. ``tokens`` are the top-level counts. ``has_error`` may be true
-    without an ``error_type``.
+    """The usage of a response.
 
+    ``tokens`` are the top-level counts. ``has_error`` may be true without an ``error_type``.
     ``passes_are_stale``: the counts changed after the passes were listed. ``is_sum``: the counts are
     known to be of several passes, which are not listed. ``hops`` are the models that declined, in
-    order. ``is_empty``: nothing came from the model that spoke last; it is looked for after a refusal,
-    a fallback or an error status, and False otherwise. ``container_unnamed``: code ran, and the stream was
-    cut before it named the container. ``envelope`` is what this was read from."""
+    order. ``is_empty``: no content came from the last model; it is only determined after a refusal, a
+    fallback or an error status, and False otherwise. ``container_unnamed``: code ran, and the stream
+    was cut before it named the container. ``envelope`` is the response that this was read from."""
 
     streamed: bool
     is_document: bool = False
@@ -108,9 +108,10 @@ def read_usage(
     is_complete: bool,
     cache_ttl: str | None = None,
 ) -> Usage:
-    """Read a decoded body, whole or cut. ``is_complete`` says that upstream ended it and that all
-    of it is here. ``cache_ttl`` is how long the request asks its cache writes to be kept; it decides
-    where upstream does not tell. Never raises."""
+    """Return the usage in a decoded body, whole or cut off. Never raises.
+
+    ``is_complete``: upstream ended the response, and all of it is here. ``cache_ttl`` is the lifetime
+    that the request asks for its cache writes; it is used if upstream reports none."""
     said = read_envelope(body)
     is_failed = status is not None and status >= 400
     usage = said.usage
@@ -148,9 +149,9 @@ def read_usage(
 
 
 def _find_source(said: Envelope, tokens: TokenCounts, *, is_complete: bool) -> UsageSource:
-    """Return how final the counts are.
+    """Return whether the counts are final, partial or missing.
 
-    A stop reason is as good as the last event, unless a later delta may have been cut off."""
+    A stop reason counts as the end, unless a later delta may have been cut off."""
     if not tokens.are_known:
         return "none"
     is_final = said.is_document or said.has_end or (is_complete and said.stop_reason is not None)
@@ -158,14 +159,16 @@ def _find_source(said: Envelope, tokens: TokenCounts, *, is_complete: bool) -> U
 
 
 def _runs_unnamed(said: Envelope, source: UsageSource, body: bytes) -> bool:
-    """Return whether code ran in a container that the response does not name, since its end is missing."""
+    """Return whether code ran in a container that the response does not name because its end is missing."""
     if source == "final" or said.container_id is not None or CODE_EXECUTION.encode() not in body:
         return False
     return any(block.runs_code for block in read_content(body).blocks)
 
 
 def _find_outputs(said: Envelope, body: bytes, *, is_failed: bool) -> list[bool]:
-    """Return for each model of the content whether anything came from it, if that matters to the bill."""
+    """Return for each model of the content whether any output came from it.
+
+    Empty if the bill does not depend on it."""
     if not (is_failed or said.fallbacks or said.stop_reason == REFUSAL):
         return []
     if is_document(body) and not said.is_document:  # it cannot be parsed
@@ -183,16 +186,15 @@ def _make_hop(said: Fallback, has_output: bool) -> Hop:
 
 
 def is_sse(content_type: str | None, body: bytes) -> bool:
-    """Return whether a response is an event stream, by its header or, without one, by how it begins."""
+    """Return whether a response is an event stream, by its header or, without one, by its beginning."""
     media_type = (content_type or "").partition(";")[0].strip().lower()
     return media_type == "text/event-stream" if media_type else looks_like_sse(body)
 
 
 def read_tokens(raw: UsageObject, cache_ttl: str | None = None) -> tuple[TokenCounts, int]:
-    """Return the counts, and how many of the cache writes are kept for an hour.
+    """Return the counts, and the number of cache writes with a lifetime of an hour.
 
-    The total of the cache writes rules its split, which upstream may send earlier than the total.
-    """
+    The total of the cache writes takes precedence over its split, which upstream may send earlier."""
     counts = {name: raw.count(name) for name in token_counts.NAMES}
     write_5m, write_1h = raw.split_writes
     total = counts["cache_creation_input_tokens"]
@@ -209,9 +211,9 @@ def read_tokens(raw: UsageObject, cache_ttl: str | None = None) -> tuple[TokenCo
 def _read_passes(
     usage: UsageObject, top: TokenCounts, top_1h_tokens: int, cache_ttl: str | None
 ) -> tuple[Pass, ...]:
-    """Return the passes that have a count; what has none could not be billed.
+    """Return the passes that have a count; others could not be billed.
 
-    Each becomes some rows. A list that is longer than any call has is treated as if it were not there."""
+    Each becomes some rows, so a list longer than ``MAX_PASSES`` is ignored."""
     passes = [
         _read_pass(each, top, top_1h_tokens, cache_ttl) for each in usage.list_passes(MAX_PASSES)
     ]
@@ -236,9 +238,9 @@ def _read_pass(
 
 
 def _is_sum(tokens: TokenCounts, usage: UsageObject, body: bytes) -> bool:
-    """Return whether counts are known to be of several passes, as after each tool that runs upstream.
+    """Return whether counts are known to be of several passes, as after tools that upstream runs.
 
-    Asked only of large prompts: a smaller one has the same price alone and as a part of a sum."""
+    Only large prompts are checked: a smaller one has the same price alone and as a part of a sum."""
     if (tokens.prompt or 0) <= LARGE_PROMPT_TOKENS:
         return False
     return usage.has_server_runs or any(tool in body for tool in _SERVER_TOOLS)

@@ -29,7 +29,7 @@ def list_models() -> Sequence[str]:
 
 
 def find_tiers(model: str, day: date, is_fast: bool, label: str) -> RateTiers | None:
-    """Return the rates of a model on a day with ``label`` as their version, None when not known."""
+    """Return the rates of a model on a day, with ``label`` as their version, or None if unknown."""
     standard = _find_price(model, day)
     price = _find_price(model, day, speed="fast") if is_fast else standard
     # A model without fast rates returns its standard ones, which would be a guess.

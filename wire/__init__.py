@@ -1,1 +1,1 @@
-"""The Messages API: requests and responses, read once into values for everybody else."""
+"""The Messages API: requests and responses, parsed once into values for all other modules."""

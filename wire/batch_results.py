@@ -20,9 +20,9 @@ _BODIES: dict[ResultType, str] = {"succeeded": "message", "errored": "error"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResult:
-    """A line of results. ``body`` is the JSON of the message or error, empty where the request never ran.
+    """A line of results. ``body`` is the JSON of the message or error, empty if the request never ran.
 
-    ``request_id`` is upstream's id of the request, which errors have."""
+    ``request_id`` is upstream's id of the request, which only errors have."""
 
     custom_id: str
     type: ResultType
@@ -31,12 +31,12 @@ class BatchResult:
 
     @property
     def has_run(self) -> bool:
-        """Return whether the upstream has tried the request, which makes it a call."""
+        """Return whether the upstream ran the request, which makes it a call."""
         return bool(self.body)
 
 
 def parse_result(line: bytes) -> BatchResult | None:
-    """Return the result in a line, None for any other line."""
+    """Return the result in a line, or None for any other line."""
     document = parse_object(line) or {}
     custom_id, result = document.get("custom_id"), as_object(document.get("result"))
     kind = _TYPES.get(as_text(result.get("type")))

@@ -1,4 +1,5 @@
-"""A block of content: of a message or the system prompt of a request, of a response, of a tool result.
+"""A block of content: of a message or the system prompt of a request, of a response, or of a tool
+result.
 
 A block of a response may still grow, by the deltas of its stream."""
 
@@ -28,9 +29,9 @@ type CacheTtl = Literal["5m", "1h"]
 class Block:
     """A content block.
 
-    ``value`` is what a document has there, normally an object, or the block as it began in a stream, and
-    ``fields`` are its fields. ``parts`` are the texts that deltas added, by the name of their field, and
-    ``citations`` what they cite."""
+    ``value`` is the block in a document, normally an object, or as it began in a stream; ``fields`` are
+    its fields. ``parts`` are the texts that deltas added, by field name, and ``citations`` those that
+    deltas added."""
 
     __slots__ = ("citations", "fields", "parts", "value")
 
@@ -42,42 +43,44 @@ class Block:
 
     @property
     def kind(self) -> str:
-        """Return upstream's type of the block, such as ``tool_use``; empty where it was lost."""
+        """Return upstream's type of the block, such as ``tool_use``; "" if it was lost."""
         kind = self.fields.get("type")
         return kind if isinstance(kind, str) else ""
 
     @property
     def is_fallback(self) -> bool:
-        """Return whether another model takes over here."""
+        """Return whether another model takes over at this block."""
         return self.kind == FALLBACK
 
     @property
     def is_call(self) -> bool:
-        """Return whether it is a call of a tool, of the client or of upstream."""
+        """Return whether the block is a tool call, for the client or for upstream."""
         return is_call(self.kind)
 
     @property
     def is_result(self) -> bool:
-        """Return whether it is the result of a call of a tool."""
+        """Return whether the block is the result of a tool call."""
         return is_result(self.kind)
 
     @property
     def call_id(self) -> str:
-        """Return the id of a call, which its result has too; empty for other blocks."""
+        """Return the id of a tool call, also for its result; "" for other blocks."""
         if self.is_call:
             return as_text(self.fields.get("id"))
         return as_text(self.fields.get("tool_use_id")) if self.is_result else ""
 
     @property
     def runs_code(self) -> bool:
-        """Return whether code runs here in a container of upstream, or calls this tool."""
+        """Return whether code in a container of upstream runs at this block.
+
+        The block is the call of the code execution tool, or a tool call by such code."""
         if self.kind == "server_tool_use" and self.name.endswith(CODE_EXECUTION):
             return True
         return self.is_call and self.caller.startswith(CODE_EXECUTION)
 
     @property
     def caller(self) -> str:
-        """Return the kind of what calls the tool, ``direct`` for the model; empty where it does not say."""
+        """Return the kind of caller of the tool, ``direct`` for the model; "" if it is not stated."""
         return as_text(as_object(self.fields.get("caller")).get("type"))
 
     @property
@@ -87,49 +90,49 @@ class Block:
 
     @property
     def server_name(self) -> str:
-        """Return the MCP server that upstream calls a tool of; empty for other blocks."""
+        """Return the MCP server of a tool that upstream calls; "" for other blocks."""
         return as_text(self.fields.get("server_name"))
 
     @property
     def mcp_server_name(self) -> str:
-        """Return the MCP server whose tools an entry among the tools stands for, empty for others."""
+        """Return the MCP server whose tools an entry in the list of tools represents; "" for others."""
         return as_text(self.fields.get("mcp_server_name"))
 
     @property
     def is_error(self) -> bool:
-        """Return whether it is the result of a call that failed."""
+        """Return whether the block is the result of a tool call that failed."""
         return self.fields.get("is_error") is True
 
     @property
     def ttl(self) -> CacheTtl | None:
-        """Return the lifetime that its cache marker asks for, None without one."""
+        """Return the lifetime in the cache marker: an hour or otherwise five minutes; None without a marker."""
         return find_ttl(self.fields)
 
     @property
     def stated_ttl(self) -> str | None:
-        """Return the lifetime as the cache marker states it, empty where it does not, None without one."""
+        """Return the lifetime that the cache marker states, "" if it states none; None without a marker."""
         marker = self.fields.get(MARKER)
         return as_text(marker.get("ttl")) if isinstance(marker, dict) else None
 
     @property
     def citation_count(self) -> int:
-        """Return how many citations a text has."""
+        """Return the number of citations of a text."""
         return len(as_list(self.fields.get("citations"))) + len(self.citations or ())
 
     @property
     def return_code(self) -> int:
-        """Return the status with which a program ended that upstream has run, 0 where it says none."""
+        """Return the exit status of a program that upstream ran, 0 if none is stated."""
         code = self.fields.get("return_code")
         return code if type(code) is int else 0
 
     @property
     def error_code(self) -> str:
-        """Return the code of an error that a tool of upstream ended with, empty for other blocks."""
+        """Return the error code of a failed tool that upstream ran; "" for other blocks."""
         return as_text(self.fields.get("error_code"))
 
     @property
     def data(self) -> str:
-        """Return the base64 or the text of an image or a document, empty where it is elsewhere."""
+        """Return the base64 or the text of an image or a document; "" if it is not in the block."""
         return as_text(as_object(self.fields.get("source")).get("data"))
 
     @property
@@ -139,16 +142,16 @@ class Block:
 
     @property
     def content(self) -> object:
-        """Return what a tool result consists of: a text, blocks, or an object of upstream."""
+        """Return the content of a tool result: a text, blocks, or an object of upstream."""
         return self.fields.get("content")
 
     def list_parts(self) -> list["Block"]:
-        """Return the blocks that a tool result consists of."""
+        """Return the blocks in the content of a tool result."""
         return list_blocks(self.content)
 
     @property
     def input(self) -> object:
-        """Return the input of a tool, or its text where that is no JSON, as in a block that was cut."""
+        """Return the input of a tool, or its text if that is not JSON, as in a block that was cut off."""
         if INPUT not in (self.parts or ()):
             return self.fields.get("input")
         written = self.added(INPUT)
@@ -156,7 +159,7 @@ class Block:
         return written if parsed is None else parsed
 
     def add(self, name: str, text: str) -> None:
-        """Add the text of a delta to a field."""
+        """Append the text of a delta to a field."""
         self.parts = self.parts or {}
         self.parts.setdefault(name, []).append(text)
 
@@ -166,18 +169,18 @@ class Block:
         self.citations.append(citation)
 
     def added(self, name: str) -> str:
-        """Return what deltas added to a field. A character may have been cut between two of them."""
+        """Return the text that deltas added to a field, with characters split between two deltas joined."""
         parts = (self.parts or {}).get(name, [])
         if len(parts) > 1:
             parts[:] = ["".join(parts)]
         return join_surrogates(parts[0]) if parts else ""
 
     def text(self, name: str = TEXT) -> str:
-        """Return the text of a field, empty where it is none."""
+        """Return the text of a field, "" if it is not text."""
         return as_text(self.fields.get(name)) + self.added(name)
 
     def to_fields(self) -> dict[str, object]:
-        """Return the block as a document has it."""
+        """Return the fields of the block in the form of a document that is not streamed."""
         fields = dict(self.fields)
         for name in self.parts or ():
             if name == INPUT:
@@ -190,17 +193,17 @@ class Block:
 
 
 def is_call(kind: str) -> bool:
-    """Return whether blocks of this kind are calls of tools. A kind that is new is known by its end."""
+    """Return whether blocks of this kind are tool calls. An unknown kind is recognised by its suffix."""
     return kind in CALL_KINDS or kind.endswith("_tool_use")
 
 
 def is_result(kind: str) -> bool:
-    """Return whether blocks of this kind are results of calls, as ``web_search_tool_result`` are."""
+    """Return whether blocks of this kind are results of tool calls, such as ``web_search_tool_result``."""
     return kind == RESULT or kind.endswith("_tool_result")
 
 
 def as_blocks(content: object) -> list[object]:
-    """Return content as it would be as a list: a text is the same as one text block."""
+    """Return content in the form of a list of blocks: a text is the same as one text block."""
     if isinstance(content, str):
         return [{"type": TEXT, "text": content}]
     return content if isinstance(content, list) else [] if content is None else [content]
@@ -212,9 +215,9 @@ def list_blocks(content: object) -> list[Block]:
 
 
 def find_calls(contents: Iterable[object]) -> dict[str, Block]:
-    """Return the calls of tools in contents by their ids, since results have the id alone.
+    """Return the tool calls in contents by their ids, since results have only the id.
 
-    No value is made of other blocks: pages ask this of all messages of a request."""
+    Other blocks are skipped without conversion: pages call this for all messages of a request."""
     blocks = (block for content in contents for block in as_list(content))
     return {
         as_text(block.get("id")): Block(block)
@@ -224,26 +227,26 @@ def find_calls(contents: Iterable[object]) -> dict[str, Block]:
 
 
 def read_ttl(marker: object) -> CacheTtl | None:
-    """Return the lifetime that a cache marker asks for, None for what is not one."""
+    """Return the lifetime in a cache marker: an hour or otherwise five minutes; None for any other value."""
     if not isinstance(marker, dict):
         return None
     return "1h" if marker.get("ttl") == "1h" else "5m"
 
 
 def find_ttl(fields: Mapping[str, object]) -> CacheTtl | None:
-    """Return the lifetime that the cache marker of a block asks for, None without one."""
+    """Return the lifetime in the cache marker of a block, or None without a marker."""
     return read_ttl(fields[MARKER]) if MARKER in fields else None
 
 
 def without_marker(fields: dict[str, object]) -> dict[str, object]:
-    """Return the fields of a block but its cache marker: the same object where there is none."""
+    """Return the fields of a block without its cache marker: the same object if there is none."""
     if MARKER not in fields:
         return fields
     return {name: value for name, value in fields.items() if name != MARKER}
 
 
 def join_surrogates(text: str) -> str:
-    """Return a text with the halves of a character joined, and halves that stand alone replaced."""
+    """Return a text with surrogate pairs joined, and lone surrogates replaced."""
     if not text.isascii():
         try:
             text.encode()

@@ -1,12 +1,12 @@
-"""Putting cache markers into a request where they are known to have been."""
+"""Insertion of cache markers into a request at known places."""
 
 from collections.abc import Sequence
 
 
 def put_marker(request: object, path: Sequence[object], value: object) -> None:
-    """Put a marker into the unit of a request that a path leads to, unless there is no such unit.
+    """Put the cache marker ``value`` into the unit at ``path`` of a request, if there is such a unit.
 
-    A path has the names and places that lead there, as in ``["system", 0]``."""
+    A path consists of names and indexes, as in ``["system", 0]``."""
     place = request
     for step in path:
         if isinstance(place, dict) and isinstance(step, str):

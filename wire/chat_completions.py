@@ -38,14 +38,14 @@ type Fields = Mapping[str, object]
 
 
 class Chat(NamedTuple):
-    """A chat completion as a message: what it says around its content, and its blocks."""
+    """A chat completion as a message: its envelope, and its blocks."""
 
     said: Envelope
     blocks: Sequence[dict[str, object]]
 
 
 class _Part(NamedTuple):
-    """The whole of a response, or a part of a stream, None where that is no object."""
+    """A whole response, or a part of a stream; ``document`` is None if it is not a JSON object."""
 
     document: Fields | None
     is_end: bool = False
@@ -53,7 +53,7 @@ class _Part(NamedTuple):
 
 
 def read_chat_envelope(body: bytes) -> Envelope:
-    """Return what a chat completion, whole or cut, says around its words. Never raises."""
+    """Return the envelope of a chat completion, whole or cut off. Never raises."""
     said = Envelope()
     for part in _list_parts(body, MAX_EVENTS, _MARKERS):
         _read(said, part)
@@ -61,7 +61,7 @@ def read_chat_envelope(body: bytes) -> Envelope:
 
 
 def read_chat(body: bytes, max_events: int = MAX_EVENTS) -> Chat | None:
-    """Return a chat completion, whole or cut; None for any other body. Never raises."""
+    """Return a chat completion, whole or cut off, or None for any other body. Never raises."""
     if body.find(_OBJECT, 0, DECIDING_BYTES) < 0:
         return None
     parts = _list_parts(body, max_events)
@@ -85,7 +85,7 @@ def _list_parts(body: bytes, max_events: int, containing: Sequence[bytes] = ()) 
 
 
 def _read(said: Envelope, part: _Part) -> None:
-    """Read what a part says around the words."""
+    """Read a part of the response into the envelope ``said``."""
     said.has_end = said.has_end or part.is_end
     document = part.document
     if document is None:
@@ -104,14 +104,14 @@ def _read(said: Envelope, part: _Part) -> None:
 
 
 class _Words:
-    """The content of a chat completion, put together from its parts."""
+    """The content of a chat completion, joined from its parts."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._calls: dict[object, dict[str, str]] = {}
 
     def read(self, document: Fields) -> None:
-        """Read the words of the whole, or of a part."""
+        """Read the content of a whole response, or of a part."""
         for choice in _list_choices(document):
             said = as_object(choice.get("message")) or as_object(choice.get("delta"))
             self._texts.append(as_text(said.get("content")))
@@ -119,13 +119,13 @@ class _Words:
                 self._add_call(place, call)
 
     def to_blocks(self) -> list[dict[str, object]]:
-        """Return the blocks that a message has in the place of these words."""
+        """Return the content as the blocks of a message."""
         text = "".join(self._texts)
         texts: list[dict[str, object]] = [{"type": "text", "text": text}] if text else []
         return [*texts, *map(_to_block, self._calls.values())]
 
     def _add_call(self, place: int, part: Fields) -> None:
-        """Add a tool call, or a part of one, which has its place in ``index``."""
+        """Add a tool call, or a part of the one that ``index`` names."""
         index = part.get("index", place)
         if type(index) is not int or (
             index not in self._calls and len(self._calls) >= MAX_TOOL_CALLS

@@ -1,11 +1,10 @@
-"""Blocks of content, as a document has them or put together from the deltas of a stream.
+"""Blocks of content, from a document or joined from the deltas of a stream.
 
-A stream has its words in parts, which may end anywhere, in the middle of a character too. Those of a block
-are joined before they are decoded: most streams are written in one way, and a regular expression finds the
-parts in them ten times as quickly as a parser. Where it does not find them all, each event is parsed.
-
-A stream that was cut has the blocks that came, the last one as far as it came.
-"""
+The texts of a stream come in parts, which may end anywhere, even in the middle of a character.
+Those of a block are joined before they are decoded: most streams are written in the same way, and a
+regular expression finds the parts in them ten times as quickly as a parser. If it does not find
+them all, each event is parsed. A stream that was cut off has the blocks that came, the last one as
+far as it came."""
 
 import re
 from collections import defaultdict
@@ -38,7 +37,7 @@ _KINDS = {THINKING: "thinking", INPUT: "tool_use"}  # of a block whose start was
 
 
 class Content(NamedTuple):
-    """The blocks of a response in order. ``is_beginning``: there are more events than were read."""
+    """The blocks of a response in order. ``is_beginning``: there are more events, which were not read."""
 
     blocks: Sequence[Block] = ()
     is_beginning: bool = False
@@ -53,10 +52,10 @@ class Change(NamedTuple):
 
 
 class ContentReader:
-    """Blocks of a stream, put together as its events come, in their order.
+    """A reader that joins the blocks of a stream from its events, in their order.
 
-    Texts are kept as the lists of their parts: to join them at each of a hundred thousand would take
-    quadratic time."""
+    Texts are kept as lists of parts: joining them at each of a hundred thousand would take quadratic
+    time."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
@@ -64,7 +63,7 @@ class ContentReader:
         self._last = 0  # what an event without an index is about
 
     def read(self, kind: str, document: Fields) -> None:
-        """Read a parsed event."""
+        """Add a parsed event."""
         change = _read_change(kind, document)
         if change is None:
             return
@@ -84,12 +83,14 @@ class ContentReader:
                 _add(block, name, value)
 
     def read_text(self, index: int, name: str, text: str) -> None:
-        """Read what deltas add to a field of a block."""
+        """Append text from deltas to a field of a block."""
         if (block := self._find(index)) is not None:
             _add(block, name, text)
 
     def _find(self, index: object) -> Block | None:
-        """Return a block that has begun, or a new one whose start was lost."""
+        """Return the block number ``index``, or None for an invalid number.
+
+        If the start of the block was lost, it is a new block."""
         return self._by_index.get(index) or self._begin(index, {}) if _is_index(index) else None
 
     def _begin(self, index: object, start: dict[str, object]) -> Block | None:
@@ -102,9 +103,9 @@ class ContentReader:
 
 
 def read_content(body: bytes, max_events: int = MAX_EVENTS) -> Content:
-    """Return the content of a decoded body, whole or cut. It may not be changed: others get it too.
+    """Return the content of a decoded body, whole or cut off. Never raises.
 
-    Never raises."""
+    The result is cached, so callers must not change it."""
     if (chat := read_chat(body, max_events)) is not None:
         return Content([Block(each) for each in chat.blocks])
     if is_document(body):
@@ -116,15 +117,16 @@ def read_content(body: bytes, max_events: int = MAX_EVENTS) -> Content:
 
 
 def list_content(said: Envelope, body: bytes) -> Sequence[Block]:
-    """Return the blocks of a body whose envelope was read, as ``read_content`` does: a document is not
-    parsed again."""
+    """Return the blocks of a body whose envelope was read; a document is not parsed again.
+
+    See ``read_content``."""
     if said.is_document:
         return [Block(each) for each in as_list(said.message.get("content"))]
     return read_content(body).blocks
 
 
 def find_fallbacks(body: bytes, most: int) -> list[int]:
-    """Return where the events of a stream begin by which another model takes over, the first of them."""
+    """Return the positions of the first ``most`` events of a stream by which another model takes over."""
     places: list[int] = []
     at = 0
     for _ in range(_MAX_LOOKS):
@@ -163,10 +165,10 @@ def _parse(body: bytes, max_events: int) -> Content:
 
 
 def _read_quickly(body: bytes) -> list[Block] | None:
-    """Return the blocks of a stream, None if it is not written as most are.
+    """Return the blocks of a stream, or None if it is not written as most are.
 
-    That is if not all deltas are of the usual kinds, a start is not one line, or two starts have one index:
-    their deltas are to be told apart."""
+    None if some deltas are not of the usual kinds, a start is not on one line, or two starts have the
+    same index, since their deltas must be distinguished."""
     found = [] if b"\r" in body else _PLAIN_DELTA.findall(body)
     if len(found) != body.count(_DELTA):
         return None
@@ -211,6 +213,7 @@ def _add(block: Block, name: str, text: str) -> None:
 
 
 def _is_index(value: object) -> TypeGuard[int]:
-    """Return whether it is the place of a block that is read. Blocks are numbered from 0 on; without an
-    upper bound there are numbers of which a dict takes each for all others before it compares them."""
+    """Return whether ``value`` is the number of a block that is read: from 0 to below ``MAX_BLOCKS``.
+
+    Without an upper bound there are numbers that all collide in a dict."""
     return type(value) is int and 0 <= value < MAX_BLOCKS

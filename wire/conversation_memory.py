@@ -31,8 +31,8 @@ class ConversationMemory:
     """The last request of each conversation, with the results of each owner that analyses requests.
 
     Its size is bounded: when it is full, the least recently used conversations are forgotten. A body
-    that several owners have analysed is one object and counts once, also where they tell
-    conversations apart by different labels."""
+    that several owners have analysed is one object and counts once, even if they identify conversations
+    by different labels."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.total_bytes = 0
@@ -49,11 +49,11 @@ class ConversationMemory:
         return len(self._conversations)
 
     def find(self, key: Key, owner: object) -> Kept[Any] | None:
-        """Return what ``owner`` kept of a conversation, if that is not forgotten."""
+        """Return what ``owner`` kept for a conversation, or None."""
         return self._conversations.get(key, {}).get(owner)
 
     def keep(self, key: Key, owner: object, kept: Kept[Any]) -> None:
-        """Keep something in the place of what ``owner`` kept of that conversation before."""
+        """Keep ``kept`` for a conversation, in place of what ``owner`` kept before."""
         conversation = self._conversations.pop(key, None)
         if conversation is None:
             conversation = {}
@@ -67,7 +67,8 @@ class ConversationMemory:
             self._forget_oldest()
 
     def find_opening(self, body: bytes) -> bytes:
-        """Return how the first message of a request begins. Each owner asks this of the same body."""
+        """Return the beginning of the first message of a request. The last result is cached for other
+        owners."""
         if self._opened[0] is not body:
             if not body.startswith(_MESSAGE, self._opening):
                 self._opening = max(body.find(_MESSAGE), 0)
@@ -75,11 +76,11 @@ class ConversationMemory:
         return self._opened[1]
 
     def shared_length(self, first: bytes, second: bytes) -> int:
-        """Return how many bytes both begin with. Each owner asks this of the same two objects."""
+        """Return how many bytes at the beginning are equal. The result is cached for other owners."""
         return self._comparisons.find(first, second)
 
     def forget_batch(self) -> None:
-        """Forget what each owner asks of the same requests, once all of them have."""
+        """Forget the cached comparisons, once all owners have read the same requests."""
         self._comparisons.forget()
 
     def clear(self) -> None:
@@ -108,7 +109,7 @@ class ConversationMemory:
 
 
 class _Comparisons:
-    """Remembered results of the last comparisons of two bodies, which are held for that long."""
+    """A cache of the last comparisons of two bodies, which it keeps alive."""
 
     def __init__(self) -> None:
         self._found: dict[
@@ -117,7 +118,7 @@ class _Comparisons:
         self._held_bytes = 0
 
     def find(self, first: bytes, second: bytes) -> int:
-        """Return how many bytes both begin with."""
+        """Return how many bytes at the beginning are equal."""
         key = id(first), id(second)
         known = self._found.get(key)
         if known is None:
@@ -129,7 +130,7 @@ class _Comparisons:
         return known[2]
 
     def forget(self) -> None:
-        """Forget all of them."""
+        """Forget all comparisons."""
         self._found.clear()
         self._held_bytes = 0
 
@@ -141,10 +142,10 @@ class Findings[T]:
         self._memory = ConversationMemory() if memory is None else memory
 
     def guess_key(self, body: bytes, *labels: object) -> Key:
-        """Return a key that tells conversations apart.
+        """Return a key that identifies the conversation of a request.
 
-        It is what the client says of itself, and how the first message begins, since one session may
-        hold several conversations and many sessions share prompt and tools."""
+        It consists of ``labels`` and of the beginning of the first message, since one session may have
+        several conversations and many sessions share prompt and tools."""
         return (*labels, self._memory.find_opening(body))
 
     def find(self, key: Key) -> Kept[T] | None:
@@ -152,16 +153,18 @@ class Findings[T]:
         return self._memory.find(key, self)
 
     def shared_length(self, kept: Kept[T], body: bytes) -> int:
-        """Return how many bytes an earlier request and this one begin with."""
+        """Return how many bytes at the beginning of an earlier request and this one are equal."""
         return self._memory.shared_length(kept.body, body)
 
     def keep(self, key: Key, body: bytes, found: T) -> None:
-        """Remember a request, with what was found in it, as the last one of its conversation."""
+        """Remember a request, with the result of its analysis, as the last one of its conversation."""
         self._memory.keep(key, self, Kept(body, found))
 
 
 def shared_length(first: bytes, second: bytes) -> int:
-    """Return how many bytes both begin with. By halves, so that nearly all is compared at memory speed."""
+    """Return how many bytes at the beginning are equal.
+
+    This is a binary search, so that nearly all is compared at memory speed."""
     low, high = 0, min(len(first), len(second))
     view = memoryview(first)  # whose slices are no copies
     while low < high:

@@ -1,17 +1,16 @@
-"""Decoding of bodies: their content-encoding is undone, and JSON is read out of what came.
+"""Decoding of bodies, whose content-encoding is undone.
 
-A body goes two ways: it is stored, and usage is read from it. What is stored must be exact, so a
-body that cannot be decoded is stored as it came. What usage is read from need only be a beginning:
-the tokens of a stream whose last block is damaged are known nonetheless.
+A body is used in two ways: it is stored, and usage is read from it. The stored body must be exact,
+so a body that cannot be decoded is stored as it came. For reading usage a beginning is enough: the
+tokens of a stream whose last block is damaged are known nonetheless. Decoding is incremental. Input
+goes in by small slices, because the output of a decoder in the call that fails is lost, and because
+the output of one slice bounds how far a decompression bomb gets past its limit.
 
-Decoding is incremental. Input goes in by small slices, because what a decoder had produced in the
-call that fails is lost, and because the output of one slice bounds how far a bomb gets past its limit.
-
-A body has one allowance for what all its encodings give together. It grows with the body: JSON and
-event streams shrink to a fiftieth at best, and what shrinks to less than a hundredth was made to.
-Work that gives nothing counts too: each frame (gzip calls it a member) like some bytes, since an empty
-one takes as long as these; and what an outer encoding gives twice, since an inner one has to read it.
-"""
+A body has one allowance for the output of all its encodings. It grows with the body: JSON and event
+streams shrink to a fiftieth at best, and a body compressed to less than a hundredth is malicious.
+Work without output counts too: each frame (gzip calls it a member) counts as some bytes, since an
+empty one takes as long as these; and the output of an outer encoding counts twice, since an inner
+one has to read it."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -38,8 +37,9 @@ type Problem = Literal[
 
 @dataclass(slots=True, kw_only=True)  # not frozen: made for each call, three times as fast
 class DecodedBody:
-    """A decoded body. ``body`` is to be stored, ``text`` is to be read. ``problem`` is None when
-    both are complete."""
+    """A decoded body. ``body`` is for storing, ``text`` for reading usage.
+
+    ``problem`` is None if both are complete."""
 
     body: bytes
     text: bytes
@@ -47,12 +47,12 @@ class DecodedBody:
 
     @property
     def is_readable_to_its_end(self) -> bool:
-        """False where the end of what upstream said lies in bytes that could not be decoded."""
+        """Return whether no undecodable bytes can hide the end of the response."""
         return self.problem is None or self.problem == "truncated"
 
 
 def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
-    """Never raises: a body that cannot be decoded is a finding, not a failure."""
+    """Return the decoded body, with a ``problem`` if it cannot be decoded. Never raises."""
     layers = _parse_encodings(content_encoding) if content_encoding else ()
     if not layers or not raw:
         return DecodedBody(body=raw, text=raw)
@@ -74,8 +74,9 @@ def decode_body(raw: bytes, content_encoding: str | None) -> DecodedBody:
 
 
 class GrowingBody:
-    """Decodes a body that comes in parts, each once. What follows a part that is damaged, or that is more
-    than the allowance, is left out."""
+    """A decoder of a body that comes in parts.
+
+    Parts after a damaged one, or beyond the allowance, are left out."""
 
     def __init__(self, content_encoding: str | None) -> None:
         layers = _parse_encodings(content_encoding) if content_encoding else []
@@ -89,7 +90,7 @@ class GrowingBody:
         self._is_over = False
 
     def feed(self, raw: bytes) -> bytes:
-        """Return what a part decodes to. Never raises."""
+        """Return the decoded bytes of a part. Never raises."""
         if not self._decoders or not raw:
             return raw
         if self._is_over:
@@ -133,16 +134,17 @@ def _parse_encodings(header: str) -> list[str]:
 
 
 def _worse(first: Problem | None, second: Problem | None) -> Problem | None:
-    """Return the worse of two problems. An inner layer always looks truncated when the outer one
-    failed, so the failure wins."""
+    """Return the worse of two problems.
+
+    An inner layer always looks truncated if the outer one failed, so the failure takes precedence."""
     return second if first is None or (first == "truncated" and second is not None) else first
 
 
 class _Decoder(Protocol):
     """The decoder of one content-encoding.
 
-    ``feed`` yields what the bytes decode to, in bounded steps and at least one for each frame, and
-    raises when they are corrupt. ``frames`` counts those that were begun after the first."""
+    ``feed`` yields decoded bytes, in bounded steps and at least one for each frame, and raises if the
+    input is corrupt. ``frames`` counts the frames begun after the first."""
 
     frames: int
 
@@ -159,7 +161,7 @@ _ERRORS = (_CorruptError, zlib.error, brotli.error, zstandard.ZstdError)
 
 
 class _Decoded(NamedTuple):
-    """The output of one layer, and what counts against its allowance."""
+    """The output of one layer, and the bytes counted against its allowance."""
 
     output: bytes
     problem: Problem | None
@@ -197,7 +199,7 @@ def _run(raw: bytes, make: Callable[[], _Decoder], allowed: int) -> _Decoded:
 
 
 def _salvage(raw: bytes, start: int, make: Callable[[], _Decoder], allowed: int) -> bytes:
-    """Return what the failing slice still gives byte by byte, with a second decoder brought up to it."""
+    """Return the bytes that the failing slice still gives byte by byte, with a second decoder."""
     decoder, output = make(), bytearray()
     for offset in range(0, start, SLICE_BYTES):
         for _ in decoder.feed(raw[offset : offset + SLICE_BYTES]):
@@ -214,8 +216,9 @@ def _salvage(raw: bytes, start: int, make: Callable[[], _Decoder], allowed: int)
 
 
 class _Inflate:
-    """The decoder of gzip, zlib and raw deflate. Only gzip may have several members, and zeros as
-    padding."""
+    """The decoder of gzip, zlib and raw deflate.
+
+    Only gzip may have several members, and zeros as padding."""
 
     def __init__(self, window_bits: int, *, has_members: bool) -> None:
         self._window_bits, self._has_members = window_bits, has_members
@@ -261,8 +264,9 @@ class _Brotli:
 
 
 class _Zstd:
-    """The decoder of zstd. Frames may follow each other. A block of 4 bytes may hold 128 KB, so
-    each slice is fed in smaller slices."""
+    """The decoder of zstd. Frames may follow each other.
+
+    A block of 4 bytes may contain 128 KB, so each slice is fed in smaller slices."""
 
     def __init__(self) -> None:
         self._context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES)

@@ -1,4 +1,4 @@
-"""Everything of a response but its content: model, usage, stop reason, error, models that took over."""
+"""The envelope of a response, without its content: model, usage, stop reason, error, fallbacks."""
 
 import re
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _DOCUMENT = re.compile(b"(?:%s)?[ \t\r\n]*+\\{" % BYTE_ORDER_MARK)
 
 
 class Fallback(NamedTuple):
-    """A hand-over: the model that declined, the one that took over, and the kind of what triggered it."""
+    """A hand-over: the model that declined, the one that took over, and the category of the refusal."""
 
     from_model: str | None
     to_model: str | None
@@ -36,11 +36,11 @@ class Fallback(NamedTuple):
 class Envelope:
     """A response without its content, as far as it has come.
 
-    ``message`` is the document, or the message that a stream begins with; ``ending`` has what later events
-    put in the place of its fields. ``model`` is the one named last, ``fallbacks`` say in order where
-    another one takes over, and ``edits`` say what upstream took out of the request.
-    ``has_start``, ``has_end``: the event has come. ``error`` is the object of an error, empty where it is
-    none; ``is_error`` says that the response is one, or ended with one."""
+    ``message`` is the document, or the message that a stream begins with; ``ending`` has the fields
+    that later events replace. ``model`` is the one named last, ``fallbacks`` are the hand-overs in
+    order, and ``edits`` what upstream removed from the request. ``has_start``, ``has_end``: the event
+    has come. ``error`` is the error object, empty without one; ``is_error``: the response is an error,
+    or ended with one."""
 
     is_document: bool = False
     message: Fields = NOTHING
@@ -60,27 +60,27 @@ class Envelope:
 
     @property
     def id(self) -> str | None:
-        """Return upstream's id of the message, by which later requests name it."""
+        """Return upstream's id of the message, which later requests refer to."""
         return clean_text(self.message.get("id"))
 
     @property
     def fields(self) -> dict[str, object]:
-        """Return the message with what later events said of it."""
+        """Return the fields of the message, with those that later events replaced."""
         return {**self.message, **self.ending}
 
     @property
     def usage(self) -> UsageObject:
-        """Return the usage object, as a document would have it."""
+        """Return the usage object, in the form that a document has."""
         return self.started.merge(self.counted) if self.counted.fields else self.started
 
     @property
     def has_passes(self) -> bool:
-        """Return whether the usage object lists passes, without putting it together."""
+        """Return whether the usage object lists passes, without building the object."""
         return PASSES in self.started.fields or PASSES in self.counted.fields
 
     @property
     def dropped_thinking(self) -> int:
-        """Return how many blocks of earlier thinking upstream has taken out of the request."""
+        """Return how many blocks of earlier thinking upstream has removed from the request."""
         name = "input_transformations"
         changes = self.ending.get(name, self.message.get(name))
         if not changes:  # as nearly always
@@ -94,7 +94,7 @@ class Envelope:
 
     @property
     def error_message(self) -> str:
-        """Return what upstream says of the error, empty where it says nothing."""
+        """Return upstream's message about the error, "" without one."""
         return as_text(self.error.get("message"))
 
     @property
@@ -103,7 +103,7 @@ class Envelope:
         return as_object(as_object(self.message.get("diagnostics")).get("cache_miss_reason"))
 
     def read(self, kind: str, document: Fields) -> None:
-        """Read a parsed event."""
+        """Add a parsed event."""
         match kind:
             case "message_start":
                 message = as_object(document.get("message"))
@@ -129,7 +129,7 @@ class Envelope:
                 self.is_error, self.error = True, as_object(document.get("error")) or self.error
 
     def read_document(self, document: Fields) -> None:
-        """Read a response that is no stream."""
+        """Read a response that is not a stream."""
         self.is_document, self.message = True, document
         self.is_error = document.get("type") == "error"
         self.error = as_object(document.get("error"))
@@ -160,7 +160,7 @@ NO_ENVELOPE: Final = Envelope()
 
 
 def read_envelope(body: bytes) -> Envelope:
-    """Return what a decoded body, whole or cut, says around its content. Never raises."""
+    """Return the envelope of a decoded body, whole or cut off. Never raises."""
     envelope = Envelope()
     if is_document(body):
         document = parse_object(body)
@@ -173,15 +173,17 @@ def read_envelope(body: bytes) -> Envelope:
 
 
 def is_document(body: bytes) -> bool:
-    """Return whether a body is a JSON object, whatever its content type says: gateways send errors as
-    JSON under the type of a stream."""
+    """Return whether a body is a JSON object, by its beginning.
+
+    The content type is ignored, because gateways send errors as JSON with the type of a stream."""
     return _DOCUMENT.match(body) is not None
 
 
 def parse_event(event: Event) -> tuple[str, Fields]:
-    """Return the kind of an event, which is its type or else its name, and its document.
+    """Return the kind of an event (its type, otherwise its name) and its document.
 
-    Of an event that is no JSON object, as in a stream that was cut, only that it is an error is known."""
+    If the document is not a JSON object, as in a stream that was cut off, it is empty, and the kind is
+    "error" or ""."""
     document = parse_object(event.data)
     if document is None:
         return ("error" if event.name == "error" else ""), NOTHING
@@ -189,17 +191,17 @@ def parse_event(event: Event) -> tuple[str, Fields]:
 
 
 def is_fallback(block: Fields) -> bool:
-    """Return whether a content block says that another model takes over."""
+    """Return whether another model takes over at this content block."""
     return block.get("type") == FALLBACK
 
 
 def read_model(info: object) -> str | None:
-    """Return the name of a model that an object of a fallback has."""
+    """Return the model's name in an object of a fallback, or None."""
     return clean_text(as_object(info).get("model"))
 
 
 def _list_edits(document: Fields) -> list[dict[str, object]]:
-    """Return how upstream has shortened the history, as a message or an event says."""
+    """Return the edits by which upstream shortened the history, as a message or an event lists them."""
     if "context_management" not in document:
         return []
     return as_objects(as_object(document["context_management"]).get("applied_edits"))

@@ -1,8 +1,8 @@
-"""Places of values in JSON text that is known to be valid.
+"""Positions of values in JSON text that is known to be valid.
 
-A parser says what is in a document and not where. One pass over the bytes, at the speed of a regular
-expression and without recursion, notes where each text, object and list ends; all else is looked up.
-"""
+A parser returns what is in a document and not where. One pass over the bytes, at the speed of a
+regular expression and without recursion, notes the end of each text, object and list; all other
+positions are looked up."""
 
 import re
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ _QUOTE, _COMMA, _OPENING = ord('"'), ord(","), frozenset(b"{[")
 
 
 class Place(NamedTuple):
-    """The beginning and the end of a value."""
+    """The beginning and the end of a value, in bytes."""
 
     start: int
     end: int
 
 
 class JsonText:
-    """A document with the places of its values. It may be nested as deeply as it likes."""
+    """A document with the positions of its values. Nesting may be of any depth."""
 
     def __init__(self, body: bytes) -> None:
-        """Take a document that is valid JSON. Raises ValueError for brackets that do not match."""
+        """Find the ends of values in a valid JSON document. Raises ValueError for unbalanced brackets."""
         self.body, self._length = body, len(body)
         self._ends: dict[int, int] = {}
         self._names: dict[bytes, object] = {}  # of members, which are few different ones
@@ -47,7 +47,7 @@ class JsonText:
             raise ValueError("this is not valid JSON")
 
     def find_value(self, start: int = 0) -> Place:
-        """Return where the value is that begins at or after this byte."""
+        """Return the place of the value that begins at or after byte ``start``."""
         start = self._skip_space(start)
         end = self._ends.get(start)
         if end is None:
@@ -58,7 +58,7 @@ class JsonText:
         return Place(start, end)
 
     def list_members(self, place: Place) -> Iterator[tuple[object, Place]]:
-        """Yield the names and values of an object in order, nothing for a value of another kind."""
+        """Yield the names and values of an object in order; nothing for a value of another kind."""
         if not self.is_kind(place, b"{"):
             return
         here, close = self._skip_space(place.start + 1), place.end - 1
@@ -69,7 +69,7 @@ class JsonText:
             here = self._skip_comma(value.end)
 
     def list_items(self, place: Place) -> Iterator[Place]:
-        """Yield the items of a list in order, nothing for a value of another kind."""
+        """Yield the items of a list in order; nothing for a value of another kind."""
         if not self.is_kind(place, b"["):
             return
         here, close = self._skip_space(place.start + 1), place.end - 1
@@ -79,12 +79,12 @@ class JsonText:
             here = self._skip_comma(value.end)
 
     def read(self, place: Place) -> object:
-        """Return the value at a place."""
+        """Return the parsed value at a place."""
         value: object = orjson.loads(self.body[place.start : place.end])
         return value
 
     def is_kind(self, place: Place, opening: bytes) -> bool:
-        """Return whether a value begins with this character: ``{``, ``[`` or a quote."""
+        """Return whether a value begins with ``opening``: ``{``, ``[`` or a quote."""
         return self.body.startswith(opening, place.start)
 
     def _read_name(self, written: bytes) -> object:
@@ -102,7 +102,7 @@ class JsonText:
         return start if found is None else found.end()
 
     def _skip_comma(self, end: int) -> int:
-        """Return where the next value begins, or where the brackets close."""
+        """Return the position of the next value, or of the closing bracket."""
         body = self.body
         if body[end] == _COMMA and body[end + 1] > _LAST_SPACE:  # as nearly always
             return end + 1

@@ -1,4 +1,4 @@
-"""Reading JSON from untrusted sources: leniently, and only as much as is quick to read."""
+"""Lenient parsing of JSON from untrusted sources, up to a size that can be parsed quickly."""
 
 import json
 import re
@@ -13,7 +13,7 @@ MAX_COUNT = 10**12  # a million of the largest prompts; sums over many rows stil
 
 
 def parse_json(data: bytes) -> object | None:
-    """Return the value; None for what is no JSON (or null), or for more than ``MAX_VALUES`` values.
+    """Return the parsed value, or None for invalid JSON, null, or more than ``MAX_VALUES`` values.
 
     Lenient where orjson is strict (NaN, lone surrogates, bytes that are not UTF-8), because one odd
     character must not cost the token counts. Never raises."""
@@ -27,33 +27,33 @@ def parse_json(data: bytes) -> object | None:
 
 
 def parse_object(data: bytes) -> dict[str, object] | None:
-    """Return what ``parse_json`` does when it is an object, else None. Never raises."""
+    """Return the parsed object, or None for anything else. Never raises."""
     value = parse_json(data)
     return value if isinstance(value, dict) else None
 
 
 def as_object(value: object) -> dict[str, object]:
-    """Return an object as it is, and an empty one for everything else."""
+    """Return ``value`` if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[object]:
-    """Return a list as it is, and an empty one for everything else."""
+    """Return ``value`` if it is a list, otherwise an empty one."""
     return value if isinstance(value, list) else []
 
 
 def as_objects(value: object) -> list[dict[str, object]]:
-    """Return the items of a list, with an empty object for each that is no object."""
+    """Return the items of a list, with an empty object in place of each item that is not an object."""
     return [as_object(item) for item in as_list(value)]
 
 
 def as_text(value: object) -> str:
-    """Return text as it is, and an empty one for everything else."""
+    """Return ``value`` if it is text, otherwise ""."""
     return value if isinstance(value, str) else ""
 
 
 def as_count(value: object) -> int | None:
-    """Return a number that can be a count, and None for everything else."""
+    """Return ``value`` as an int if it can be a count, otherwise None."""
     # type(), because a bool is an int too
     if type(value) is int:
         return value if 0 <= value <= MAX_COUNT else None
@@ -63,9 +63,10 @@ def as_count(value: object) -> int | None:
 
 
 def clean_text(value: object, max_chars: int = MAX_TEXT_CHARS) -> str | None:
-    """Return a short text that SQLite can store, or None for what is not text or is empty.
+    """Return a short text that SQLite can store, or None for a value that is empty or not text.
 
-    It may come from anywhere, so its length is bounded; NUL and lone surrogates are replaced."""
+    The text may come from anywhere, so it is cut to ``max_chars``; NUL and lone surrogates are
+    replaced."""
     if not isinstance(value, str) or not value:
         return None
     if len(value) <= max_chars and value.isascii() and "\0" not in value:  # as nearly all are
@@ -75,7 +76,7 @@ def clean_text(value: object, max_chars: int = MAX_TEXT_CHARS) -> str | None:
 
 
 def decode_string(string: bytes) -> str:
-    """Return the text of a JSON string without its quotes. Never raises."""
+    """Return the text of a JSON string that is given without its quotes. Never raises."""
     if string.find(b"\\") < 0:
         return string.decode("utf-8", "replace")
     try:

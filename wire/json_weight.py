@@ -1,9 +1,8 @@
-"""A bound on JSON that is small as text and slow to parse.
+"""A limit for JSON that is small as text and slow to parse.
 
-A parsed value takes some 60 bytes and 100 ns, however short its text is: 30 MB of nested empty arrays
-take more than a gigabyte and several seconds. The cost is therefore the number of objects, arrays and
-members outside of strings; the text of messages is merely copied.
-"""
+A parsed value takes some 60 bytes and 100 ns, however short its text is: 30 MB of nested empty
+arrays take more than a gigabyte and several seconds. The cost is therefore measured as the number
+of objects, arrays and members outside of strings; the text of messages is only copied."""
 
 import re
 
@@ -17,7 +16,9 @@ _STEP_BYTES = 256 * 1024
 
 
 def is_light(data: bytes, max_values: int) -> bool:
-    """Return whether there are at most ``max_values`` values in a JSON text."""
+    """Return whether a JSON text has at most ``max_values`` values.
+
+    May be wrongly False for texts with very many quotes or backslashes, never wrongly True."""
     if len(data) <= max_values or not _has_more(data, _VALUES, max_values):
         return True
     if (
@@ -30,7 +31,9 @@ def is_light(data: bytes, max_values: int) -> bool:
 
 
 def _has_more(data: bytes, characters: tuple[bytes, ...], limit: int) -> bool:
-    """Count only until that is certain: where there are many, counting is what takes time."""
+    """Return whether the characters occur more than ``limit`` times.
+
+    Counting stops as soon as that is certain, since counting many takes time."""
     count = 0
     for start in range(0, len(data), _STEP_BYTES):
         count += sum(data.count(each, start, start + _STEP_BYTES) for each in characters)

@@ -23,7 +23,7 @@ type Fields = Mapping[str, object]
 
 
 class ObjectUsage(NamedTuple):
-    """The counts of an object so far, the seconds it ran, and the list price that upstream states."""
+    """The counts of an object so far, the seconds it ran, and its list price in cents from upstream."""
 
     counts: UsageObject
     active_seconds: float | None
@@ -31,9 +31,9 @@ class ObjectUsage(NamedTuple):
 
 
 class ManagedObject(NamedTuple):
-    """A session or dream. ``model`` is None where several models or none are named.
+    """A managed session or dream. ``model`` is None if several models or none are named.
 
-    Instants are written as those of entries."""
+    Instants have the form of those of entries."""
 
     id: str
     kind: ObjectKind
@@ -47,14 +47,14 @@ class ManagedObject(NamedTuple):
 
 
 def list_objects(kind: ObjectKind, body: bytes) -> list[ManagedObject]:
-    """Return the objects of a kind in a response: one, or those of a list. Never raises."""
+    """Return the objects of a kind in a response: one object, or a list. Never raises."""
     return list(_list_objects(kind, parse_object(body) or {}))
 
 
 def find_session_usage(body: bytes) -> tuple[str, ObjectUsage] | None:
-    """Return when the latest counts among events of a session were taken, and these counts.
+    """Return the instant and the counts of the latest usage event of a session, or None.
 
-    The events are a list, or a stream that may be cut. None where no event has counts. Never raises."""
+    The events are a list, or a stream that may be cut off. Never raises."""
     if is_document(body):
         events = as_objects((parse_object(body) or {}).get("data"))
     else:
@@ -101,9 +101,9 @@ def _read_usage(usage: Fields) -> ObjectUsage:
 
 
 def _find_model(document: Fields) -> tuple[str | None, str | None]:
-    """Return the model that all tokens are of, and its speed.
+    """Return the model of all tokens, and its speed; each None if unknown.
 
-    There is none where other agents may have models of their own."""
+    Both are None if other agents may have models of their own."""
     agent = as_object(document.get("agent"))
     if agent.get("multiagent"):
         return None, None
@@ -113,7 +113,7 @@ def _find_model(document: Fields) -> tuple[str | None, str | None]:
 
 
 def _read_instant(value: object) -> str | None:
-    """Return an instant as those of entries are written, so that they compare as text."""
+    """Return an instant in the form of those of entries, which compare as text, or None."""
     try:
         instant = datetime.fromisoformat(clean_text(value) or "")
         utc = instant.astimezone(UTC) if instant.tzinfo else None
@@ -131,7 +131,7 @@ def _read_seconds(value: object) -> float | None:
 
 
 def _read_list_cost(value: object) -> Decimal | None:
-    """Return the cents of an amount, which the upstream writes as text; None in another currency."""
+    """Return an amount, which upstream writes as text, in cents; None in another currency or if invalid."""
     amount = as_object(value)
     if str(amount.get("currency")).upper() != "USD":
         return None

@@ -1,11 +1,9 @@
-"""Reading the requests of conversations while only what is new in each is parsed and analysed.
+"""Parsing and analysis of requests of conversations, limited to the new part of each.
 
-The next request of a conversation begins with nearly all bytes of the one before. So a request is taken in
-parts (``request_parts``), and what an ``Analysis`` has found in the bytes that both have is kept. Several
-analyses share one look-up, one comparison with the request before, and one parsing of each part.
-
-What cannot be taken apart like this is read as a whole, with the same result.
-"""
+The next request of a conversation begins with nearly all bytes of the one before. So a request is
+split into parts (``request_parts``), and the results of an ``Analysis`` for the common bytes are
+kept. Several analyses share one look-up, one comparison with the request before, and one parsing of
+each part. A request that cannot be split like this is read as a whole, with the same result."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -26,42 +24,45 @@ MAX_STARTS = 64  # remembered of a conversation
 
 
 class Beginning(Protocol):
-    """The findings of an analysis in the head of a request and in its first messages.
+    """The result of an analysis for the head of a request and its first messages.
 
-    They are never changed, because other requests may begin alike."""
+    Objects are immutable, because other requests may have the same beginning."""
 
     @property
     def mark(self) -> Any:
-        """Return a value by which ``cut`` finds this beginning in a longer one of the same request."""
+        """Return a value with which ``cut`` finds this beginning in a longer one of the same request."""
 
     def add(self, messages: Sequence[object], text: bytes) -> "Beginning":
-        """Return the beginning with more messages, which stand in this text. May raise ValueError."""
+        """Return the beginning extended by messages, whose JSON is ``text``. May raise ValueError."""
 
     def cut(self, mark: Any) -> "Beginning":
-        """Return the shorter beginning that had this mark."""
+        """Return the shorter beginning whose ``mark`` is given."""
 
     def finish(self, tail: Mapping[str, object]) -> Any:
-        """Return the result, with the fields after the last message. May raise ValueError."""
+        """Return the final result. ``tail`` has the fields after the last message. May raise ValueError."""
 
 
 class Analysis(Protocol):
-    """A way to find something in requests.
+    """An analysis of requests.
 
-    It raises ValueError for parts of a request that it can read only as a whole."""
+    It raises ValueError for parts of a request that it can analyse only as a whole."""
 
     def begin(self, head: Mapping[str, object], text: bytes) -> Beginning:
-        """Return what is found in the head, the fields before the messages, which stand in this text. May
-        raise ValueError."""
+        """Return the result for the head, the fields before the messages, whose JSON is ``text``.
+
+        May raise ValueError."""
 
     def read_whole(self, document: dict[str, object] | None, text: bytes) -> Any:
         """Return the result for a request that is parsed as a whole. Never raises.
 
-        ``document`` is None where the request is no JSON object, or too much."""
+        ``document`` is None if the request is not a JSON object, or too large."""
 
 
 class _Known(NamedTuple):
-    """The analysis of a request up to its last messages. At each of ``starts`` a message begins, with the
-    bytes ``opening``; ``marks`` are those of the beginnings that end there."""
+    """The analysis of a request up to its last messages.
+
+    At each of ``starts`` a message begins, with the bytes ``opening``; ``marks`` has for each start the
+    marks of the beginnings that end there."""
 
     opening: bytes
     starts: tuple[int, ...]
@@ -70,19 +71,20 @@ class _Known(NamedTuple):
 
 
 class RepeatedRequests:
-    """Reads requests, and remembers the last one of each conversation."""
+    """A reader of requests that remembers the last one of each conversation."""
 
     def __init__(
         self, analyses: Sequence[Analysis], memory: ConversationMemory | None = None
     ) -> None:
-        """Read requests with a memory of conversations, which may be shared with others."""
+        """Read requests with a memory of conversations, which other readers may share."""
         self._analyses = analyses
         # None stands for a conversation whose requests cannot be taken apart.
         self._findings = Findings[_Known | None](memory)
 
     def read(self, body: bytes, *labels: object) -> list[Any]:
-        """Return the result of each analysis. ``labels`` tell conversations apart as far as the caller
-        can."""
+        """Return the result of each analysis.
+
+        ``labels`` identify the conversation as far as the caller can."""
         if not MIN_BODY_BYTES <= len(body) <= MAX_BODY_BYTES:
             return self._read_whole(body)
         key = self._findings.guess_key(body, *labels)
@@ -115,7 +117,7 @@ class RepeatedRequests:
 
 
 def _recall(shared: int, known: _Known) -> _Known | None:
-    """Return what is known of the bytes that begin a request and the one before it."""
+    """Return the part of ``known`` for the first ``shared`` bytes, or None."""
     count = bisect_right(known.starts, shared - len(known.opening))
     if not count:
         return None
@@ -130,7 +132,7 @@ def _recall(shared: int, known: _Known) -> _Known | None:
 
 
 def _add_messages(body: bytes, known: _Known) -> _Known:
-    """Return the same with all messages but the last few."""
+    """Return ``known`` extended by all messages but the last few."""
     starts, marks, beginnings = [*known.starts], [*known.marks], known.beginnings
     for start in find_last_starts(body, known.opening, starts[-1]):
         text = body[starts[-1] : start]

@@ -1,4 +1,4 @@
-"""A request, of which nothing is read before it is asked for. Never raises, whatever the document has."""
+"""A request whose fields are read only on demand. Never raises, whatever the document contains."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -40,7 +40,7 @@ type ThreadStep = Literal["create", "continue"]
 
 
 class Thread(NamedTuple):
-    """The part of a request in a message thread; ``previous_id`` names the message that it continues."""
+    """The role of a request in a message thread; ``previous_id`` names the message that it continues."""
 
     step: ThreadStep | None = None
     previous_id: str | None = None
@@ -50,10 +50,10 @@ NO_THREAD = Thread()
 
 
 class StatedSettings(NamedTuple):
-    """The settings that a request states and that decide what of the cache it may read.
+    """The settings stated in a request that decide which part of the cache it may read.
 
-    Texts are empty, and other values None, where it does not. ``output_format`` is the schema of the
-    response, ``chosen_tool`` the one that the model has to use."""
+    Unstated texts are empty, other unstated values None. ``output_format`` is the schema of the
+    response, ``chosen_tool`` the tool that the model has to use."""
 
     speed: str = ""
     effort: str = ""
@@ -70,10 +70,10 @@ _STATED = frozenset(("speed", "output_config", "output_format", "tool_choice", "
 
 
 class Message(NamedTuple):
-    """A message. ``content`` is a text or a list of blocks; ``is_complete``: role and content are there.
+    """A message. ``content`` is a text or a list of blocks; ``is_complete``: it has role and content.
 
-    ``settings`` are for the turns from it on. ``is_reminder``: the model sees it until the next message of
-    the user alone."""
+    ``settings`` apply to the turns from it on. ``is_reminder``: the model sees it only until the next
+    message of the user."""
 
     role: str
     content: object
@@ -87,8 +87,9 @@ class Message(NamedTuple):
         return list_blocks(self.content)
 
     def normalize(self) -> tuple[str, list[object]]:
-        """Return its role and blocks without what may differ while the model is given the same: whether a
-        text stands alone or in a block, and cache markers."""
+        """Return role and blocks without differences that the model does not see.
+
+        These are whether a text is alone or in a block, and cache markers."""
         return self.role, _normalize(self.content)
 
 
@@ -99,16 +100,16 @@ class Tool(Block):
 
     @property
     def is_deferred(self) -> bool:
-        """Return whether it is no part of the prompt until the model finds it."""
+        """Return whether the tool is outside the prompt until the model finds it."""
         return self.fields.get("defer_loading") is True
 
     @property
     def is_web_search(self) -> bool:
-        """Return whether it is upstream's web search, which is a part of the system prompt."""
+        """Return whether the tool is upstream's web search, which is part of the system prompt."""
         return self.kind.startswith(_WEB_SEARCH)
 
     def load(self) -> "Tool":
-        """Return the tool as it is where its loading is not deferred."""
+        """Return the definition of the tool without deferred loading."""
         return Tool({name: self.fields[name] for name in self.fields if name != "defer_loading"})
 
 
@@ -120,23 +121,23 @@ class Request:
 
     @classmethod
     def parse(cls, body: bytes) -> Self | None:
-        """Return the request that a decoded body is, None for what is no JSON object."""
+        """Return the request in a decoded body, or None if it is not a JSON object."""
         fields = parse_object(body)
         return None if fields is None else cls(fields)
 
     @property
     def front(self) -> dict[str, object]:
-        """Return the fields of what stands before the messages in the prompt, as they were sent."""
+        """Return the fields for the part of the prompt before the messages, as they were sent."""
         return {name: self.fields[name] for name in FRONT_FIELDS if name in self.fields}
 
     @property
     def settings(self) -> dict[str, object]:
-        """Return the fields that are not the prompt."""
+        """Return the fields that do not belong to the prompt."""
         return {name: self.fields[name] for name in self.fields if name not in PROMPT_FIELDS}
 
     @property
     def stated_settings(self) -> StatedSettings:
-        """Return the settings that decide what of the cache it may read."""
+        """Return the stated settings that decide which part of the cache the request may read."""
         fields = self.fields
         if _STATED.isdisjoint(fields):  # as those of programs that are simple
             return NOTHING_STATED
@@ -162,7 +163,7 @@ class Request:
 
     @property
     def mcp_servers(self) -> list[Block]:
-        """Return what the prompt has of MCP servers: their names and which of their tools there are."""
+        """Return the part of the MCP servers that is in the prompt: names and enabled tools."""
         servers = as_objects(self.fields.get("mcp_servers"))
         return [
             Block({name: each[name] for name in _OF_SERVER if name in each}) for each in servers
@@ -180,8 +181,9 @@ class Request:
 
     @property
     def has_attribution(self) -> bool:
-        """Return whether the first block of the system prompt says which client this is. A whole system
-        prompt in one text never does so alone."""
+        """Return whether the first block of the system prompt says which client this is.
+
+        A system prompt that is a single text never does."""
         system = self.system_content
         return isinstance(system, list) and Block(next(iter(system), None)).text().startswith(
             ATTRIBUTION
@@ -189,7 +191,7 @@ class Request:
 
     @property
     def has_messages(self) -> bool:
-        """Return whether there is a list of messages, as every request for messages has one."""
+        """Return whether the request has a list of messages, as every request for messages has."""
         return isinstance(self.fields.get("messages"), list)
 
     @cached_property
@@ -199,22 +201,22 @@ class Request:
 
     @property
     def ttl(self) -> CacheTtl | None:
-        """Return the lifetime that automatic caching asks for, None without it."""
+        """Return the lifetime for automatic caching, or None without it."""
         return read_ttl(self.fields.get(MARKER))
 
     @property
     def thread(self) -> Thread:
-        """Return how it takes part in a message thread."""
+        """Return the role of the request in a message thread."""
         return read_thread(self.fields.get("thread"))
 
     @property
     def diagnosed_message_id(self) -> str | None:
-        """Return the message with whose request upstream is to compare this one, or None."""
+        """Return the id of the message to whose request upstream should compare this one, or None."""
         return clean_text(as_object(self.fields.get("diagnostics")).get("previous_message_id"))
 
 
 def read_messages(messages: Sequence[object]) -> Iterator[Message]:
-    """Yield messages as values. What is no message has no role, and is a block itself."""
+    """Yield messages as values. An item that is not a message has no role, and is its own content."""
     for each in messages:
         if isinstance(each, dict):
             yield Message(
@@ -229,7 +231,7 @@ def read_messages(messages: Sequence[object]) -> Iterator[Message]:
 
 
 def read_thread(thread: object) -> Thread:
-    """Return what the field ``thread`` of a request says."""
+    """Return the content of the field ``thread`` of a request."""
     fields = as_object(thread)
     match fields.get("type"):
         case "create":

@@ -1,8 +1,7 @@
-"""The few fields of a request that are recorded of each call: names, numbers, and a title.
+"""The few fields of a request that are recorded for each call: names, numbers, and a title.
 
-All are fields of the outermost object. Of a long request nearly all is its messages, which are counted, and
-of which the title is wanted. The cache markers are found in the bytes.
-"""
+All are fields of the outermost object. A long request consists mostly of messages, which are
+counted and searched for the title. The cache markers are found in the bytes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,9 +30,9 @@ type Fields = dict[str, object]
 
 
 def read_fields(document: object, text: bytes) -> Fields:
-    """Return the wanted fields of a request parsed from this text, none for what is no object.
+    """Return the recorded fields of a request parsed from ``text``, empty if it is not an object.
 
-    Of a list that is its length (None for what is not a list), of some objects the one wanted value."""
+    For a list the value is its length (None if it is not a list), for some objects one of their values."""
     if not isinstance(document, dict):
         return {}
     fields = _find_fields(document)
@@ -44,26 +43,26 @@ def read_fields(document: object, text: bytes) -> Fields:
 
 
 def find_longest_ttl(*ttls: object) -> CacheTtl | None:
-    """Return the longest of some lifetimes, None where none of the values is one."""
+    """Return the longest of some lifetimes, or None if none of the values is a lifetime."""
     return "1h" if "1h" in ttls else "5m" if "5m" in ttls else None
 
 
 class FieldsAnalysis:
-    """Finds the wanted fields of ``repeated_requests``, as ``read_fields`` does."""
+    """The analysis for ``repeated_requests`` that finds the same fields as ``read_fields``."""
 
     def begin(self, head: Mapping[str, object], text: bytes) -> "_Found":
-        """Return what stands before the messages."""
+        """Return the result for the fields before the messages."""
         return _Found(_find_fields(head), cache_ttl=_find_cache_ttl(text))
 
     def read_whole(self, document: dict[str, object] | None, text: bytes) -> Fields:
-        """Return the wanted fields of a request, none for what is no object."""
+        """Return the recorded fields of a request, empty if it is not an object."""
         return read_fields(document, text)
 
 
 class _Found(NamedTuple):
-    """The wanted fields of the head, and the number and title of the first messages.
+    """The recorded fields of the head, and the number and title of the first messages.
 
-    ``cache_ttl`` is the longest lifetime of a breakpoint in all of them."""
+    ``cache_ttl`` is the longest lifetime of a cache marker in all of them."""
 
     head: Fields
     number: int = 0
@@ -111,9 +110,9 @@ def _frees_containers(tool: Mapping[str, object]) -> bool:
 
 
 def _find_cache_ttl(text: bytes) -> CacheTtl | None:
-    """Return the longest lifetime of the cache breakpoints in a text, None where there are none.
+    """Return the longest lifetime of the cache markers in a text, or None without markers.
 
-    A breakpoint that states no lifetime has five minutes."""
+    A marker that states no lifetime has five minutes."""
     if text.find(b'"cache_control"') < 0:  # far faster to find than the pattern
         return None
     longest: CacheTtl | None = None

@@ -26,14 +26,14 @@ _LAST = secrets.token_hex()
 
 
 class FirstMessage(NamedTuple):
-    """The place where the first message begins. ``mark`` are the bytes that each of them begins with."""
+    """The position of the first message. ``mark`` has the bytes that each message begins with."""
 
     start: int
     mark: bytes
 
 
 def find_first_message(body: bytes) -> FirstMessage:
-    """Return where the messages begin. Raises ValueError for a body that cannot be taken apart there."""
+    """Return the position of the first message. Raises ValueError if the body cannot be split there."""
     message = _MESSAGE.search(body)
     if message is None or not _MESSAGES_END.search(body[: message.start()].rstrip(_SPACE)):
         raise ValueError("no messages, or not written as most are")
@@ -41,7 +41,7 @@ def find_first_message(body: bytes) -> FirstMessage:
 
 
 def find_last_starts(body: bytes, mark: bytes, after: int) -> list[int]:
-    """Return where the last few messages begin: the next request may change some, as cache markers move."""
+    """Return the positions of the last few messages, which the next request may change by cache markers."""
     starts: list[int] = []
     end = len(body)
     while len(starts) < LAST_STARTS and (end := body.rfind(mark, after + 1, end)) >= 0:
@@ -50,12 +50,12 @@ def find_last_starts(body: bytes, mark: bytes, after: int) -> list[int]:
 
 
 def parse_head(text: bytes) -> dict[str, object]:
-    """Return what stands before the messages. Raises ValueError for what is not JSON."""
+    """Return the fields before the messages. Raises ValueError for invalid JSON."""
     return _parse(dict, text + b"]}")
 
 
 def parse_messages(text: bytes) -> list[object]:
-    """Return the messages of a text that ends before another one. Raises ValueError for what is not JSON."""
+    """Return the messages in a text that ends before another one. Raises ValueError for invalid JSON."""
     text = text.rstrip(_SPACE)
     if not text.endswith(b","):
         raise ValueError("no comma between two messages")
@@ -63,13 +63,15 @@ def parse_messages(text: bytes) -> list[object]:
 
 
 def parse_tail(text: bytes) -> tuple[list[object], dict[str, object]]:
-    """Return the last messages and the fields after them. Raises ValueError for what is not JSON."""
+    """Return the last messages and the fields after them. Raises ValueError for invalid JSON."""
     document = _parse(dict, f'{{"{_LAST}":['.encode() + text)
     return document.pop(_LAST), document
 
 
 def _parse[T](kind: type[T], data: bytes) -> T:
-    """Parse JSON strictly: what is lenient must see the whole."""
+    """Return strictly parsed JSON of type ``kind``: lenient parsing needs the whole text.
+
+    Raises ValueError."""
     value = orjson.loads(data) if is_light(data, MAX_VALUES) else None
     if not isinstance(value, kind):
         raise ValueError(f"no {kind.__name__}, or too much")  # noqa: TRY004 - as what is not JSON

@@ -1,4 +1,5 @@
-"""Places of the parts of a request in its bytes: tools, blocks of the system prompt and of messages."""
+"""Positions of the parts of a request in its bytes: tools, blocks of the system prompt and of
+messages."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ _CONTENT_FIELDS = {
 
 
 class Parent(NamedTuple):
-    """The list that a block is in: one of the request, or of the message with this number, from 0."""
+    """The list of a block: in the request, or in the message number ``message`` (from 0)."""
 
     text: JsonText
     section: Section
@@ -36,9 +37,9 @@ class Parent(NamedTuple):
 
 @dataclass(slots=True)  # not frozen: made for each block
 class PlacedBlock:
-    """A tool, or a block of the system prompt, of a message or of a tool result, where it stands.
+    """A tool, or a block of the system prompt, a message or a tool result, with its position.
 
-    ``number`` counts from 0. A text in the place of a list is a block of the kind ``text`` without one."""
+    ``number`` counts from 0. A text in place of a list is a block of kind ``text`` without a number."""
 
     parent: Parent
     place: Place
@@ -48,17 +49,17 @@ class PlacedBlock:
 
     @property
     def is_call(self) -> bool:
-        """Return whether it is a call of a tool."""
+        """Return whether the block is a tool call."""
         return is_call(self.kind)
 
     @property
     def is_result(self) -> bool:
-        """Return whether it is the result of a call of a tool."""
+        """Return whether the block is the result of a tool call."""
         return is_result(self.kind)
 
     @property
     def content(self) -> Place | None:
-        """Return the place of what the model reads of a block, None for an unknown kind of block."""
+        """Return the place of the content that the model reads, None for an unknown kind of block."""
         if self.is_call:
             return self.fields.get("input")
         name = "content" if self.is_result else _CONTENT_FIELDS.get(self.kind)
@@ -66,25 +67,25 @@ class PlacedBlock:
 
     @property
     def name(self) -> str:
-        """Return the beginning of the name of a tool, empty where it is no text."""
+        """Return the beginning of the name of a tool, "" if it is not text."""
         return self._read("name")
 
     @property
     def call_id(self) -> str:
-        """Return the beginning of the id of a call, which its result has too; empty for other blocks."""
+        """Return the beginning of the id of a tool call, also for its result; "" for other blocks."""
         if self.is_call:
             return self._read("id")
         return self._read("tool_use_id") if self.is_result else ""
 
     @property
     def is_deferred(self) -> bool:
-        """Return whether it is a tool that is no part of the prompt until the model finds it."""
+        """Return whether the block is a tool outside the prompt until the model finds it."""
         place = self.fields.get("defer_loading")
         return place is not None and self.parent.text.read(place) is True
 
     @property
     def words(self) -> Place | None:
-        """Return where the text of a block of the system prompt stands, None where it is no text."""
+        """Return the place of the text of a block of the system prompt, or None if it is not text."""
         place = self.fields.get("text")
         return place if place is not None and self.parent.text.is_kind(place, b'"') else None
 
@@ -92,13 +93,13 @@ class PlacedBlock:
         return _read_text(self.parent.text, self.fields.get(name))
 
     def list_parts(self) -> Iterator["PlacedBlock"]:
-        """Yield the texts and blocks that its content consists of, as that of a tool result does."""
+        """Yield the texts and blocks in the content of a tool result."""
         if self.content is not None:
             yield from _list_content(self.parent, self.content)
 
 
 def place_request(body: bytes) -> JsonText | None:
-    """Return the places in a request, None for one that is no JSON object or is too long to be read.
+    """Return a request with positions, or None if it is not a JSON object or too large.
 
     Never raises."""
     if not is_light(body, MAX_VALUES):
@@ -111,7 +112,7 @@ def place_request(body: bytes) -> JsonText | None:
 
 
 def list_blocks(text: JsonText) -> Iterator[PlacedBlock]:
-    """Yield the tools and blocks of a request in the order in which they stand in it."""
+    """Yield the tools and blocks of a request in their order."""
     for name, value in text.list_members(text.find_value()):
         if name == "tools":
             yield from _list_items(Parent(text, name), value)
@@ -126,7 +127,7 @@ def list_blocks(text: JsonText) -> Iterator[PlacedBlock]:
 
 
 def _list_content(parent: Parent, content: Place) -> Iterator[PlacedBlock]:
-    """Yield the blocks of a content, or its text as the only one."""
+    """Yield the blocks of a content; a text is yielded as a single block."""
     if parent.text.is_kind(content, b'"'):
         yield PlacedBlock(parent, content, {"text": content}, "text")
     yield from _list_items(parent, content)

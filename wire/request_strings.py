@@ -1,13 +1,11 @@
-"""The strings of a request that comes in pieces, each with what it is a part of.
+"""The strings of a request that comes in pieces, each with the part of the request it belongs to.
 
-A piece alone cannot be read: it may begin within a string, and it does not tell whose message it is part
-of. So the position in the document is carried from one piece to the next, and nothing is parsed. A position
-can be frozen, as text; from that text alone, a piece is walked again without those before it. Frozen
-positions are stored, so their form stays as it is.
-
-What is no valid JSON is walked as well as it goes. All that is certain then is that the same piece at the
-same position has the same strings.
-"""
+A piece alone cannot be parsed: it may begin within a string, and it does not say to whose message
+it belongs. So the position in the document is carried from one piece to the next, and nothing is
+parsed. A position can be frozen as text; with this text alone, a piece can be walked again without
+those before it. Frozen positions are stored, so their form must not change. Invalid JSON is walked
+as well as possible. Then it is only certain that the same piece at the same position has the same
+strings."""
 
 import re
 from collections.abc import Sequence
@@ -63,13 +61,13 @@ class Owner:
 
 
 type Found = tuple[str, Owner, Owner, bytes]
-"""A string as it is written, or the part of it that a piece has, after its section, message and block."""
+"""A string, or the part of it in a piece, as written, after its section, message and block."""
 
 
 class Position:
-    """A position in a request body. ``tokens`` counts what was gone over to come there.
+    """A position in a request body. ``tokens`` counts the tokens before it.
 
-    ``message`` and ``block`` are those that it is in. Roles and kinds that are long are cut."""
+    ``message`` and ``block`` are those around it. Long roles and kinds are cut."""
 
     __slots__ = (
         "_deeper",
@@ -99,18 +97,18 @@ class Position:
 
     @property
     def shape(self) -> str:
-        """Return all of the position that is frozen, except role and kind of what it is in."""
+        """Return the frozen form of the position without the role and kind of its message and block."""
         flags = f"{'k' if self._wants_name else ''}{self._string}"
         numbers = f"{self._skip or ''}|{self._free or ''}"
         return f"{self._stack}|{self._deeper or ''}|{self._section}|{numbers}|{flags}|{self._name}"
 
     def freeze(self) -> str:
-        """Return the position as text that ``thaw`` reads."""
+        """Return the position as text for ``thaw``."""
         return f"{self.shape}|{self.message.name}|{self.block.name}"
 
     @classmethod
     def thaw(cls, frozen: str) -> Self:
-        """Return the position that a text of ``freeze`` stands for."""
+        """Return the position that ``freeze`` wrote as text."""
         position = cls()
         stack, deeper, section, skip, free, flags, name, message, block = frozen.split("|")
         position._stack, position._section, position._name = stack, section, name
@@ -123,7 +121,7 @@ class Position:
         return position
 
     def walk(self, piece: bytes) -> list[Found]:
-        """Go over the next piece, and return its strings that are text, in order. Never raises."""
+        """Walk the next piece, and return its strings that are text, in order. Never raises."""
         found: list[Found] = []
         if not is_light(piece, MAX_VALUES):
             return found
@@ -155,7 +153,7 @@ class Position:
         return found
 
     def _begin_string(self, string: bytes) -> None:
-        """Find out of which kind a string is, and note a role or the type of a block."""
+        """Determine the kind of a string, and note it if it is a role or the type of a block."""
         self._string = _OTHER
         if self._wants_name:
             self._string = _NAME
@@ -177,7 +175,7 @@ class Position:
             self._string = ""
 
     def _take_name(self, name: str) -> None:
-        """Take the name of the value that follows; any that decides nothing may be empty."""
+        """Note the name of the next value, "" if it decides nothing."""
         self._name = name if name in _NAMES else ""
         self._wants_name = False
         if len(self._stack) == 1:
@@ -215,11 +213,11 @@ class Position:
             self._free = 0
 
     def _is_in(self, stack: str) -> bool:
-        """Return whether it is among the fields of a message, or of a block of one."""
+        """Return whether the position is among the fields of a message, or of a block of one."""
         return self._stack == stack and self._section == MESSAGES
 
     def _is_skipped(self) -> bool:
-        """Return whether the value that begins here is no text, nor holds any."""
+        """Return whether the next value is not text and contains none."""
         if not self._section:
             return True
         if not self._stack.endswith("{") or self._free:
@@ -232,7 +230,7 @@ class Position:
 
 
 def _list_tokens(piece: bytes, start: int) -> Sequence[tuple[bytes, ...]]:
-    """Return the strings and marks of a piece, one more at most than are gone over in a request."""
+    """Return the strings and marks of a piece, up to one more than the limit for a request."""
     if len(piece) <= MAX_TOKENS:
         return _TOKEN.findall(piece, start)
     found = islice(_TOKEN.finditer(piece, start), MAX_TOKENS + 1)
@@ -240,5 +238,5 @@ def _list_tokens(piece: bytes, start: int) -> Sequence[tuple[bytes, ...]]:
 
 
 def _read_name(string: bytes) -> str:
-    """Return a role or a type, without the characters that divide a frozen position."""
+    """Return a role or a type without the separators of frozen positions."""
     return decode_string(string)[:_MAX_NAME_BYTES].replace("|", "").replace(">", "")

@@ -1,4 +1,4 @@
-"""A response that is read as it comes."""
+"""A response that is parsed while it arrives."""
 
 from wire.content import ContentReader
 from wire.envelope import Envelope, is_document, parse_event
@@ -9,9 +9,9 @@ DECIDING_BYTES = 4096  # whether it is a stream
 
 
 class GrowingResponse:
-    """A response that is read as its decoded bytes come.
+    """A response that is parsed while its decoded bytes arrive.
 
-    ``is_full``: no more of it is read, because it is no stream or an event of it is too long."""
+    ``is_full``: the rest is not read, because the response is not a stream or an event is too long."""
 
     def __init__(self) -> None:
         self.envelope = Envelope()
@@ -20,7 +20,7 @@ class GrowingResponse:
         self._rest = b""  # the beginning of an event
 
     def feed(self, text: bytes) -> None:
-        """Read what has come since the last time. Never raises."""
+        """Read the bytes that arrived since the last call. Never raises."""
         if self.is_full:
             return
         text = self._rest + text
@@ -36,13 +36,13 @@ class GrowingResponse:
             self.stop()
 
     def finish(self) -> None:
-        """Read what is left at the end, an event without its blank line."""
+        """Read the rest at the end, an event without its blank line."""
         if self.is_stream:
             self._read(self._rest)
         self._rest = b""
 
     def stop(self) -> None:
-        """Read no more of it."""
+        """Ignore the rest of the response."""
         self._rest, self.is_full = b"", True
 
     def _read(self, text: bytes) -> None:

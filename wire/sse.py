@@ -48,7 +48,9 @@ def normalize_lines(body: bytes) -> bytes:
 
 
 def sample_events(body: bytes, max_bytes: int, places: int) -> bytes:
-    """Return a stream that is not longer than this, of a longer one the events that begin in some places."""
+    """Return a stream, or a sample of about ``max_bytes`` if it is longer.
+
+    The sample has whole events at ``places`` evenly spread positions."""
     if len(body) <= max_bytes:
         return body
     body = normalize_lines(body)
@@ -64,14 +66,14 @@ def sample_events(body: bytes, max_bytes: int, places: int) -> bytes:
 
 
 def looks_like_sse(body: bytes) -> bool:
-    """Return whether the first line that is not blank is a line of an event stream."""
+    """Return whether the first non-blank line is a line of an event stream."""
     start = body[:4096].removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
     name, colon, _ = start.partition(b":")
     return bool(colon) and (not name or name in FIELD_NAMES)
 
 
 def _find_blocks(body: bytes, containing: Sequence[bytes]) -> Iterator[bytes]:
-    """Give the first blocks and those near the end that hold one of these."""
+    """Yield the first blocks and those near the end that contain one of these byte strings."""
     size = 0
     for count, (start, end) in enumerate(_find_spans(body, containing, 0)):
         if count == MAX_BLOCKS or size > MAX_BLOCK_BYTES:
@@ -88,7 +90,7 @@ def _find_blocks(body: bytes, containing: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _find_spans(body: bytes, containing: Sequence[bytes], end: int) -> Iterator[tuple[int, int]]:
-    """Find where the blocks after ``end`` that hold one of these begin and end."""
+    """Yield (start, end) of the blocks after ``end`` that contain one of these byte strings."""
     size = len(body)
     hits = [_find(body, wanted, end) for wanted in containing]
     while (hit := min(hits)) < size:
@@ -102,13 +104,13 @@ def _find_spans(body: bytes, containing: Sequence[bytes], end: int) -> Iterator[
 
 
 def _find(body: bytes, wanted: bytes, start: int) -> int:
-    """Return where the next of these begins; the end of the body where there are none."""
+    """Return the next position of ``wanted``, or the length of the body."""
     place = body.find(wanted, start)
     return place if place >= 0 else len(body)
 
 
 def _parse_block(block: bytes) -> Event | None:
-    """Return the event of a block, or None for one without data, such as a comment."""
+    """Return the event in a block, or None for a block without data, such as a comment."""
     name, data = b"", []
     for line in block.split(b"\n", MAX_LINES)[:MAX_LINES]:
         field, _, value = line.partition(b":")

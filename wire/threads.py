@@ -1,9 +1,9 @@
 """Whole requests of message threads.
 
-A request that continues a thread brings what is new and names a message: upstream has the rest. The whole
-request is made of those before it, each with what was answered. Its settings and cache markers are its own;
-system prompt and tools are those of the request that began the thread.
-"""
+A request that continues a thread sends what is new and names a message: upstream has the rest. The
+whole request consists of the earlier requests, each with its response, and this one. Its settings
+and cache markers are its own; system prompt and tools are those of the request that began the
+thread."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,23 +15,24 @@ from wire.request import FRONT_FIELDS, Message
 
 
 class Exchange(NamedTuple):
-    """A request of a thread with the response to it."""
+    """A request of a thread with its response."""
 
     request: bytes
     response: bytes
 
 
 class WholeRequest(NamedTuple):
-    """A request with all messages that the model was given, of which the last ones were ``sent``."""
+    """A request with all messages that the model got. ``sent`` is the number of those sent last."""
 
     document: dict[str, object]
     sent: int
 
 
 def join_thread(before: Sequence[Exchange], request: bytes) -> WholeRequest | None:
-    """Return the whole of a request, None where one of the requests is no JSON object.
+    """Return the whole form of a request, or None if one of the requests is not a JSON object.
 
-    ``before`` are the exchanges of its thread, the first of which sent everything. Never raises."""
+    ``before`` are the earlier exchanges of its thread, the first of which sent everything. Never
+    raises."""
     own = parse_object(request)
     requests = [parse_object(each.request) for each in before]
     if own is None or None in requests:
@@ -51,12 +52,12 @@ def join_thread(before: Sequence[Exchange], request: bytes) -> WholeRequest | No
 
 
 def make_answer(response: bytes) -> Message:
-    """Return a response as the message that later requests have it as."""
+    """Return a response in the form of the message in later requests."""
     return Message("assistant", [block.to_fields() for block in read_content(response).blocks])
 
 
 def _without_markers(value: object) -> object:
-    """Return a message, or a system prompt or tools, without the cache markers of blocks."""
+    """Return a message, system prompt or tools without the cache markers of blocks."""
     if isinstance(value, list):
         return [_without_marker(each) for each in value]
     if isinstance(value, Mapping) and isinstance(value.get("content"), list):

@@ -1,9 +1,9 @@
 """The title of a call: the first words of the last user message.
 
-Clients put reminders of their own into user messages, and the last ones of an agent are mostly tool
-results. So the title comes from the last user message that has text outside of reminders. A summary that a
-client put in place of earlier messages is the title only where nothing else stands beside it.
-"""
+Clients put reminders of their own into user messages, and the last messages of an agent are mostly
+tool results. So the title comes from the last user message with text outside of reminders. A
+summary that a client put in place of earlier messages is the title only if there is no other text
+beside it."""
 
 import re
 from collections.abc import Sequence
@@ -20,25 +20,25 @@ _READ_CHARS = 400  # as many of a text as may become its title
 
 
 def find_title(messages: Sequence[object]) -> str | None:
-    """Return the title of a call with these messages, or None when there are no such words.
+    """Return the title of a call with these messages, or None if there is no such text.
 
-    It is text from outside, with whatever characters that has. Never raises."""
+    The text comes from outside and may contain any characters. Never raises."""
     return next(filter(None, map(_read_title, reversed(messages))), None)
 
 
 def find_asked(messages: Sequence[object]) -> int | None:
-    """Return the place of the message that the title is from, or None. Never raises."""
+    """Return the index of the message with the title, or None. Never raises."""
     places = range(len(messages) - 1, -1, -1)
     return next((place for place in places if _read_title(messages[place])), None)
 
 
 def is_reminder(text: str) -> bool:
-    """Return whether a text has no words outside of reminders."""
+    """Return whether a text is empty outside of reminders."""
     return not _skip_reminders(text).strip()
 
 
 def _read_title(message: object) -> str | None:
-    """Return the title that a message has, or None."""
+    """Return the title in a message, or None."""
     if not isinstance(message, dict) or message.get("role") != "user":
         return None
     first: str | None = None
@@ -64,7 +64,7 @@ def _list_texts(content: object) -> list[str]:
 
 
 def _skip_reminders(text: str) -> str:
-    """Return the beginning of what stands outside of reminders."""
+    """Return the beginning of the text after leading reminders."""
     place = _skip_space(text, 0)
     while text.startswith(_REMINDER, place):
         end = text.find(_END, place)

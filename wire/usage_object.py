@@ -1,13 +1,11 @@
 """The usage object of a response.
 
-In a stream the counts come twice, first as an estimate in ``message_start`` and then, cumulative, in one or
-more ``message_delta``: a value in a delta replaces the one before, 0 included; a missing or null value
-changes nothing. Nothing is added up, so repeated events do no harm. The list of passes is older than
-the counts when an event changed these and brought no list.
-
-A value that cannot be a count (negative, a string, a fraction, a boolean, absurdly large) does not replace
-one: no count is better than a wrong one.
-"""
+In a stream the counts come twice, first as an estimate in ``message_start`` and then, cumulative,
+in one or more ``message_delta``: a value in a delta replaces the one before, 0 included; a missing
+or null value changes nothing. Nothing is added up, so repeated events do no harm. The list of
+passes is stale if an event changed the counts and had no list. A value that cannot be a count
+(negative, a string, a fraction, a boolean, absurdly large) replaces nothing: no count is better
+than a wrong one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,20 +24,21 @@ NOTHING: Fields = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class UsageObject:
-    """A usage object, or what several events said of one. ``passes_are_stale``: counts changed after the
-    passes were listed."""
+    """A usage object, or one merged from several events.
+
+    ``passes_are_stale``: counts changed after the passes were listed."""
 
     fields: Fields = NOTHING
     passes_are_stale: bool = False
 
     @classmethod
     def read(cls, value: object) -> "UsageObject":
-        """Return a usage object of an event or a document, empty for any other value."""
+        """Return the usage object of an event or a document, empty for any other value."""
         fields = islice(as_object(value).items(), MAX_FIELDS)
         return cls({name: each for name, each in fields if each is not None})
 
     def merge(self, later: "UsageObject") -> "UsageObject":
-        """Return the usage with the values of a later one in place of its own.
+        """Return the usage with its values replaced by those of a later one.
 
         The number of its fields is bounded: this runs for each event, and its time must not grow with
         them."""
@@ -59,26 +58,26 @@ class UsageObject:
         )
 
     def count(self, name: str) -> int | None:
-        """Return a count, None where there is none."""
+        """Return a count, or None."""
         return as_count(self.fields.get(name))
 
     def count_part(self, name: str, part: str) -> int | None:
-        """Return a count that is a part of another one, None where there is none."""
+        """Return the count ``part`` of the object ``name``, or None."""
         parts = self.fields.get(name)
         return as_count(parts.get(part)) if isinstance(parts, dict) else None
 
     def text(self, name: str) -> str | None:
-        """Return a text, None where there is none."""
+        """Return a text, or None."""
         return clean_text(self.fields.get(name))
 
     @property
     def has_split_writes(self) -> bool:
-        """Return whether it says how long what was written to the cache is kept."""
+        """Return whether the lifetimes of cache writes are stated."""
         return bool(self.fields.get(_CACHE_WRITES))
 
     @property
     def split_writes(self) -> tuple[int | None, int | None]:
-        """Return the tokens that are kept for five minutes, and for an hour."""
+        """Return the cache writes with a lifetime of five minutes, and of an hour; None if not stated."""
         split = as_object(self.fields.get(_CACHE_WRITES))
         return (
             as_count(split.get("ephemeral_5m_input_tokens")),
@@ -87,16 +86,16 @@ class UsageObject:
 
     @property
     def web_searches(self) -> int | None:
-        """Return how many searches upstream has made, None where it does not say."""
+        """Return the number of web searches that upstream ran, or None if not stated."""
         return self.count_part(_SERVER_TOOLS, "web_search_requests")
 
     @property
     def has_server_runs(self) -> bool:
-        """Return whether tools ran that upstream has run and counted."""
+        """Return whether upstream ran tools and counted them."""
         return any(as_object(self.fields.get(_SERVER_TOOLS)).values())
 
     def list_passes(self, most: int) -> Sequence["UsageObject"]:
-        """Return the usage of each pass, none where they are not listed, or more than ``most``."""
+        """Return the usage of each pass, [] if they are not listed or more than ``most``."""
         items = as_list(self.fields.get(PASSES))
         return (
             [UsageObject.read(item) for item in items if isinstance(item, dict)]
