@@ -105,7 +105,7 @@ class Block:
 
     @property
     def ttl(self) -> CacheTtl | None:
-        """Return the lifetime in the cache marker: an hour or otherwise five minutes; None without a marker."""
+        """Return the lifetime in the cache marker: an hour, otherwise five minutes. None without a marker."""
         return find_ttl(self.fields)
 
     @property
