@@ -41,7 +41,7 @@ BUSY_TIMEOUT_MS = 5000  # people wait for each other, if they must
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A key that all nodes of a cluster share; other keys stay on their machine."""
+    """A key that all machines of a service share; other keys stay on their machine."""
 
     name: Literal["credential fingerprint"]
     value: bytes
