@@ -64,7 +64,8 @@ def find_file(block: object) -> EmbeddedFile | None:
 
 
 def find_block(content: object, places: Sequence[int]) -> object:
-    """Return the block at a place: an index from 0 for each level of nesting. Raises LookupError."""
+    """Return the block at a place, which has an index from 0 for each level of nesting. Raises
+    LookupError."""
     block: object = {"content": content}
     for place in places:
         inner = _inner(block)

@@ -1,4 +1,4 @@
-"""The contents of a call's prompt in a few lines, for the rail beside the conversation."""
+"""The contents of a call's prompt in a few lines, for the column beside the conversation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The head of a call's page and the rail beside it, which all its tabs have."""
+"""The head of a call's page and the column beside it, which all its tabs have."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -48,7 +48,7 @@ class Head:
 
     @property
     def result_tokens(self) -> int:
-        """Return the estimated number of tokens in the results of its tools; unknown ones count 0."""
+        """Return the estimated number of tokens in the results of the call's tool uses, as far as known."""
         return sum(use.result_tokens or 0 for use in self.uses)
 
 

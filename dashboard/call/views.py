@@ -150,7 +150,7 @@ class Answer(NamedTuple):
 
     @property
     def results(self) -> list[Block]:
-        """Return the results of its tools, failed ones first."""
+        """Return the tool results in the response, failed ones first."""
         found = [block.result for block in self.message.blocks if block.result is not None]
         return sorted(found, key=lambda block: not block.is_error)
 

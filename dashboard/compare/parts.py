@@ -131,7 +131,7 @@ def _shorten(block: Block) -> object:
 
 
 def _list_tools(request: Request, prompt: Prompt) -> Iterator[Item]:
-    """Yield all tools in their order, including tools that are loaded later, then the MCP servers."""
+    """Yield all tools in their order, including those with deferred loading, then the MCP servers."""
     units = {unit.block: unit for unit in prompt.units if unit.kind in (TOOL, WEB_SEARCH)}
     for place, tool in enumerate(request.tools):
         name = tool.name or tool.kind or f"number {place + 1}"

@@ -1,1 +1,1 @@
-"""Pages of what fills the prompt of a call and of a session."""
+"""Pages about the contents of prompts, of a call and of a session."""

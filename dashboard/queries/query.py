@@ -65,9 +65,10 @@ class Query:
 
     @property
     def account(self) -> str:
-        """Return the account that the lanes charge.
+        """Return the key under which the lanes count computing time: the organisation, or its pages of
+        text.
 
-        Pages of text have an account of their own, so that they do not wait for queries."""
+        Pages of text are counted separately, so that they do not wait for queries."""
         return self.organization_id if self.is_of_tables else f"{self.organization_id}/pages"
 
     @property

@@ -70,7 +70,7 @@ class _SlowError(Exception):
 
 class QueryProxy:
     """A proxy that finds a process for each query. ``folder`` has the sockets of the pool, None without a
-    pool. ``count`` requests are computed at once."""
+    pool. At most ``count + 1`` requests are computed at once."""
 
     def __init__(
         self, folder: Path | None, count: int, clock_s: Callable[[], float] = time.monotonic
@@ -291,7 +291,7 @@ class _Watch:
 
 
 async def _is_in_time(fetching: asyncio.Future[Head], query: Query, watch: _Watch) -> bool:
-    """Return whether the response arrives before the deadline of the query."""
+    """Return whether the response arrives within the query's limits of time and processor time."""
     while True:
         left_s = query.deadline_s - watch.taken_s
         if query.cpu_s is not None:

@@ -86,7 +86,7 @@ class ListView:
         return self.filters.address(PATH, cursor=self.listed.next_cursor or "")
 
     def remove_address(self, chip: Chip) -> str:
-        """Return the address of the list without a filter."""
+        """Return the address of the list without the filter of ``chip``."""
         return self.filters.without(chip.name).address(PATH)
 
     def name_credential(self, session: Session) -> str:

@@ -54,7 +54,7 @@ class StatusMemory:
         self._task: asyncio.Task[None] | None = None
 
     async def get(self, session_id: str) -> Status:
-        """Return the status of a session; without calls of the session, that of its organisation alone.
+        """Return the status of a session; if it has no calls, only limits and budgets of its organisation.
 
         Raises sqlite3.Error, NotFoundError at the first request for a session."""
         self._wanted[session_id] = self._clock_s()

@@ -157,7 +157,9 @@ def _titled(text: str, title: str) -> Markup:
 
 
 def _shorten(value: str) -> str:
-    """Return both ends of an identifier: those that sort by time have similar beginnings."""
+    """Return a shortened value: of an identifier both ends, of another long text the beginning.
+
+    Identifiers that sort by time have similar beginnings, so the end is needed."""
     if _IDENTIFIER.fullmatch(value):
         return f"{value[:8]}…{value[-4:]}"
     return value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"

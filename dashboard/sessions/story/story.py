@@ -49,7 +49,8 @@ class Story:
         return explain_steps(self.steps)
 
     def find_causes(self, chapter: Chapter) -> list[Cause]:
-        """Return the main reasons why a prompt was expensive, none if it cost less than the average."""
+        """Return the main reasons why a prompt was expensive. None are returned if it cost less than the
+        average prompt."""
         if len(self.chapters) < 2 or chapter.cents * len(self.chapters) < sum_cents(self.steps):
             return []
         found = list_causes(chapter.steps, self.amounts, agents_apart=True)
