@@ -1,10 +1,10 @@
 """``./run.sh bench``: every figure that the project promises, in one run and one table.
 
-Each section starts what it compares, all on loopback and each a process of its own, and ends it. The exit
-status is 1 when a section fails, for example since a call did not become exactly one good row; a target that
-is missed is a row that says so. With --json each section is in the file once it has ended, and the same
-command with the same file goes on with those that are missing.
-"""
+Each section starts the programs that it compares, all on loopback and each in its own process, and
+ends them. The exit status is 1 if a section fails, for example because a call did not become exactly
+one complete row; a missed target is only reported in its row. With --json each section is written to
+the file once it has ended, and the same command with the same file continues with the missing
+sections."""
 
 import argparse
 import os
@@ -51,7 +51,7 @@ PATHS = ("--json", "--dir", "--peers-dir")
 
 
 def run_section(name: str, options: Options) -> tuple[Section, str | None]:
-    """Run a section and print its rows. Return it with what went wrong, or None."""
+    """Run a section and print its rows. Return the section and an error message, None if it succeeded."""
     neighbours, began_s = Neighbours(), time.monotonic()
     figures: list[Figure] = []
     failure = None
@@ -77,7 +77,7 @@ def run_section(name: str, options: Options) -> tuple[Section, str | None]:
 
 
 def describe_state(arguments: list[str], options: Options) -> Mapping[str, Any]:
-    """Return what a run was made on."""
+    """Return the state of a run: versions, machine and options."""
     return {
         "command": shlex.join(["./run.sh", "bench", *drop_paths(arguments)]),
         "is_quick": options.is_quick,
@@ -95,7 +95,7 @@ def describe_state(arguments: list[str], options: Options) -> Mapping[str, Any]:
 
 
 def drop_paths(arguments: list[str]) -> Iterator[str]:
-    """Yield the arguments without those that name places of this machine."""
+    """Yield the arguments without options that name paths on this machine."""
     rest = iter(arguments)
     for word in rest:
         name, has_value, _ = word.partition("=")
@@ -106,7 +106,7 @@ def drop_paths(arguments: list[str]) -> Iterator[str]:
 
 
 def open_results(path: Path | None, state: Mapping[str, Any]) -> Results:
-    """Return the results that a run goes on with: those of the file, or none yet. Raises ValueError."""
+    """Return the results to continue: those in the file, empty ones without a file. Raises ValueError."""
     if path is None or not path.exists():
         return Results(state=state)
     try:
@@ -120,7 +120,7 @@ def open_results(path: Path | None, state: Mapping[str, Any]) -> Results:
 def choose_sections(
     asked_for: Mapping[str, Sequence[str]] | None, results: Results
 ) -> Mapping[str, Sequence[str]]:
-    """Return the sections to measure with their parts: those asked for, or all that are not there."""
+    """Return the sections to measure with their parts: those asked for, or all not yet in ``results``."""
     if asked_for is not None:
         return asked_for
     there = {section.name for section in results.sections if section.is_whole}
@@ -128,7 +128,7 @@ def choose_sections(
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Return the arguments of the command."""
+    """Return the parsed command-line arguments."""
     parser = argparse.ArgumentParser(prog="./run.sh bench", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "--quick",
@@ -184,7 +184,7 @@ def parse_calls(text: str) -> int:
 
 
 def parse_names(text: str) -> dict[str, list[str]]:
-    """Return sections with their parts, none for all of them. Raises ArgumentTypeError."""
+    """Return the parts to measure by section, empty for all parts. Raises ArgumentTypeError."""
     found: dict[str, list[str]] = {}
     for name in text.split(","):
         section, _, part = name.partition("/")
@@ -200,7 +200,7 @@ def parse_names(text: str) -> dict[str, list[str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the sections that are asked for, and return the exit status."""
+    """Run the chosen sections, and return the exit status."""
     parsed = parse_arguments(arguments)
     if parsed.dir is not None:
         parsed.dir.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The size of a cluster for so many calls a second, by the costs of a call in each of its parts.
+"""The size of a cluster for a number of calls a second, computed from the costs of a call.
 
-``python -m bench.capacity FILE`` keeps the section ``cluster`` of a run as ``capacity.json`` in the folder of
-the extension, and renews the tables in its README that are made from it. ``./run.sh check`` compares them.
-"""
+``python -m bench.capacity FILE`` stores the section ``cluster`` of a run as ``capacity.json`` in the
+folder of the extension, and renews the tables in its README that are made from it. ``./run.sh check``
+compares them."""
 
 import argparse
 import math
@@ -29,7 +29,7 @@ BUSY_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """The costs of a call of a kind: milliseconds of CPU by parts, and kilobytes."""
+    """The costs of a call of one kind: milliseconds of CPU in each part, and kilobytes."""
 
     title: str
     alone_proxy: float
@@ -41,7 +41,7 @@ class Costs:
 
     @classmethod
     def read(cls, results: Results, case: Case) -> Self | None:
-        """Return the costs that a run has measured, or None where it did not."""
+        """Return the costs that a run has measured, or None if it did not measure them."""
         rows = {each.row: each.value for each in results.figures}
         names = ("alone/proxy", "alone/recorder", *CLUSTER_PARTS, "memory", "received", "stored")
         values = {name: rows.get(f"cluster/{case.name}/{name}") for name in names}
@@ -61,7 +61,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The needs of a cluster with one copy at some rate: machines, MB, MB a second, GB a day."""
+    """The needs of a cluster with one copy at a rate of calls: machines, MB, MB a second, GB a day."""
 
     proxy_nodes: int
     redis_processors: float
@@ -72,8 +72,10 @@ class Need:
 
 
 def compute_need(costs: Costs, rate: float) -> Need:
-    """Return what so many calls a second need. A server of Redis, a receiver and a recorder each have one
-    processor; two nodes at least forward calls, so that one may fail."""
+    """Return the needs of a cluster for ``rate`` calls a second.
+
+    A Redis server, a receiver and a recorder have one processor each; at least two nodes forward
+    calls, so that one may fail."""
     parts = costs.parts
     forwarding = _count_processors(parts["proxy"] + parts["shipper"], rate)
     recording = _count_processors(max(parts["receiver"], parts["recorder"]), rate)
@@ -88,7 +90,7 @@ def compute_need(costs: Costs, rate: float) -> Need:
 
 
 def compute_alone(costs: Costs, processors: int) -> float:
-    """Return how many calls a second one machine forwards and records; its recorder is one process."""
+    """Return the calls a second that one machine forwards and records, with one recorder process."""
     all_of_it = processors * 1000 * LOAD / (costs.alone_proxy + costs.alone_recorder)
     return min(all_of_it, 1000 * LOAD / costs.alone_recorder)
 
@@ -98,7 +100,7 @@ def _count_processors(cost_ms: float, rate: float) -> float:
 
 
 def render_alone() -> str:
-    """Return what one machine takes, measured and computed."""
+    """Return the Markdown table of calls per second that one machine handles."""
     results = read_results()
     lines = [
         "",
@@ -119,7 +121,7 @@ def render_alone() -> str:
 
 
 def render_costs() -> str:
-    """Return what a call costs each part, as measured, and on what."""
+    """Return the Markdown table of the measured costs of a call in each part, with the machine of the run."""
     results = read_results()
     found = [costs for case in CASES if (costs := Costs.read(results, case))]
     rows: list[tuple[str, list[str]]] = [
@@ -146,7 +148,7 @@ def render_costs() -> str:
 
 
 def render_needs() -> str:
-    """Return what rates need, a table for each kind of calls."""
+    """Return the Markdown tables of needs by rate, one for each kind of calls."""
     results = read_results()
     lines: list[str] = []
     for case in CASES:
@@ -199,7 +201,7 @@ def _draw_table(head: str, titles: list[str], rows: list[tuple[str, list[str]]])
 
 
 def _render_others(results: Results) -> Iterator[str]:
-    """Yield a line for each other figure of the run."""
+    """Yield a line of Markdown for each other figure of the run."""
     wanted = ("/drain", "/lag/p50", "/lag/p99", "/rate/1", "/rate/3", "2kb/idle")
     for figure in results.figures:
         if figure.row.endswith(wanted):
@@ -220,12 +222,12 @@ def _describe(results: Results) -> str:
 
 
 def read_results() -> Results:
-    """Return the run that is kept. Raises OSError, ValueError."""
+    """Return the stored run. Raises OSError, ValueError."""
     return Results.read(RESULTS)
 
 
 def keep(results: Results) -> bool:
-    """Keep the section of a run and renew the document; return whether the run has it."""
+    """Store the section ``cluster`` of a run and renew the document; return False if the run lacks it."""
     sections = [section for section in results.sections if section.name == "cluster"]
     if not sections or all(figure.value is None for figure in sections[0].figures):
         return False

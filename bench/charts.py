@@ -1,7 +1,6 @@
-"""Bars with a target, drawn as SVG: what ``docs/performance.md`` shows.
+"""Bars with a target, drawn as SVG, for ``docs/performance.md``.
 
-The background is white, since a picture in a document does not know what is behind it.
-"""
+The background is white, since a picture cannot know the background of its document."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ OURS, OTHERS, TARGET = "#0a7d5a", "#8a8f98", "#c2410c"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A value with its name. ``target`` is marked on the bar."""
+    """A bar for a named value. ``target`` is marked on it."""
 
     name: str
     value: float

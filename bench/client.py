@@ -1,10 +1,9 @@
-"""``python -m bench.client``: the load, in a process of its own so that its cost is nobody else's.
+"""``python -m bench.client``: the load, in its own process so that its CPU time is counted apart.
 
-Reads one JSON job a line from standard input and prints one JSON result a line. Two kinds of job:
-``calls`` keeps some keep-alive connections busy, ``streams`` opens live streams beside each other and
-notes how late every event is. The bytes are made by hand: an HTTP library would cost more than the
-proxies that are compared.
-"""
+Reads one JSON job per line from standard input and prints one JSON result per line. There are two
+kinds of jobs: ``calls`` keeps some keep-alive connections busy, ``streams`` opens live streams in
+parallel and notes how late every event is. The bytes are made by hand, since an HTTP library would
+cost more than the proxies that are compared."""
 
 import asyncio
 import json
@@ -50,8 +49,10 @@ class LoadError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsJob:
-    """Calls ``first`` to ``first + calls``, spread over ``paths`` in runs of ``run_length``. So no
-    rate limit is met. ``rate`` is calls a second, None for as many as go. ``headers`` are lines."""
+    """The job to make the calls ``first`` to ``first + calls``.
+
+    They are spread over ``paths`` in runs of ``run_length``, so that no rate limit is reached.
+    ``rate`` is in calls a second, None for the maximum. ``headers`` are additional header lines."""
 
     port: int
     paths: Sequence[str]
@@ -72,9 +73,10 @@ class CallsResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsJob:
-    """One connection for each of ``paths``, each with ``repeats`` streams one after the other.
-    Connections stay alive and are opened ``stagger_s`` apart. ``sessions`` name them in the usage
-    log; ``headers`` are lines."""
+    """The job to open one connection for each of ``paths``, with ``repeats`` streams one after the other.
+
+    Connections stay open and are opened ``stagger_s`` apart. ``sessions`` are session ids for the
+    usage log; ``headers`` are additional header lines."""
 
     port: int
     paths: Sequence[str]
@@ -150,7 +152,7 @@ class Caller(asyncio.Protocol):
 
 
 class Listener(asyncio.Protocol):
-    """Live streams on one connection, one at a time."""
+    """A connection with live streams, one after the other."""
 
     def __init__(self, request: bytes, repeats: int, result: StreamsResult) -> None:
         self._request, self._left, self._result = request, repeats, result

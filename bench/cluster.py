@@ -1,9 +1,8 @@
-"""A cluster on this machine: CPU of a call by parts, delay of its row, and calls a second.
+"""A cluster on this machine: CPU of a call by part, delay of its row, and calls a second.
 
-One node records and has the pages, and others forward, all on loopback with a Redis server. The same calls
-go through a service of one machine beside it, in turns. What a part costs while it has nothing to do is
-measured apart, and taken off.
-"""
+One node records and has the pages, and others forward, all on loopback with a Redis server. The same
+calls are also sent to a single-machine service, in turns. The idle costs of each part are measured
+separately, and subtracted."""
 
 import math
 import os
@@ -76,8 +75,10 @@ type Used = Callable[[], Mapping[Any, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """A log that was filled and then emptied: an entry's bytes in memory and on the way to the server, and
-    how many a second a recorder node takes."""
+    """The figures of a log that was filled and then emptied.
+
+    They are the bytes of an entry in memory and on the way to the server, and the entries a second
+    that a recorder node takes."""
 
     memory: float
     received: float
@@ -86,15 +87,16 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """Calls a second until all are rows, and the CPU milliseconds of a call by parts until all is done."""
+    """The calls a second until all are rows, and the CPU milliseconds of a call by part."""
 
     per_s: float
     parts_ms: Mapping[str, float]
 
 
 class Meter:
-    """Measures rounds of calls through one service. ``idle`` is the CPU seconds of each part, a second,
-    while there is nothing to do."""
+    """Measures rounds of calls through one service.
+
+    ``idle`` is the CPU seconds that each part uses in a second without calls."""
 
     def __init__(self, used: Used, log: UsageLog) -> None:
         self._used, self._log = used, log
@@ -108,7 +110,7 @@ class Meter:
         self.idle = {part: (used - before[part]) / seconds for part, used in self._used().items()}
 
     def measure(self, client: Client, job: CallsJob) -> Round:
-        """Make calls, and wait until nothing is left to do for them. Raises BenchError."""
+        """Make calls, and wait until all work for them is done. Raises BenchError."""
         before, began_s = self._used(), time.monotonic()
         client.run_calls(job)
         self._log.wait_for(job.first + job.calls)
@@ -122,7 +124,7 @@ class Meter:
         return Round(per_s=per_s, parts_ms=parts_ms)
 
     def settle(self) -> None:
-        """Wait until all parts have been quiet for longer than a call is remembered. Raises BenchError."""
+        """Wait until all parts have been idle longer than shipped calls are remembered. Raises BenchError."""
         deadline_s = quiet_s = time.monotonic()
         deadline_s += SETTLING_LIMIT_S
         used = sum(self._used().values())
@@ -137,7 +139,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The measurements of a case, on one machine and in a cluster. ``stored`` is bytes of a call."""
+    """The measurements of a case, on a single machine and in a cluster. ``stored`` is in bytes a call."""
 
     alone: Sequence[Round]
     cluster: Sequence[Round]
@@ -148,7 +150,7 @@ class Measured:
 
 
 def measure(options: Options) -> Iterator[Figure]:
-    """Yield the figures of all parts, or why there are none. Raises BenchError."""
+    """Yield the figures of all parts, or the reason why they cannot be measured. Raises BenchError."""
     if find_server() is None:
         yield Figure(row="cluster", title="a cluster", value=None, note=MISSING)
         return
@@ -162,7 +164,7 @@ def measure(options: Options) -> Iterator[Figure]:
 
 
 def measure_case(case: Case, options: Options) -> Measured:
-    """Measure what calls of a kind cost. Raises BenchError."""
+    """Measure the costs of a kind of calls. Raises BenchError."""
     rounds = options.choose_rounds(ROUNDS, QUICK_ROUNDS)
     total = case.warm_up + (rounds + 1) * case.calls
     with ExitStack() as stack:
@@ -210,14 +212,14 @@ def make_job(case: Case, proxy: Proxy, first: int, calls: int) -> CallsJob:
 
 
 def measure_idle_commands(cluster: Cluster) -> float:
-    """Return how many commands the server gets in a second in which nobody calls."""
+    """Return the number of commands that the server gets in a second without calls."""
     before, began_s = cluster.count_commands(), time.monotonic()
     time.sleep(IDLE_S)
     return (cluster.count_commands() - before) / (time.monotonic() - began_s)
 
 
 def measure_backlog(case: Case, cluster: Cluster, client: Client) -> Backlog:
-    """Let calls wait on the server, then let the recorder node take them."""
+    """Let calls wait on the server, then let the recorder node receive them; return the figures."""
     with cluster.recorder_held():
         before, held = cluster.client.info(), cluster.count_entries()
         client.run_calls(make_job(case, cluster.nodes[0].proxy, case.warm_up, case.calls))
@@ -269,7 +271,7 @@ def make_figures(case: Case, found: Measured) -> Iterator[Figure]:
 
 
 def measure_lag(options: Options) -> Iterator[Figure]:
-    """Yield how long after its response a call is a row, at half of what the cluster records."""
+    """Yield the delay from a call's response to its row, at half of the rate that the cluster records."""
     case, seconds = CASES[0], options.choose(LAG_S, LAG_S / 4)
     with ExitStack() as stack:
         folder = stack.enter_context(options.folder())
@@ -307,9 +309,9 @@ def measure_lag(options: Options) -> Iterator[Figure]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A round through some proxy nodes: calls a second, and CPU milliseconds of a call.
+    """The result of a round through some proxy nodes: calls a second, and CPU milliseconds of a call.
 
-    ``others_ms`` is that of load, upstream and this process."""
+    ``others_ms`` is the CPU of load, upstream and this process."""
 
     per_s: float
     nodes_ms: float
@@ -317,7 +319,7 @@ class Rate:
 
 
 class RateBench:
-    """A cluster whose recorder node is held while calls go through some of its proxy nodes."""
+    """A cluster whose recorder node is stopped while calls go through some of its proxy nodes."""
 
     def __init__(self, cluster: Cluster, loads: Sequence[OwnLoad | WrkLoad]) -> None:
         self._cluster, self._loads = cluster, loads
@@ -325,7 +327,7 @@ class RateBench:
         self._sent = self._whole = 0
 
     def run(self, count: int, calls: int, seconds: float) -> Rate:
-        """Make calls through so many nodes until all are entries on the server, then let them be rows."""
+        """Make calls through ``count`` nodes until all are on the server, then let them be recorded."""
         nodes = [node.proxy for node in self._cluster.nodes[:count]]
         slugs = math.ceil(max(calls, MAX_RATE * seconds) / CALLS_PER_SLUG)  # of each node
         nodes = [replace(node, paths=list(islice(self._paths, slugs))) for node in nodes]
@@ -358,8 +360,9 @@ class RateBench:
 
 
 def measure_rate(options: Options) -> Iterator[Figure]:
-    """Yield how many calls go through several proxy nodes, beside one of them. Nothing is recorded
-    meanwhile, and everything afterwards."""
+    """Yield the calls a second through several proxy nodes, compared with one node.
+
+    Nothing is recorded during the calls; everything is recorded afterwards."""
     rounds = options.choose_rounds(ROUNDS, QUICK_ROUNDS)
     seconds = options.choose(SECONDS, QUICK_SECONDS)
     calls = round(MAX_RATE / 4 * seconds)  # of a round of our own client
@@ -380,7 +383,7 @@ def measure_rate(options: Options) -> Iterator[Figure]:
 
 
 def make_load(stack: ExitStack, folder: Path) -> OwnLoad | WrkLoad:
-    """Return a load for one node, whose files are in a folder of its own."""
+    """Return a load for one node, with its files in ``folder``."""
     if not light_load.is_there():
         return OwnLoad(stack.enter_context(Client()), CONNECTIONS)
     folder.mkdir()

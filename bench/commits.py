@@ -6,7 +6,7 @@ from bench.load import REPOSITORY
 
 
 def find_commit() -> str:
-    """Return the commit that is measured, with a plus where files differ from it."""
+    """Return the id of the measured commit, with a plus if files differ from it."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     result = subprocess.run(  # noqa: S603 - git
         command, cwd=REPOSITORY, capture_output=True, text=True, check=False

@@ -1,10 +1,9 @@
-"""CPU per call beside bare mitmdump, which logs nothing, and beside other programs.
+"""CPU per call, compared with bare mitmdump, which logs nothing, and with other programs.
 
 All get the same calls, in turns and in changing order, over the same number of connections, as fast as
-they take them. A round of Taximeter ends when its last call is a row, so the recorder's share is whole.
-What counts is the median over the rounds of the ratio of neighbours: the machine may be as busy as it
-likes as long as all feel it.
-"""
+they can handle them. A round of Taximeter ends when its last call is a row, so all work of the
+recorder is counted. The result is the median over the rounds of the ratio of neighbouring
+measurements, so other load on the machine affects all programs alike."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -38,8 +37,9 @@ ROUNDS, QUICK_ROUNDS, CONNECTIONS = 9, 3, 16
 class Case:
     """A kind of calls to measure.
 
-    ``targets`` is what the parts together may cost, bare mitmdump being 1; ``peer_targets`` how many
-    times as much a peer is to cost. Peers that cost ten times as much get a quarter of the calls."""
+    ``targets`` are the maximum costs of the parts together, as a multiple of bare mitmdump's;
+    ``peer_targets`` are the minimum costs of a peer as a multiple of Taximeter's. Peers that cost ten
+    times as much get a quarter of the calls."""
 
     name: str
     title: str
@@ -91,7 +91,7 @@ CASES = (
 
 @dataclass(slots=True, kw_only=True)
 class Round:
-    """The CPU milliseconds a call of one round: of whole programs, and of Taximeter's parts."""
+    """The CPU milliseconds a call in one round, of whole programs and of Taximeter's parts."""
 
     programs_ms: dict[str, float] = field(default_factory=dict)
     parts_ms: Mapping[Part, float] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Round:
 
 
 class Bench:
-    """The programs that are compared by one case, all running."""
+    """The running programs that one case compares."""
 
     def __init__(self, case: Case, client: Client, programs: Programs, log: UsageLog) -> None:
         self._case, self._client, self._programs, self._log = case, client, programs, log
@@ -162,7 +162,7 @@ def measure_case(case: Case, options: Options) -> Iterator[Figure]:
 
 
 def make_figures(case: Case, rounds: Sequence[Round]) -> Iterator[Figure]:
-    """Yield what Taximeter's parts cost, bare mitmdump being 1."""
+    """Yield the costs of Taximeter's parts as multiples of bare mitmdump's."""
     row = f"cpu/{case.name}"
     bare_ms = [each.programs_ms["bare"] for each in rounds]
     yield make_figure(f"{row}/bare", f"CPU of a {case.title}: bare mitmdump", bare_ms, "ms")
@@ -178,7 +178,9 @@ def make_figures(case: Case, rounds: Sequence[Round]) -> Iterator[Figure]:
 def make_peer_figures(
     case: Case, peer: Installed, rounds: Sequence[Round], programs: Programs
 ) -> Iterator[Figure]:
-    """Yield what a peer costs beside bare mitmdump and beside all of Taximeter, or why it is unknown."""
+    """Yield the costs of a peer relative to bare mitmdump and to all of Taximeter.
+
+    If they are unknown, the figures have no value, and a note with the reason."""
     note = programs.failures.get(peer.name) or programs.notes[peer.name]
     both = [each for each in rounds if peer.name in each.programs_ms]
     for base, base_title, row, target in (

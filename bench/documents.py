@@ -8,7 +8,7 @@ from bench.load import BIN, REPOSITORY
 
 
 def renew(*pages: Path) -> None:
-    """Let cog make anew what these pages have of figures. Raises CalledProcessError."""
+    """Renew the generated parts of these pages with cog. Raises CalledProcessError."""
     subprocess.run(  # noqa: S603 - cog of the development tools
         [BIN / "cog", "-r", *pages],
         cwd=REPOSITORY,

@@ -1,13 +1,12 @@
-"""The error of the estimates of cut streams, over recorded exchanges.
+"""The error of the estimates for cut streams, over recorded exchanges.
 
-Each recorded stream is cut at random places, the same ones in each run, and its output is estimated by
-the other complete responses of its model, and by the constants alone. No response says how many tokens a
-part of it has, so the exact count of the whole is shared out by characters: the error is that of the
-characters per token. The column "whole" needs no sharing out: it compares the exact count with an estimate
-of all that was delivered.
+Each recorded stream is cut at random places, the same in each run, and its output is estimated from
+the other complete responses of its model, and from the constants alone. No response says how many
+tokens a part of it has, so the exact total is distributed by characters: the error is that of the
+characters per token. The column "whole" needs no distribution: it compares the exact total with an
+estimate for the whole response.
 
-    python -m bench.estimates
-"""
+python -m bench.estimates"""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +27,7 @@ MADE_UP = ("vercel_dup_message_start", "vercel_fallback_stream", "vercel_spliced
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A recorded response that upstream has counted."""
+    """A recorded response with a token count by upstream."""
 
     name: str
     body: bytes
@@ -38,8 +37,9 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Errors:
-    """The errors of the estimates of one stream, as shares of the exact counts, one for each cut.
-    ``others`` is the number of responses whose size they were made by."""
+    """The relative errors of the estimates for one stream, one for each cut.
+
+    ``others`` is the number of responses from whose sizes they were made."""
 
     name: str
     model: str
@@ -52,7 +52,7 @@ class Errors:
 
 
 def load_exchanges() -> list[Exchange]:
-    """Return the complete recorded responses with a count of their output."""
+    """Return the complete recorded responses whose output upstream has counted."""
     exchanges = []
     for name, case in CASES.items():
         body = (RECORDED / case["response_file"]).read_bytes()
@@ -93,7 +93,7 @@ def add_up(sizes: Sequence[OutputSize]) -> OutputSize:
 
 
 def _cut(exchange: Exchange) -> Iterator[bytes]:
-    """Yield beginnings of a stream: after the first of its content, and before its final counts."""
+    """Yield beginnings of a stream that end after its first content and before its final counts."""
     places = random.Random(f"{SEED} {exchange.name}")  # noqa: S311 - the same cuts in each run
     start = exchange.body.index(b"content_block_start")
     end = _find_end(exchange)
@@ -102,7 +102,7 @@ def _cut(exchange: Exchange) -> Iterator[bytes]:
 
 
 def _find_end(exchange: Exchange) -> int:
-    """Return where the final counts begin."""
+    """Return the offset in bytes at which the final counts begin."""
     return exchange.body.rindex(b"message_delta")
 
 

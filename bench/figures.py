@@ -1,7 +1,6 @@
-"""The figures of a run: what was measured, what it should be, and whether it is.
+"""The figures of a run: the measured value, its target, and whether it is met.
 
-They are printed as rows of one table, kept as JSON, and drawn by ``bench.report``.
-"""
+They are printed as rows of one table, stored as JSON, and drawn by ``bench.report``."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,10 +18,10 @@ TITLE_WIDTH = 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A measured value, with the range of its rounds.
+    """A measured value, with the range over its rounds.
 
-    ``target`` is the most that it may be, or the least where ``is_least``. ``value`` is None where it
-    could not be measured, and ``note`` says why. ``row`` names it in JSON and in plots."""
+    ``target`` is its maximum, or its minimum if ``is_least``. ``value`` is None if it could not be
+    measured, and ``note`` says why. ``row`` names it in JSON and in plots."""
 
     row: str
     title: str
@@ -68,7 +67,9 @@ def make_figure(
     is_least: bool = False,
     note: str = "",
 ) -> Figure:
-    """Return the median of the values of several rounds, with their range, or a row without a value."""
+    """Return the median of the values of several rounds, with their range.
+
+    Without values, the figure has no value."""
     return Figure(
         row=row,
         title=title,
@@ -83,19 +84,21 @@ def make_figure(
 
 
 def format_number(value: float, unit: str = "") -> str:
-    """Return a number with three digits that matter, and its unit."""
+    """Return a number with three significant digits, and its unit."""
     digits = max(0, 2 - _count_digits(value))
     text = f"{value:,.{digits}f}"
     return f"{text} {unit}" if unit else text
 
 
 def _count_digits(value: float) -> int:
-    """Return how many digits stand before the point, less one; whole numbers need none after it."""
+    """Return the number of digits before the point, less one; 2 for a whole number.
+
+    A number with 2 needs no digits after the point."""
     return 2 if value == int(value) else len(str(int(abs(value)))) - 1
 
 
 def format_row(figure: Figure) -> str:
-    """Return the line of a figure in the table that a terminal shows."""
+    """Return a figure as a line of the table on the terminal."""
     cells = (
         f"{figure.title:{TITLE_WIDTH}} {figure.format_value():>12}",
         f"{figure.format_range():>20}",
@@ -108,9 +111,10 @@ def format_row(figure: Figure) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a run: its figures, how long it took, and what others took of the machine.
+    """A section of a run: its figures, its duration, and the share of the machine that other programs
+    used.
 
-    It is not whole where it failed, or where only parts of it were asked for."""
+    It is not whole if it failed, or if only parts of it were asked for."""
 
     name: str
     seconds: float
@@ -119,7 +123,7 @@ class Section:
     is_whole: bool = True
 
     def add_rows_of(self, old: "Section") -> "Section":
-        """Return the section with the rows of an older one that it does not have itself."""
+        """Return the section with the rows of an older one that it lacks."""
         if self.is_whole:
             return self
         rows = {figure.row for figure in self.figures}
@@ -137,8 +141,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """A whole run, or several of the same commit. ``state`` says on what: versions, processors, time,
-    the commands."""
+    """A whole run, or several runs of the same commit.
+
+    ``state`` describes them: versions, processors, time, and commands."""
 
     state: Mapping[str, Any]
     sections: Sequence[Section] = field(default_factory=list)
@@ -148,13 +153,13 @@ class Results:
         return [figure for section in self.sections for figure in section.figures]
 
     def find(self, row: str) -> Figure | None:
-        """Return the figure of a row, or None where it was not part of the run."""
+        """Return the figure of a row, or None if it was not measured."""
         return next((figure for figure in self.figures if figure.row == row), None)
 
     def continue_with(self, state: Mapping[str, Any]) -> "Results":
-        """Return the sections that there are in the state of another run that goes on with them.
+        """Return these results with ``state``, that of a run that continues them.
 
-        Raises ValueError for a run of something else."""
+        Raises ValueError if the states differ in what is measured."""
         for name in SAME_STATE:
             if self.state[name] != state[name]:
                 raise ValueError(
@@ -165,21 +170,21 @@ class Results:
         return replace(self, state={**self.state, "command": " && ".join(commands), "peers": peers})
 
     def with_section(self, section: Section) -> "Results":
-        """Return the results with a section that was measured now, in the place of an older one."""
+        """Return the results with a newly measured section in place of an older one."""
         sections = {each.name: each for each in self.sections}
         if old := sections.get(section.name):
             section = section.add_rows_of(old)
         return replace(self, sections=[*(sections | {section.name: section}).values()])
 
     def write(self, path: Path) -> None:
-        """Write all of it to a file, which has the earlier state until then."""
+        """Write the results to a file, replaced at once when they are complete."""
         draft = path.with_name(path.name + ".part")
         draft.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
         draft.replace(path)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return the run that a file has. Raises OSError, and ValueError for other JSON."""
+        """Return the results in a file. Raises OSError, and ValueError for other JSON."""
         try:
             document = json.loads(path.read_text())
             sections = [
@@ -192,7 +197,7 @@ class Results:
 
 
 def summarize(figures: Sequence[Figure]) -> str:
-    """Return how many targets are met, and which are not."""
+    """Return a sentence on how many targets are met, and which are not."""
     judged = [figure for figure in figures if figure.target is not None]
     open_ones = [figure for figure in judged if figure.verdict != "met"]
     lines = [f"{len(judged) - len(open_ones)} of {len(judged)} targets met"]

@@ -58,7 +58,7 @@ _ERRORS: tuple[_End, ...] = (
 
 
 def fill(path: Path, count: int) -> None:
-    """Store calls until there are this many. Calls of an earlier run count."""
+    """Store calls until there are ``count``, calls of an earlier run included."""
     with TraceDatabase(path) as traces:
         there = traces.count_entries()
         for batch in batched(make_entries(count, there), BATCH):
@@ -67,12 +67,12 @@ def fill(path: Path, count: int) -> None:
 
 
 def fill_whole(path: Path, count: int) -> None:
-    """Make a database of so many calls, with what the recorder finds in their sessions during pauses."""
+    """Make a database of ``count`` calls, with all that the recorder computes in pauses."""
     make_whole(path, lambda filling: fill(filling, count))
 
 
 def make_whole(path: Path, record: Callable[[Path], None]) -> None:
-    """Make a database of calls that are recorded in the file that is given, and look at their sessions."""
+    """Make a database: call ``record`` with its path to store calls, then compute what a recorder would."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         filling = trace_path(Path(folder), "bench")
         filling.parent.mkdir(parents=True)
@@ -83,7 +83,7 @@ def make_whole(path: Path, record: Callable[[Path], None]) -> None:
 
 
 def add_up_times(path: Path) -> None:
-    """Add up the times of the days that are over, as the recorder does in its pauses."""
+    """Add up the times of past days, as the recorder does in its pauses."""
     with TraceDatabase(path) as traces:
         while timing_groups.add_up_next(traces.connection, f"{clock.now().date()}"):
             pass
@@ -91,7 +91,7 @@ def add_up_times(path: Path) -> None:
 
 
 def _look_for_savings(data_dir: Path, organization_id: str) -> None:
-    """Look at all sessions, without the pauses that the recorder makes in between."""
+    """Compute the savings of all sessions, without the pauses that the recorder makes in between."""
     now_s = 0.0
     databases = OpenDatabases(data_dir, RequestPreparer())
     connection = databases.open(organization_id).connection
@@ -106,7 +106,7 @@ def _look_for_savings(data_dir: Path, organization_id: str) -> None:
 
 
 def make_entries(count: int, start: int = 0) -> Iterator[UsageLogEntry]:
-    """Yield the calls from a number on, up to this many in all."""
+    """Yield the calls with numbers from ``start`` up to, and without, ``count``."""
     dice = Random(start)  # noqa: S311 - no secret
     now = clock.now()
     step = timedelta(days=DAYS) / count
@@ -116,7 +116,7 @@ def make_entries(count: int, start: int = 0) -> Iterator[UsageLogEntry]:
 
 
 def make_entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> UsageLogEntry:
-    """Return a call; one in forty failed."""
+    """Return the call with this number; one in forty has failed."""
     model = dice.choices(MODELS, (60, 25, 10, 4, 1))[0]
     endpoint = number // SESSION_CALLS % ENDPOINTS
     outcome, status, error = dice.choice(_ERRORS) if number % 40 == 0 else _GOOD
@@ -176,7 +176,7 @@ def make_entry(number: int, at: datetime, dice: Random, *, has_bodies: bool) -> 
 
 
 def make_plain_entry(number: int, request_body: bytes, session_id: str) -> UsageLogEntry:
-    """Return a call that is nothing but its request."""
+    """Return a call with a request body and without other data."""
     return UsageLogEntry(
         entry_id=f"bench-{number:09}",
         created_at=clock.format_ms(clock.now()),
@@ -201,7 +201,7 @@ def _tokens(dice: Random) -> TokenCounts:
 
 
 def _use_tools(dice: Random) -> tuple[ToolUse, ...]:
-    """Return one or two uses of tools; one in twenty-five fails."""
+    """Return one or two tool uses; one in twenty-five has failed."""
     weights = [weight for *_, weight in _TOOLS]
     return tuple(
         ToolUse(
@@ -215,7 +215,7 @@ def _use_tools(dice: Random) -> tuple[ToolUse, ...]:
 
 
 def _request(number: int) -> bytes:
-    """Return a request whose tools and first messages are those of its session."""
+    """Return the request of a call, with the tools and the first messages of its session."""
     session = number // SESSION_CALLS
     tools = [
         {"name": f"mcp__{server}__{name}" if server else name, "description": _DEFINITION}

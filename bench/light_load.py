@@ -1,9 +1,8 @@
-"""A load and an upstream that take little of the machine: ``wrk`` and nginx, where they are installed.
+"""A load and an upstream that need little of the machine: ``wrk`` and nginx, if they are installed.
 
-On two processors, two workers of the proxy have to share them with whatever makes the calls and responds
-to them. Our own client and upstream are Python and take a quarter of what the proxy takes; these take a
-tenth. The calls are the same, and so are the responses.
-"""
+On two processors, two workers of the proxy share them with the programs that make the calls and
+respond to them. Our own client and upstream are Python and use a quarter of what the proxy uses; these
+use a tenth. The calls are the same, and so are the responses."""
 
 import json
 import resource
@@ -73,7 +72,7 @@ http {{
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The work of a load: whole responses and the time for them, requests sent, its CPU time."""
+    """The result of a load: complete responses and their duration, requests sent, and its CPU time."""
 
     calls: int
     sent: int
@@ -95,14 +94,14 @@ class OwnLoad:
 
 
 class WrkLoad:
-    """The load by ``wrk``, for some seconds. What is under way when they are over is cut."""
+    """The load by ``wrk``, for some seconds. Calls in flight at the end are cut."""
 
     def __init__(self, work: Path, connections: int) -> None:
         self._work, self._connections = work, connections
         (work / "load.lua").write_text(SCRIPT)
 
     def run(self, proxy: Proxy, first: int, _: int, seconds: float) -> Loaded:
-        """Make calls. Raises BenchError unless every response was good."""
+        """Make calls for ``seconds``. Raises BenchError unless every response was good."""
         heads, tail = self._work / "heads", self._work / "tail"
         starts, rest = _split_requests(proxy.paths)
         heads.write_text("".join(f"{line}\n" for line in starts))
@@ -137,13 +136,13 @@ class WrkLoad:
 
 
 def is_there() -> bool:
-    """Say whether both programs are installed."""
+    """Return whether ``wrk`` and nginx are installed."""
     return shutil.which("wrk") is not None and shutil.which("nginx") is not None
 
 
 @contextmanager
 def light_upstream(work: Path) -> Iterator[Proxy]:
-    """Run nginx as the upstream, or our own where it is not installed."""
+    """Run nginx as the upstream, or our own upstream if nginx is not installed."""
     if not is_there():
         with upstream() as own:
             yield own
@@ -175,7 +174,7 @@ def light_upstream(work: Path) -> Iterator[Proxy]:
 
 
 def _split_requests(paths: Sequence[str]) -> tuple[list[str], bytes]:
-    """Return what stands before the number of a request, for each path, and what is after it."""
+    """Return the text before the number in a request, for each path, and the bytes after it."""
     template = make_body("small", 0).replace(b"%08d" % 0, SALT, 1)
     start, _, tail = template.partition(SALT)
     lines = []

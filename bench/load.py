@@ -54,8 +54,8 @@ class BenchError(Exception):
 class Proxy:
     """A running proxy: its port, the paths to request, and its processes.
 
-    ``workers`` are those of the proxy besides the one in ``pids``. ``headers`` go with every call, and
-    it gets the calls of others divided by ``divisor``."""
+    ``workers`` are processes of the proxy other than the one in ``pids``. ``headers`` are sent with
+    every call. The proxy gets 1 / ``divisor`` of the calls that others get."""
 
     port: int
     paths: Sequence[str]
@@ -65,7 +65,7 @@ class Proxy:
     divisor: int = 1
 
     def cpu_s(self) -> dict[Part, float]:
-        """Return the user and system time of each part since its start."""
+        """Return the user and system time of each part in seconds since its start."""
         found = {part: process_cpu_s(pid) for part, pid in self.pids.items()}
         found["proxy"] += sum(map(process_cpu_s, self.workers))
         return found
@@ -73,7 +73,7 @@ class Proxy:
     def make_job(
         self, kind: Kind, first: int, calls: int, connections: int, query: str = ""
     ) -> CallsJob:
-        """Return the job to make calls of a kind, beginning with the number ``first``."""
+        """Return the job to make ``calls`` calls of a kind, with numbers from ``first`` on."""
         return CallsJob(
             port=self.port,
             paths=[path + query for path in self.paths],
@@ -100,7 +100,8 @@ class UsageLog:
         return self._query("select count(*) from usage_log") or 0
 
     def count_bad(self) -> int:
-        """Count the rows that are duplicates or not complete. Raises BenchError where none can be read."""
+        """Return the number of rows that are duplicates or incomplete. Raises BenchError if rows cannot be
+        read."""
         bad = self._query(
             "select count(*) - count(distinct case when outcome = 'complete' and status_code = 200"
             " and usage_source = 'final' then entry_id end) from usage_log"
@@ -116,9 +117,9 @@ class UsageLog:
             raise BenchError(f"{calls} calls, {rows} rows, {bad} of them not good")
 
     def settle(self, whole: int, sent: int) -> None:
-        """Wait until all calls are rows, also those that were sent and not whole, since their load was cut.
+        """Wait until all calls are rows, also those that were sent but not completed because a load was cut.
 
-        Raises BenchError where others are missing or not good."""
+        Raises BenchError if other rows are missing or not good."""
         self.wait_for(whole)
         rows = self.count()
         while sent > whole:
@@ -133,7 +134,7 @@ class UsageLog:
         return bool(self._query("select count(*) from usage_log where session_id = ?", session))
 
     def wait_for(self, wanted: int) -> None:
-        """Wait until there are this many rows. Raises BenchError when the recorder takes too long."""
+        """Wait until there are ``wanted`` rows. Raises BenchError if the recorder takes too long."""
         deadline_s = time.monotonic() + DRAIN_S
         while (rows := self.count()) < wanted:
             if time.monotonic() > deadline_s:
@@ -196,11 +197,9 @@ class Client:
 
 
 class Neighbours:
-    """The share of the machine that other programs used meanwhile. The larger it is, the less the
-    measurements mean.
+    """The share of the machine that other programs used. The larger it is, the less reliable are figures.
 
-    Others are all but this process and its descendants, such as the query processes of a service.
-    """
+    Others are all processes but this one and its descendants."""
 
     def __init__(self) -> None:
         self._start_s, self._start_busy_s = time.monotonic(), self._busy_s()
@@ -218,7 +217,7 @@ class Neighbours:
 
 
 def tree_cpu_s(root: psutil.Process) -> float:
-    """Return what a process and its descendants have used, also those that have ended."""
+    """Return the CPU seconds of a process and its descendants, including those that have ended."""
     total_s = 0.0
     for process in (root, *root.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):  # its parent has the time of one that has just ended
@@ -255,9 +254,9 @@ def bare_mitmdump(folder: Path, upstream_port: int) -> Iterator[Proxy]:
 def taximeter(
     folder: Path, upstream_port: int, calls: int, workers: int = 1
 ) -> Iterator[tuple[Proxy, UsageLog]]:
-    """Run the whole service, with enough endpoints that this many calls meet no rate limit.
+    """Run the whole service, with so many endpoints that ``calls`` calls reach no rate limit.
 
-    One worker is what is compared with other proxies."""
+    The comparison with other proxies uses one worker."""
     trace_file, paths = make_endpoints(folder / "data", -(-calls // CALLS_PER_SLUG) + 1)
     with (
         closing(UsageLog(trace_file)) as log,
@@ -274,9 +273,9 @@ def service(
     workers: int = 1,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Proxy]:
-    """Run the whole service on the data in the folder, which has the endpoints of these paths.
+    """Run the whole service on the data in ``folder``, which has the endpoints in ``paths``.
 
-    ``settings`` are further ones, such as those of a node in a cluster."""
+    ``settings`` are additional settings, such as those of a node in a cluster."""
     port = free_port()
     environment = {
         "TAXIMETER_LISTEN": f"{HOST}:{port}",
@@ -318,9 +317,9 @@ def running(
     *,
     is_quiet: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command with its output in a file, which is printed when the benchmark fails.
+    """Run a command with its output in the file ``log``, which is printed if the benchmark fails.
 
-    ``environment`` has the variables that it gets besides those of this process."""
+    ``environment`` has additional variables for it."""
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own commands, and peers
             command,
@@ -347,7 +346,8 @@ def _read_line(process: subprocess.Popen[str]) -> str:
 
 
 def make_endpoints(data_dir: Path, count: int) -> tuple[Path, list[str]]:
-    """Make a data directory with so many endpoints. Return its trace file, and their paths."""
+    """Make a data directory with ``count`` endpoints. Return the path of its trace file, and their URL
+    paths."""
     with ControlDatabase(data_dir / "control.db") as control:
         control.set_up()
         management = Management(control, data_dir)
@@ -359,9 +359,9 @@ def make_endpoints(data_dir: Path, count: int) -> tuple[Path, list[str]]:
 
 
 def find_parts(pid: int) -> tuple[dict[Part, int], list[int]]:
-    """Return the process of each part of a service, and further workers of the proxy.
+    """Return the process id of each part of a service, and those of further workers of the proxy.
 
-    They are found by the module that they run."""
+    They are recognised by the module that they run."""
     parts: dict[Part, int] = {"supervisor": pid}
     workers: list[int] = []
     for child in psutil.Process(pid).children():  # query processes are children of a child
@@ -376,7 +376,7 @@ def find_parts(pid: int) -> tuple[dict[Part, int], list[int]]:
 
 
 def process_cpu_s(pid: int) -> float:
-    """Return the user and system time of a process since its start."""
+    """Return the user and system time of a process in seconds since its start."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
 
@@ -390,14 +390,14 @@ def free_port() -> int:
 
 
 def wait_until_listening(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until a process listens on the port. Raises BenchError when it ends, or takes too long."""
+    """Wait until a process listens on the port. Raises BenchError if it ends or takes too long."""
     for _ in _patience(process):
         with suppress(OSError), socket.create_connection((HOST, port), timeout=1):
             return
 
 
 def wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until all parts of a service are at work. Raises BenchError where they are not in time."""
+    """Wait until a service is healthy. Raises BenchError if that takes too long."""
     for _ in _patience(process):
         with suppress(OSError), closing(HTTPConnection(HOST, port, timeout=5)) as connection:
             connection.request("GET", "/healthz")
@@ -406,7 +406,7 @@ def wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def _patience(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Yield until the process has ended or its start takes too long; then raise BenchError."""
+    """Yield repeatedly until a process has ended or its start takes too long; then raise BenchError."""
     deadline_s = time.monotonic() + START_S
     while process.poll() is None and time.monotonic() < deadline_s:
         yield
@@ -415,9 +415,9 @@ def _patience(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def time_entry(client: Client, log: UsageLog, job: StreamsJob) -> float:
-    """Make the call of a job, which names its session, and return the milliseconds until it is a row.
+    """Make the one call of a job, which names its session; return the milliseconds until it is a row.
 
-    Raises BenchError when it does not become one."""
+    Raises BenchError if it does not become one."""
     (session,) = job.sessions
     (ended_s,) = client.run_streams(job).ended_s
     while not log.has(session):
@@ -433,9 +433,9 @@ type Work = Callable[[threading.Event], None]
 
 @contextmanager
 def background(*works: Work) -> Iterator[None]:
-    """Run each in a thread of its own until the block ends, and wait until all have ended.
+    """Run each of ``works`` in its own thread until the block ends, and wait until all have ended.
 
-    Raises BenchError where one has failed: what was measured was not measured beside it."""
+    Raises BenchError if one has failed, since the measurement then lacked its load."""
     is_over = threading.Event()
     failures: list[Exception] = []
 

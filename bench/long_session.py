@@ -39,7 +39,7 @@ _WORDS = [
 
 
 def add_session(path: Path) -> int:
-    """Store the session after all calls that are there, and return the id of its last call."""
+    """Store the session after all existing calls, and return the id of its last call."""
     with TraceDatabase(path) as traces:
         for batch in batched(_entries(), _BATCH):
             traces.insert(batch)

@@ -1,11 +1,9 @@
 """Larger copies of a database of ``bench.filling``, for pages of ten million calls.
 
-To record so many takes hours. Each call becomes several at the same instant, in sessions, prompts and
-agents of their own, whose names have the numbers that a longer filling would have given them. What is
-summed up of calls is multiplied. So all tables, indexes and sums are those that the recorder would have
-made of these calls, and only the bodies are shared. SQLite copies rows in order and makes the indexes at
-the end.
-"""
+Recording so many calls takes hours. Here each call becomes several at the same instant, in different
+sessions, prompts and agents, with the names that a longer filling would have given them. Sums over
+calls are multiplied. So all tables, indexes and sums are as the recorder would have made them, and
+only the bodies are shared. SQLite copies rows in order and makes the indexes at the end."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -57,9 +55,10 @@ _NAMES = {  # of columns that ``bench.filling`` numbers, as it does
 
 
 def multiply(filled: Path, path: Path, factor: int) -> None:
-    """Make a database with each call of a filled one so many times.
+    """Make a database with ``factor`` copies of each call of a filled one.
 
-    Raises BenchError for a table with rows that this does not know about, sqlite3.Error."""
+    Raises BenchError if the filled one has rows in a table that this module does not know,
+    sqlite3.Error."""
     making = path.with_suffix(".making")
     making.unlink(missing_ok=True)
     TraceDatabase(making).close()
@@ -77,7 +76,7 @@ def multiply(filled: Path, path: Path, factor: int) -> None:
 
 
 def _check_tables(db: sqlite3.Connection) -> None:
-    """Raise BenchError if a table of the filled database that is left out has rows."""
+    """Raise BenchError if a table that would not be copied has rows."""
     tables = db.execute(
         "select name from filled.sqlite_schema where type = 'table' and sql not like 'create virtual%'"
         " and name not like 'search\\_text\\_%' escape '\\' and name not like '%sqlite\\_%' escape '\\'"
@@ -90,7 +89,7 @@ def _check_tables(db: sqlite3.Connection) -> None:
 
 
 def _drop_indexes(db: sqlite3.Connection) -> Sequence[str]:
-    """Drop all indexes, and return the statements that make them."""
+    """Drop all indexes, and return the statements to create them again."""
     rows = db.execute(
         "select name, sql from main.sqlite_schema where type = 'index' and sql is not null"
     ).fetchall()
@@ -128,7 +127,7 @@ def _insert(
 
 
 def _write_row(db: sqlite3.Connection, table: str, factor: int) -> dict[str, str]:
-    """Return the SQL of each column of the copies ``c.n`` of a row."""
+    """Return the SQL expression of each column for the copy number ``c.n`` of a row."""
     written = {}
     for name, _, _ in _list_columns(db, table):
         value = f"t.{name}"
@@ -143,7 +142,7 @@ def _write_row(db: sqlite3.Connection, table: str, factor: int) -> dict[str, str
 
 
 def _write_sums(db: sqlite3.Connection, table: str, factor: int) -> dict[str, str]:
-    """Return the SQL of each column of a row of sums."""
+    """Return the SQL expression of each column for a row of sums."""
     written = {}
     for name, is_key, kind in _list_columns(db, table):
         if is_key or name.endswith("_share"):
@@ -156,7 +155,7 @@ def _write_sums(db: sqlite3.Connection, table: str, factor: int) -> dict[str, st
 
 
 def _list_columns(db: sqlite3.Connection, table: str) -> list[tuple[str, bool, str]]:
-    """Return the columns of a table: name, whether it is of the key, and type."""
+    """Return (name, is in the primary key, type) of each column of a table."""
     rows = db.execute(
         "select name, pk > 0, upper(type) from pragma_table_info(?, 'filled')", (table,)
     )

@@ -39,13 +39,13 @@ class Node:
     proxy: Proxy
 
     def has_files(self, pattern: str) -> bool:
-        """Say whether the spool of a proxy node has files with such names."""
+        """Return whether the spool of a proxy node has files that match ``pattern``."""
         return any(self.data.glob(f"outgoing/*/{pattern}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A running cluster. ``home`` records, and has the pages."""
+    """A running cluster. The node ``home`` records, and has the pages."""
 
     client: server.Client
     redis_pid: int
@@ -54,7 +54,7 @@ class Cluster:
     log: UsageLog
 
     def cpu_s(self) -> dict[str, float]:
-        """Return the user and system time of each part since its start; that of proxy nodes together."""
+        """Return the CPU seconds of each part since its start, with the proxy nodes added up."""
         proxies = [node.proxy.cpu_s() for node in self.nodes]
         home = self.home.proxy.cpu_s()
         return {
@@ -66,14 +66,14 @@ class Cluster:
         }
 
     def count_entries(self) -> int:
-        """Count the entries of the log that are on the server."""
+        """Return the number of entries of the log on the server."""
         pipeline = self.client.pipeline(transaction=False)
         for bucket in range(log.BUCKETS):
             pipeline.xlen(log.stream_name(bucket))
         return sum(pipeline.execute())
 
     def count_commands(self) -> int:
-        """Count the commands that the server has run, without those of the limits' script and of this."""
+        """Return the number of commands that the server has run, without the limits' script and this one."""
         stats: Mapping[str, Mapping[str, int]] = self.client.info("commandstats")
         return sum(each["calls"] for name, each in stats.items() if name != "cmdstat_info")
 
@@ -94,7 +94,7 @@ class Cluster:
         self._wait_until_gone("*.done")
 
     def wait_forgotten(self) -> None:
-        """Wait until proxy nodes have removed what they shipped. Raises BenchError."""
+        """Wait until proxy nodes have removed the files that they shipped. Raises BenchError."""
         self._wait_until_gone("*~*")
 
     def _wait_until_gone(self, pattern: str) -> None:
@@ -102,7 +102,7 @@ class Cluster:
 
 
 def find_server() -> str | None:
-    """Return the program of a Redis or Valkey server, or None."""
+    """Return the path of a Redis or Valkey server program, or None."""
     return next((found for name in SERVERS if (found := shutil.which(name))), None)
 
 
@@ -110,9 +110,9 @@ def find_server() -> str | None:
 def running_cluster(
     folder: Path, upstream_port: int, calls: int, count: int = 1, spare: int = 1
 ) -> Iterator[Cluster]:
-    """Run a cluster of so many proxy nodes.
+    """Run a cluster of ``count`` proxy nodes. Raises BenchError.
 
-    It has enough endpoints that this many calls meet no limit, and some to spare. Raises BenchError."""
+    It has so many endpoints that ``calls`` calls reach no rate limit, and ``spare`` more."""
     home = folder / "home"
     home.mkdir(parents=True)
     trace_file, paths = make_endpoints(home / "data", -(-calls // CALLS_PER_SLUG) + spare)
@@ -143,7 +143,9 @@ def running_cluster(
 
 @contextmanager
 def running_server(folder: Path) -> Iterator[tuple[str, int]]:
-    """Run a server as the cluster needs it; yield its address and its process id. Raises BenchError."""
+    """Run a server with the settings that a cluster needs; yield its URL and its process id.
+
+    Raises BenchError."""
     program = find_server()
     if program is None:
         raise BenchError(f"there is none of {', '.join(SERVERS)}")
@@ -163,13 +165,14 @@ def _answers(client: "redis.Redis") -> bool:
 
 
 def count_endpoints(node: Node) -> int:
-    """Count the endpoints that a proxy node knows."""
+    """Return the number of endpoints that a proxy node knows."""
     with closing(sqlite3.connect(f"{(node.data / 'control.db').as_uri()}?mode=ro", uri=True)) as db:
         return int(db.execute("select count(*) from proxy_endpoints").fetchone()[0])
 
 
 def wait_for(is_there: Callable[[], bool], what: str) -> None:
-    """Wait until something is there. Raises BenchError where that takes too long."""
+    """Wait until ``is_there`` returns True. Raises BenchError, which names ``what``, if that takes too
+    long."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_there():
         if time.monotonic() > deadline_s:

@@ -1,4 +1,4 @@
-"""The options of a run, which every section of it gets."""
+"""The options of a benchmark run, which every section gets."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,10 +11,12 @@ from bench.peers import Installed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """A quick run has fewer rounds and smaller databases: it shows that all works, and no figures to
-    rely on. ``parent`` is where the data goes meanwhile, None for the temporary directory; ``parts`` of
-    a section are measured, all of them where there are none; ``calls`` is how many the large database of
-    pages has, None for the usual number."""
+    """The options of a run.
+
+    A quick run has fewer rounds and smaller databases: it shows that all works, but its figures are
+    not reliable. ``parent`` is the folder for temporary data, None for the system's; ``parts`` are the
+    parts of a section to measure, empty for all; ``calls`` is the size of the large database of pages,
+    None for the usual one."""
 
     is_quick: bool = False
     parent: Path | None = None
@@ -24,20 +26,20 @@ class Options:
     calls: int | None = None
 
     def choose[Number: (int, float)](self, usual: Number, quick: Number) -> Number:
-        """Return the number for this kind of run."""
+        """Return ``quick`` for a quick run, otherwise ``usual``."""
         return quick if self.is_quick else usual
 
     def choose_rounds(self, usual: int, quick: int) -> int:
-        """Return how many rounds there are: as many as were asked for, or by the kind of run."""
+        """Return the number of rounds: the option if given, otherwise ``quick`` or ``usual``."""
         return self.choose(usual, quick) if self.rounds is None else self.rounds
 
     def wants(self, part: str) -> bool:
-        """Say whether a part of a section is measured."""
+        """Return whether a part of a section is to be measured."""
         return not self.parts or part in self.parts
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
-        """Make a folder for data, and remove it with all that is in it."""
+        """Make a folder for data, and remove it with its content afterwards."""
         with TemporaryDirectory(
             prefix="taximeter-bench-", dir=self.parent, ignore_cleanup_errors=True
         ) as name:

@@ -1,10 +1,8 @@
-"""The time of pages with a million calls, alone and beside others' load.
+"""The time of pages with a million calls, alone and under load by others.
 
-One service with three organisations: one with 1,000,000 calls, one with 1,000, and one with 1,000,000 texts.
-Every page is requested at the front door with the cookie of a
-person who signed in, of the large and of the small organisation in turns, so that both feel whatever else
-the machine does.
-"""
+One service has three organisations: with 1,000,000 calls, with 1,000 calls, and with 1,000,000 texts.
+Every page is requested at the front door with the cookie of a signed-in person, in turns for the large
+and the small organisation, so that other load on the machine affects both."""
 
 import shutil
 import threading
@@ -47,7 +45,7 @@ SHOWN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitors:
-    """People of organisations with many calls, with few, and with many texts."""
+    """Signed-in people of the organisations with many calls, with few, and with many texts."""
 
     large: Visitor
     small: Visitor
@@ -55,7 +53,7 @@ class Visitors:
 
 
 def pages(count: int) -> Mapping[str, str]:
-    """Return the paths of pages of an organisation with this many calls, by their names."""
+    """Return the paths by name of the pages to measure for an organisation with ``count`` calls."""
     return {
         "home": "/",
         "home, tokens of 90 days": "/?period=90d&measure=tokens",
@@ -107,7 +105,7 @@ def measure_pages(visitors: Visitors, rounds: int, many: int) -> Iterator[Figure
 def make_page(
     row: str, title: str, times_ms: Sequence[float], target: float, note: str = ""
 ) -> Figure:
-    """Return the figure of a page: the median of its times, with their p99."""
+    """Return the figure of a page: the median of its times in milliseconds, with their p99 in the note."""
     p99 = f"p99 {percentile(times_ms, 99):.1f} ms"
     return Figure(
         row=row,
@@ -139,7 +137,7 @@ def measure_long_session(large: Visitor, last_id: int, rounds: int) -> Iterator[
 
 
 def measure_search(visitor: Visitor, rounds: int, texts: int) -> Iterator[Figure]:
-    """Time searches over many texts, with their snippets and the counts of later calls."""
+    """Time searches over ``texts`` texts, with snippets and counts of later calls."""
     for name, text in searching.QUERIES.items():
         path = f"/search?q={quote_plus(text)}"
         visitor.time_page(path, has=b"<mark>" if name in searching.FOUND else b"")
@@ -161,7 +159,7 @@ def measure_endless(visitors: Visitors, port: int, rounds: int) -> Iterator[Figu
 
 
 def _repeat_endless(visitor: Visitor, port: int, is_over: threading.Event) -> None:
-    """Send an endless query, and again when its time is over."""
+    """Send an endless query, and send it again when its time is over, until ``is_over`` is set."""
     while not is_over.is_set():
         with closing(HTTPConnection(HOST, port, timeout=120)) as connection:
             path = f"/traces.json?sql={quote(ENDLESS)}"
@@ -170,7 +168,7 @@ def _repeat_endless(visitor: Visitor, port: int, is_over: threading.Event) -> No
 
 
 def prepare(folder: Path, many: int, texts: int) -> Visitors:
-    """Fill the databases. The large ones of an earlier run are used again."""
+    """Fill the databases. Large ones left by an earlier run are reused."""
     data_dir = folder / "data"
     filled = fill_once(folder, many)
     indexed = searching.prepare(folder, texts)
@@ -189,7 +187,7 @@ def prepare(folder: Path, many: int, texts: int) -> Visitors:
 
 
 def fill_once(folder: Path, many: int) -> Path:
-    """Return a database of calls, made if an earlier run has not left it there."""
+    """Return the path of a database of ``many`` calls, made unless an earlier run has left it."""
     filled = folder / f"calls-{many}.db"
     if filled.exists():
         return filled
@@ -201,7 +199,7 @@ def fill_once(folder: Path, many: int) -> Path:
 
 
 def measure(options: Options) -> Iterator[Figure]:
-    """Yield the figures of all pages. With a folder of options, the large databases stay there."""
+    """Yield the figures of all pages. If the options name a folder, the large databases are kept there."""
     rounds = options.choose_rounds(ROUNDS, QUICK_ROUNDS)
     many = options.calls or options.choose(MANY, QUICK_MANY)
     texts = options.choose(TEXTS, QUICK_TEXTS)
@@ -226,7 +224,7 @@ LIVE_TARGET_MS = 1000.0
 
 
 def measure_live(visitor: Visitor, port: int, rounds: int) -> Iterator[Figure]:
-    """Yield how long an open list takes to show a call."""
+    """Yield the time until an open list displays a new call."""
     with TraceDatabase(visitor.path) as traces:
         count = traces.count_entries()
     times_ms = []
@@ -250,7 +248,7 @@ def measure_live(visitor: Visitor, port: int, rounds: int) -> Iterator[Figure]:
 
 @contextmanager
 def _follow(visitor: Visitor, port: int) -> Iterator[HTTPResponse]:
-    """Open a stream and read what it says first."""
+    """Open an event stream and read its first events."""
     connection = HTTPConnection(HOST, port, timeout=60)
     try:
         connection.request(

@@ -1,10 +1,9 @@
 """Other programs that forward calls to the Messages API, measured in the same run.
 
-Each is installed from its own registry into a folder of its own outside the checkout, the newest version
-at that time, and is run as its documentation says for forwarding calls unchanged, without a database and
-with its log off where it can be. nginx is used where it is installed. A peer that cannot be installed or
-started is a row that says why.
-"""
+Each is installed from its own registry into its own folder outside the checkout, in the newest version
+at that time, and is run as its documentation says for forwarding calls unchanged, without a database
+and if possible without a log. nginx is used if it is installed. A peer that cannot be installed or
+started is a row that says why."""
 
 import json
 import shutil
@@ -28,7 +27,7 @@ PATH = "/v1/messages"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The command that starts a peer, with the variables that it needs besides those of this process."""
+    """The command that starts a peer, and additional environment variables for it."""
 
     command: Sequence[str | Path]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -36,9 +35,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A program to compare with. ``headers`` go with every call; "{upstream}" in them is its address.
+    """A program to compare with. ``headers`` are sent with every call; "{upstream}" in them is upstream's
+    URL.
 
-    ``divisor`` says what share of the calls it gets, so that one that is slow does not take up the run."""
+    It gets 1 / ``divisor`` of the calls, so that a slow one does not prolong the run."""
 
     name: str
     title: str
@@ -52,7 +52,8 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """A peer with the folder it is installed in. ``failure`` says why it could not be."""
+    """A peer with the folder it is installed in. ``failure`` says why it could not be installed, or is
+    None."""
 
     peer: Peer
     folder: Path
@@ -74,7 +75,7 @@ def install_peers(folder: Path) -> list[Installed]:
 
 
 def install_peer(peer: Peer, folder: Path) -> Installed:
-    """Install a peer, and return it with its version, or with what went wrong."""
+    """Install a peer, and return it with its version, or with the reason of a failure."""
     whole = folder / "installed"
     try:
         if not whole.exists():
@@ -89,7 +90,7 @@ def install_peer(peer: Peer, folder: Path) -> Installed:
 
 @contextmanager
 def running_peer(installed: Installed, folder: Path, upstream_port: int) -> Iterator[Proxy]:
-    """Run a peer with its files in the folder. Raises BenchError where it cannot be."""
+    """Run a peer with its files in ``folder``. Raises BenchError if it cannot be run."""
     if installed.failure is not None:
         raise BenchError(installed.failure)
     peer, port = installed.peer, free_port()
@@ -115,7 +116,9 @@ def running_peer(installed: Installed, folder: Path, upstream_port: int) -> Iter
 
 
 def check_response(proxy: Proxy, direct: Proxy, kind: Kind, query: str) -> str:
-    """Say how alike upstream's response and the one through a peer are. Raises BenchError if not."""
+    """Compare upstream's response with the one through a peer; return a note on the result.
+
+    Raises BenchError if the contents differ."""
     ours, wanted = (_call(each, kind, query) for each in (proxy, direct))
     if ours == wanted:
         return "same bytes"
@@ -142,7 +145,7 @@ def _call(proxy: Proxy, kind: Kind, query: str) -> bytes:
 
 
 def _parse(body: bytes) -> object:
-    """Return what a response says: its document, or the documents of its events."""
+    """Return the parsed content of a response: its document, or the documents of its events."""
     try:
         if body.lstrip().startswith(b"{"):
             return json.loads(body)
@@ -158,7 +161,7 @@ def _last_line(log: Path) -> str:
 
 
 def _run(*command: str | Path) -> str:
-    """Run an installer and return its output. Raises BenchError with the end of it."""
+    """Run an installer and return its output. Raises BenchError with the end of the output."""
     result = subprocess.run(  # noqa: S603 - pip, npm, and programs they installed
         command, capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False
     )
@@ -187,7 +190,7 @@ def _pip_version(package: str) -> Callable[[Path], str]:
 
 
 def _npm_install(package: str, overrides: Mapping[str, str]) -> Callable[[Path], None]:
-    """Return what installs a package with these versions of packages that it needs."""
+    """Return a function that installs a package, with fixed versions of some of its dependencies."""
 
     def install(folder: Path) -> None:
         manifest = {"dependencies": {package: "latest"}, "overrides": overrides}
@@ -206,7 +209,7 @@ def _npm_version(package: str) -> Callable[[Path], str]:
 
 
 def _find(program: str) -> str:
-    """Return the path of a program. Raises BenchError where it is not installed."""
+    """Return the path of a program. Raises BenchError if it is not installed."""
     found = shutil.which(program)
     if found is None:
         raise BenchError(f"there is no {program}")

@@ -1,9 +1,9 @@
 """The fault programme and the attack programme in their long forms, as figures.
 
-``python -m tests.faults`` kills each process of the service, stops it, takes its disk, descriptors and
-memory away, and lets upstream fail, all under load, and compares what upstream and clients saw with what is
-recorded. ``python -m tests.hostile`` attacks the proxy while other clients call: how long they wait.
-"""
+``python -m tests.faults`` kills and stops each process of the service, takes away its disk,
+descriptors and memory, and makes upstream fail, all under load, and compares what upstream and clients
+saw with what is recorded. ``python -m tests.hostile`` attacks the proxy and measures how long other
+clients wait meanwhile."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ def make_fault_figures(report: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def make_wait_figure(name: str, runs: Sequence[Mapping[str, Any]], target_ms: float) -> Figure:
-    """Return how long clients waited during a case that nothing excused, over all times that it ran."""
+    """Return how long clients waited during a case that excuses no waits, over all its runs."""
     controls = [each["control_p99_ms"] for each in runs if each["control_p99_ms"] is not None]
     calls = sum(each["calls"] for each in runs)
     return make_figure(
@@ -60,12 +60,12 @@ def make_wait_figure(name: str, runs: Sequence[Mapping[str, Any]], target_ms: fl
 
 
 def describe_control(control_ms: float | None, what: str) -> str:
-    """Return what others waited for who did the same on a service that was left alone."""
+    """Return a note with the p99 wait of clients of a second service without ``what``, empty if unknown."""
     return "" if control_ms is None else f"; {control_ms:g} ms without the {what} meanwhile"
 
 
 def measure_attacks(options: Options) -> Iterator[Figure]:
-    """Yield how long other clients wait during each attack, and what it did. Raises BenchError."""
+    """Yield how long other clients wait during each attack, and the harm done. Raises BenchError."""
     seconds = options.choose(SECONDS, QUICK_SECONDS)
     with options.folder() as folder:
         report = run("tests.hostile", ["--seconds", f"{seconds:g}"], folder / "report.json")
@@ -75,7 +75,7 @@ def measure_attacks(options: Options) -> Iterator[Figure]:
 def make_attack_figures(report: Mapping[str, Any]) -> Iterator[Figure]:
     """Yield the figures of a report of the attack programme.
 
-    An attack has a row where others made enough calls meanwhile for a p99, and where it did harm."""
+    An attack has a row if others made enough calls meanwhile for a p99, or if it did harm."""
     for attack in report["attacks"]:
         if attack["p99_ms"] is not None or attack["harm"] is not None:
             yield make_attack_figure(attack, "", "", report["p99_target_ms"])
@@ -98,7 +98,7 @@ def make_attack_figures(report: Mapping[str, Any]) -> Iterator[Figure]:
 def make_attack_figure(
     attack: Mapping[str, Any], kind: str, of_what: str, target_ms: float
 ) -> Figure:
-    """Return how long others waited during an attack, and what harm it did, if any."""
+    """Return how long others waited during an attack, and in the note the harm that it did, if any."""
     p99_ms, harm = attack[f"{kind}p99_ms"], attack["harm"]
     control = describe_control(attack[f"control_{kind}p99_ms"], "attack")
     return Figure(
@@ -112,7 +112,7 @@ def make_attack_figure(
 
 
 def sum_up(row: str, title: str, cases: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
-    """Yield what went wrong in all of the cases together."""
+    """Yield the numbers of lost, duplicate, wrong and disturbed calls over all cases together."""
     calls = sum(case["calls"] for case in cases)
     names = len({case["case"] for case in cases})
     note = f"{names} cases, {len(cases)} times in all, {calls:,} calls"
@@ -141,7 +141,7 @@ def _count(found: int | Sequence[str]) -> int:
 
 
 def run(module: str, arguments: Sequence[str], path: Path) -> Mapping[str, Any]:
-    """Run a programme of the tests and return its report. Raises BenchError where it made none."""
+    """Run a programme of the tests and return its report. Raises BenchError if it made none."""
     command = [sys.executable, "-m", module, *arguments, "--json", str(path)]
     done = subprocess.run(  # noqa: S603 - this Python
         command, cwd=REPOSITORY, capture_output=True, text=True, timeout=LIMIT_S, check=False

@@ -1,9 +1,8 @@
-"""``python -m bench.report FILE``: the figures of a run in the documentation.
+"""``python -m bench.report FILE``: publishes the figures of a run in the documentation.
 
-Copies the run to ``docs/performance.json``, and makes from it the plots in ``docs/performance`` and the
-tables in ``docs/performance.md``, and by ``bench.capacity`` those in ``extensions/cluster/README.md``.
-``./run.sh check`` compares them with the JSON.
-"""
+Copies the run to ``docs/performance.json``, and makes from it the plots in ``docs/performance`` and
+the tables in ``docs/performance.md``, and through ``bench.capacity`` those in
+``extensions/cluster/README.md``. ``./run.sh check`` compares them with the JSON."""
 
 import argparse
 import re
@@ -41,9 +40,9 @@ SUMMARY: Mapping[str, str | None] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A picture of some rows: those that begin with ``rows``, by the ends of their titles.
+    """A plot of the rows whose names begin with ``rows``, with the ends of their titles as labels.
 
-    ``ours`` names those of Taximeter among others. ``base`` is a bar of 1 to compare with."""
+    ``ours`` names Taximeter's rows among others. ``base`` is the label of a bar of 1 for comparison."""
 
     file: str
     title: str
@@ -79,7 +78,7 @@ PLOTS = (
 
 
 def render_targets() -> str:
-    """Return a table for each section: the rows that have a target, and those of peers."""
+    """Return a Markdown table for each section, with the rows that have a target, and those of peers."""
     results = Results.read(RESULTS)
     parts = [""]
     for section in results.sections:
@@ -111,7 +110,7 @@ def _render_row(figure: Figure) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return text as it can stand in a table."""
+    """Return text escaped for a Markdown table."""
     return escape(text, quote=False).replace("|", "&#124;").replace("`", "'")
 
 
@@ -120,7 +119,7 @@ def _compare(target: str) -> str:
 
 
 def render_plots() -> str:
-    """Return the pictures that the run has figures for."""
+    """Return the Markdown of the plots for which the run has figures."""
     titles = {plot.file: plot.title for plot in PLOTS}
     drawn = draw_plots(Results.read(RESULTS))
     pictures = [f"![{titles[name]}]({PLOTS_FOLDER.name}/{name})\n" for name, _ in drawn]
@@ -128,7 +127,7 @@ def render_plots() -> str:
 
 
 def render_state() -> str:
-    """Return a sentence on what the run was made on."""
+    """Return a sentence on the versions and the machine of the run."""
     state = Results.read(RESULTS).state
     peers = ", ".join(str(each) for each in state["peers"].values()) or "without other programs"
     return (
@@ -139,14 +138,14 @@ def render_state() -> str:
 
 
 def _warn(state: Mapping[str, Any]) -> str:
-    """Return a warning where a run was a quick one."""
+    """Return a warning if a run was a quick one, otherwise empty text."""
     if not state["is_quick"]:
         return ""
     return "**These figures are of a quick run, and not to rely on.** "
 
 
 def render_summary() -> str:
-    """Return the short table at the top of the document."""
+    """Return the short Markdown table at the top of the document."""
     results = Results.read(RESULTS)
     found = [(results.find(row), title) for row, title in SUMMARY.items()]
     rows = [
@@ -159,7 +158,7 @@ def render_summary() -> str:
 
 
 def draw_plots(results: Results) -> Iterator[tuple[str, str]]:
-    """Yield the files of the plots: their names and what is in them."""
+    """Yield (file name, SVG) of each plot."""
     for plot in PLOTS:
         bars = list(_make_bars(plot, results))
         if bars:
@@ -186,7 +185,7 @@ def _make_bars(plot: Plot, results: Results) -> Iterator[Bar]:
 
 
 def _name(figure: Figure, is_ours: bool) -> str:
-    """Return what a row is called beside others of the same plot."""
+    """Return the label of a row in a plot with rows of other programs."""
     last = figure.row.rpartition("/")[2]
     if is_ours:
         return "Taximeter" if last.startswith("p") and last[1:].isdigit() else f"Taximeter: {last}"

@@ -1,8 +1,7 @@
-"""A database of a million texts to search, and the locks of indexing them.
+"""A database of a million texts to search, and the duration of write locks while they are indexed.
 
-The texts are parts of the standard library, each in a message of its own. They are indexed as those of
-calls that were recorded before there was an index: from the newest call down. ``bench.pages`` searches them.
-"""
+The texts are parts of the standard library, each in a message of its own. They are indexed like calls
+that were recorded before there was an index: from the newest call down. ``bench.pages`` searches them."""
 
 import json
 import time
@@ -37,7 +36,7 @@ FOUND = set(QUERIES) - {"a phrase of none"}
 
 
 def make_requests(texts: int) -> Iterator[bytes]:
-    """Yield the bodies of calls with so many texts in all."""
+    """Yield the bodies of requests with ``texts`` texts altogether."""
     dice = Random(1)  # noqa: S311 - no secret
     for first in range(0, texts, MESSAGES):
         messages = [
@@ -53,7 +52,7 @@ def make_requests(texts: int) -> Iterator[bytes]:
 
 
 def fill(traces: TraceDatabase, texts: int) -> None:
-    """Record calls with so many texts, ten in a session."""
+    """Record calls with ``texts`` texts altogether, ten in a session."""
     bodies = enumerate(make_requests(texts))
     for batch in batched(bodies, BATCH):
         traces.insert(
@@ -63,7 +62,7 @@ def fill(traces: TraceDatabase, texts: int) -> None:
 
 @contextmanager
 def timed_locks(times_s: list[float]) -> Iterator[None]:
-    """Note how long each transaction holds the write lock."""
+    """Append to ``times_s`` how long each transaction in the block holds the write lock."""
     immediate = database.immediate
 
     @contextmanager
@@ -81,7 +80,7 @@ def timed_locks(times_s: list[float]) -> Iterator[None]:
 
 
 def prepare(folder: Path, texts: int) -> Path:
-    """Return a database of so many indexed texts. That of an earlier run is used again."""
+    """Return the path of a database of ``texts`` indexed texts. One left by an earlier run is reused."""
     path = folder / f"texts-{texts}.db"
     if not path.exists():
         filling = folder / "filling-texts.db"
@@ -91,7 +90,8 @@ def prepare(folder: Path, texts: int) -> Path:
 
 
 def fill_and_index(path: Path, texts: int) -> list[float]:
-    """Record calls with so many texts, then index everything. Return how long each write lock was held."""
+    """Record calls with ``texts`` texts and index them. Return how long each write lock was held, in
+    seconds."""
     with TraceDatabase(path) as traces:
         fill(traces, texts)
         locks_s = index(traces)
@@ -100,7 +100,7 @@ def fill_and_index(path: Path, texts: int) -> list[float]:
 
 
 def index(traces: TraceDatabase) -> list[float]:
-    """Index everything that a database has, as if all of it had been recorded before."""
+    """Index all texts in a database. Return how long each write lock was held, in seconds."""
     newest, indexer.MAX_NEW = indexer.MAX_NEW, 0
     locks_s: list[float] = []
     try:
@@ -113,7 +113,7 @@ def index(traces: TraceDatabase) -> list[float]:
 
 
 def measure(options: Options) -> Iterator[Figure]:
-    """Yield what indexing takes."""
+    """Yield the figures of indexing."""
     texts = options.choose(TEXTS, QUICK_TEXTS)
     with options.folder() as folder:
         locks_s = fill_and_index(folder / "texts.db", texts)

@@ -1,8 +1,7 @@
-"""``python -m bench.soak FOLDER``: a soak of the fault programme in the documentation.
+"""``python -m bench.soak FOLDER``: publishes a soak of the fault programme in the documentation.
 
-Copies the ``soak.json`` and ``soak.svg`` of the folder to ``docs``, and renews what
-``docs/performance.md`` says of them.
-"""
+Copies ``soak.json`` and ``soak.svg`` of the folder to ``docs``, and renews the part of
+``docs/performance.md`` that describes them."""
 
 import argparse
 import json
@@ -21,13 +20,13 @@ NAMES = ("soak.json", "soak.svg")
 
 
 def render_soak() -> str:
-    """Return the soak that is kept, as Markdown; nothing where none is."""
+    """Return the Markdown on the stored soak, empty if there is none."""
     path = FOLDER / "soak.json"
     return describe(json.loads(path.read_text())) if path.exists() else "\n"
 
 
 def describe(report: Mapping[str, Any]) -> str:
-    """Return the report of a soak as Markdown: what it was, what it found, its plot and what grew."""
+    """Return the report of a soak as Markdown: its conditions, its results, its plot and what grew."""
     totals = report["totals"]
     faults = ", ".join(
         f"{name} {totals[name]}" for name in ("lost", "double", "wrong", "disturbed")
@@ -56,7 +55,7 @@ def describe(report: Mapping[str, Any]) -> str:
 
 
 def compare(report: Mapping[str, Any]) -> list[tuple[str, float, float]]:
-    """Return the memory of each process in MB, in the second and in the last quarter of the samples."""
+    """Return (process, MB in the second quarter, MB in the last quarter) for the memory of each process."""
     samples = report["samples"]
     quarter = max(1, len(samples) // 4)
     early, late = samples[quarter : 2 * quarter], samples[-quarter:]

@@ -1,10 +1,9 @@
-"""The bytes that a call of a coding agent takes in the database, besides the text of its response.
+"""The bytes that a call of a coding agent adds to the database, apart from the text of its response.
 
-Agents' conversations grow turn by turn, as in the case ``300kb`` of ``bench.cpu``. What the file has grown
-by is read when everything is recorded and indexed, after some turns, after more, and at the end: the first
-part shows what a call takes, and the last whether that grows with the length of a session. Where SQLite
-counts the pages of each table (``dbstat``), the parts say what it is made of.
-"""
+Agents' conversations grow turn by turn, as in the case ``300kb`` of ``bench.cpu``. The growth of the
+file is read when everything is recorded and indexed, after some turns, after more, and at the end: the
+first part shows the size of a call, and the last whether that depends on the length of a session. If
+SQLite counts the pages of each table (``dbstat``), the growth is also split by kind of data."""
 
 import sqlite3
 import time
@@ -37,8 +36,9 @@ _OF_TABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The size of a database, without free pages, and of the responses in it. ``parts`` are bytes by the
-    names of ``PARTS``, nothing where SQLite does not count them."""
+    """The size of a database in bytes, without free pages, and of the responses in it.
+
+    ``parts`` are bytes by the names of ``PARTS``, empty if SQLite does not count them."""
 
     calls: int
     used_bytes: int
@@ -47,7 +47,7 @@ class Size:
 
 
 def measure(options: Options) -> Iterator[Figure]:
-    """Yield what a call takes, early and late in its session. Raises BenchError."""
+    """Yield the bytes that a call adds, early and late in its session. Raises BenchError."""
     turns = options.choose(TURNS, QUICK_TURNS)
     ends = (WARM_UP_TURNS, WARM_UP_TURNS + turns, WARM_UP_TURNS + 2 * turns)
     with ExitStack() as stack:
@@ -65,7 +65,7 @@ def measure(options: Options) -> Iterator[Figure]:
 
 
 def make_figures(start: Size, middle: Size, end: Size, *, raw_bytes: int) -> Iterator[Figure]:
-    """Yield the figures of two parts of sessions."""
+    """Yield the figures of the early and the late part of the sessions."""
     early, late = bytes_per_call(start, middle), bytes_per_call(middle, end)
     yield Figure(
         row="storage/call",
@@ -92,13 +92,13 @@ def make_figures(start: Size, middle: Size, end: Size, *, raw_bytes: int) -> Ite
 
 
 def bytes_per_call(start: Size, end: Size) -> float:
-    """Return what each call has added besides its response."""
+    """Return the bytes that each call has added, apart from its response."""
     added = end.used_bytes - start.used_bytes - (end.response_bytes - start.response_bytes)
     return added / (end.calls - start.calls)
 
 
 def read_settled(log: UsageLog) -> Size:
-    """Return the size when nothing is written any more. Raises BenchError where that takes too long."""
+    """Return the size once nothing is written any more. Raises BenchError if that takes too long."""
     deadline_s = time.monotonic() + SETTLING_LIMIT_S
     size = read_size(log.path)
     while time.monotonic() < deadline_s:
@@ -109,7 +109,7 @@ def read_settled(log: UsageLog) -> Size:
 
 
 def read_size(path: Path) -> Size:
-    """Return the size of a database, also of what is still in its write-ahead log."""
+    """Return the size of a database, including its write-ahead log."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
         pages, free, page_bytes = (
             int(connection.execute(f"pragma {name}").fetchone()[0])
@@ -124,7 +124,7 @@ def read_size(path: Path) -> Size:
 
 
 def _read_parts(connection: sqlite3.Connection, all_bytes: int) -> Mapping[str, int]:
-    """Return the parts of a size, of which the last one is the rest."""
+    """Return the bytes of each part of a database; the last part is the rest."""
     try:
         rows = connection.execute(_OF_TABLES).fetchall()
     except sqlite3.OperationalError:  # built without dbstat

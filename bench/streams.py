@@ -1,8 +1,7 @@
-"""The delay of live streams in the proxy, beside the upstream alone, and of entries in the usage log.
+"""The delay of live streams in the proxy, and of entries in the usage log.
 
-Every event carries the moment the upstream wrote it, so its lag is that of the way from there and of
-nothing else. Direct and proxied rounds take turns, those of other programs too.
-"""
+Every event carries the time at which upstream wrote it, so its delay is only that of the way from
+there. Rounds with upstream alone, the proxy and other programs alternate."""
 
 import time
 from collections import defaultdict
@@ -36,7 +35,7 @@ MAX_CALLS = 12_000  # more than all of these make together
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """The service that is measured, among the programs it is compared with.
+    """The measured service, and the programs it is compared with.
 
     ``paths`` name one slug after another, to stay below the rate limit; ``busy_paths`` are of other
     slugs."""
@@ -51,7 +50,7 @@ class Service:
     options: Options
 
     def stream(self, proxy: Proxy, queries: Sequence[str], **job: float) -> StreamsJob:
-        """Return a job of streams through a proxy."""
+        """Return a job that makes a stream through a proxy for each of ``queries``."""
         source = self.paths if proxy is self.ours else cycle(proxy.paths)
         paths = [f"{next(source)}?{query}" for query in queries]
         made = StreamsJob(port=proxy.port, paths=paths, headers=proxy.headers)
@@ -60,7 +59,7 @@ class Service:
     def take_turns(
         self, rounds: int, measure: Callable[[Proxy], Sequence[float]]
     ) -> dict[str, list[float]]:
-        """Return the values of upstream alone ("direct"), Taximeter ("ours") and each peer."""
+        """Return the measured values of upstream alone ("direct"), Taximeter ("ours") and each peer."""
         values: dict[str, list[float]] = defaultdict(list)
 
         def add(name: str, proxy: Proxy) -> None:
@@ -73,10 +72,11 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveLoad:
-    """Streams that live beside each other. All are open before the first event, their events are
-    spread evenly over the gap, and each has one event more than ``events`` and than the stream
-    before it, up to ``more``: what is measured is a crowd, not its coming and going at one stroke.
-    """
+    """A load of parallel streams.
+
+    All are open before the first event, their events are spread evenly over the gap between two, and
+    the streams have from ``events`` to ``more`` events, each one more than the one before it, so that
+    they do not all end at once."""
 
     streams: int
     events: int
@@ -104,7 +104,7 @@ FEW_LOAD = LiveLoad(streams=50, events=10, more=5, gap_s=0.2)
 
 
 def measure_first_events(service: Service) -> Iterator[Figure]:
-    """Time the first event of streams that follow each other on an open connection."""
+    """Time the first event of consecutive streams on an open connection."""
 
     def time_one(proxy: Proxy) -> Sequence[float]:
         job = service.stream(proxy, [_pace(5, 2)], repeats=FIRST_EVENT_STREAMS + 1)
@@ -218,7 +218,7 @@ def measure_visible_while_busy(service: Service) -> Iterator[Figure]:
 
 
 def _wait_for_entries(service: Service, name: str) -> list[float]:
-    """Return how long after its last byte each call was readable in the view."""
+    """Return the milliseconds from the last byte of each call until it was readable in the view."""
     waits_ms = []
     for number in range(service.options.choose(VISIBLE_CALLS, VISIBLE_CALLS // 5)):
         job = service.stream(service.ours, [_pace(3, 5)])

@@ -1,13 +1,12 @@
-"""Request bodies, each a function of its kind and its index alone. So every proxy that is compared
-gets the same ones in the same order.
+"""Request bodies, each determined by its kind and its index alone.
 
-``agent`` bodies are what coding agents send: a fixed system prompt and tools, and a conversation
-that repeats and grows with every turn while the cache markers move along. Call ``i`` is the next
-turn of session ``i % SESSIONS``; a session starts near 250 KB and gains some 2.2 KB a turn.
-``unique`` bodies have the same shape and size, but every message differs from all that were sent
-before, so that nothing is stored once for several calls. ``streamed`` bodies are small ones that want a
-stream: other programs buffer a response for which nobody asked to be streamed.
-"""
+So every proxy that is compared gets the same bodies in the same order. ``agent`` bodies are like those
+of coding agents: a fixed system prompt and tools, and a conversation that repeats and grows with every
+turn while the cache markers move along. Call ``i`` is the next turn of session ``i % SESSIONS``; a
+session starts near 250 KB and grows by some 2.2 KB a turn. ``unique`` bodies have the same shape and
+size, but every message differs from all earlier ones, so that nothing is stored once for several
+calls. ``streamed`` bodies are small and request a stream: other programs buffer a response that was
+not requested as a stream."""
 
 import json
 import os
@@ -34,8 +33,10 @@ def make_body(kind: Kind, index: int) -> bytes:
 
 
 class Session:
-    """The conversation of one agent. Messages are made when first needed and kept as bytes, so that
-    the client costs less than the proxy."""
+    """The conversation of one agent.
+
+    Messages are made when first needed and kept as bytes, so that the client costs less than the
+    proxy."""
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)  # noqa: S311 - the same traffic on every run
@@ -132,7 +133,7 @@ def _quote(text: str) -> bytes:
 
 
 def make_text(rng: random.Random, length: int) -> str:
-    """Return a part of the standard library."""
+    """Return a random part of the standard library's source, of ``length`` characters."""
     source = _source()
     start = rng.randrange(len(source) - length)
     return source[start : start + length]
@@ -140,7 +141,7 @@ def make_text(rng: random.Random, length: int) -> str:
 
 @cache
 def _source() -> str:
-    """Return real text to cut messages from: the standard library."""
+    """Return the source of the standard library, as real text for messages."""
     folder = Path(os.__file__).parent
     texts = (path.read_text(errors="ignore") for path in sorted(folder.glob("*.py")))
     return "".join(texts).encode("ascii", "ignore").decode()

@@ -1,4 +1,4 @@
-"""Programs that are measured by turns, so that all feel whatever else the machine does."""
+"""Programs that are measured in turns, so that other load on the machine affects all of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -10,10 +10,10 @@ from bench.traffic import Kind
 
 
 class Programs:
-    """Our own programs, which have to work, and peers: one that fails is left out from then on.
+    """Our own programs, which have to work, and peers, which are left out after a failure.
 
-    ``running`` has those that are still measured, ``failures`` says why one is not, and ``notes`` how
-    the responses of the others differ from upstream's."""
+    ``running`` has the programs that are still measured, ``failures`` the reason for each that is not,
+    and ``notes`` how the responses of the others differ from upstream's."""
 
     def __init__(self, own: Mapping[str, Proxy]) -> None:
         self._own = own
@@ -30,7 +30,7 @@ class Programs:
         kind: Kind = "small",
         query: str = "",
     ) -> None:
-        """Start the peers until the stack ends, and compare a response of each with upstream's."""
+        """Start the peers, to be ended with ``stack``, and compare a response of each with upstream's."""
         for peer in peers:
             try:
                 proxy = stack.enter_context(running_peer(peer, folder, direct.port))
@@ -40,7 +40,7 @@ class Programs:
                 self.failures[peer.name] = str(error)
 
     def take_turns(self, number: int, measure: Callable[[str, Proxy], None]) -> None:
-        """Measure each program, beginning with another in each round. Raises BenchError."""
+        """Measure each program in the order for round ``number``. Raises BenchError if one of ours fails."""
         for name, proxy in rotate(list(self.running.items()), number):
             try:
                 measure(name, proxy)
@@ -52,7 +52,9 @@ class Programs:
 
 
 def rotate[Item](items: Sequence[Item], number: int) -> list[Item]:
-    """Return the items beginning with another in each round, and backwards in every other one."""
+    """Return the items in the order for round ``number``.
+
+    The first item changes every two rounds, and odd rounds are in reverse order."""
     start = number // 2 % len(items)
     turned = [*items[start:], *items[:start]]
     return turned[::-1] if number % 2 else turned

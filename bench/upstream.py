@@ -102,7 +102,7 @@ def paced_event(now_s: float) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """A client connection. Requests have a content-length, as those of all clients here."""
+    """A client connection. Requests need a content-length, which all clients here send."""
 
     json_response = make_json_response()
     stream_response = make_stream_response()

@@ -13,7 +13,7 @@ from store.traces.paths import trace_path
 
 
 class Visitor:
-    """A person with an organisation of their own, on a connection that stays open."""
+    """A signed-in person of an organisation of their own, on a connection that stays open."""
 
     def __init__(
         self, control: ControlDatabase, data_dir: Path, name: str, address: str = ""
@@ -42,9 +42,9 @@ class Visitor:
             self._connection.close()
 
     def time_page(self, path: str, wanted: int = 200, has: bytes = b"") -> float:
-        """Return the milliseconds that a page took.
+        """Return the milliseconds that a page takes.
 
-        Raises BenchError for another status, and for a page that does not have the text."""
+        Raises BenchError for a status other than ``wanted``, or a page without the text ``has``."""
         if self._connection is None:
             raise BenchError("not connected")
         started_s = time.perf_counter()

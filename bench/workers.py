@@ -1,11 +1,10 @@
 """Calls a second with several workers of the proxy, and the time that a check of a limit takes.
 
 A service with one worker and one with several get the same calls in turns and in changing order. The
-load, the upstream and the recorder need processors too, so on a small machine they are the bound: the
-load and the upstream are ``wrk`` and nginx where they are installed, and the recorder is held still while
-calls are made, and records them between two rounds. One figure is the most that this leaves to several
-workers: all processors busy, and a call no dearer than with one worker.
-"""
+load, the upstream and the recorder need processors too, so on a small machine they limit the rate: the
+load and the upstream are ``wrk`` and nginx if these are installed, and the recorder is stopped during
+calls, and records them between two rounds. One figure is the maximum that this leaves to several
+workers: all processors busy, and each call as cheap as with one worker."""
 
 import os
 import signal
@@ -44,7 +43,7 @@ while True:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The measurements of one service in one round. ``others_ms`` is the CPU time of load and upstream."""
+    """The measurements of one service in one round. ``others_ms`` is the CPU of load and upstream a call."""
 
     calls_per_s: float
     proxy_ms: float  # of CPU time, for each call
@@ -52,14 +51,14 @@ class Round:
 
 
 class Service:
-    """A running service, and how many calls it was sent and has responded to."""
+    """A running service, with the numbers of calls sent to it and of its responses."""
 
     def __init__(self, proxy: Proxy, log: UsageLog, direct: Proxy) -> None:
         self._proxy, self._log, self._direct = proxy, log, direct
         self._sent = self._whole = 0
 
     def measure(self, load: OwnLoad | WrkLoad, calls: int, seconds: float) -> Round:
-        """Make calls, and wait until they are recorded. Raises BenchError where one is missing."""
+        """Make calls, and wait until they are recorded. Raises BenchError if one is missing."""
         before_s, upstream_s = self._proxy.cpu_s()["proxy"], self._direct.cpu_s()["proxy"]
         with self._recorder_held():
             done = load.run(self._proxy, self._sent, calls, seconds)
@@ -85,7 +84,7 @@ class Service:
 
 
 def measure(options: Options) -> Iterator[Figure]:
-    """Yield the figures of several workers beside one, and of checks. Raises BenchError."""
+    """Yield the figures of several workers compared with one, and of checks. Raises BenchError."""
     if options.wants("rate"):
         yield from measure_workers(options)
     if options.wants("checks"):
@@ -120,7 +119,7 @@ def measure_workers(options: Options) -> Iterator[Figure]:
 
 
 def make_figures(results: Sequence[tuple[Round, Round]], processors: int) -> Iterator[Figure]:
-    """Yield the ratios of several workers to one, and what was possible."""
+    """Yield the ratios of several workers to one, and their maximum on this machine."""
     by = "wrk and nginx" if light_load.is_there() else "our own client and upstream"
     one = [pair[0] for pair in results]
     rate = statistics.median(each.calls_per_s for each in one)
@@ -166,7 +165,7 @@ def measure_checks(checks: int = CHECKS) -> Iterator[Figure]:
 
 
 def time_checks(windows: SharedWindows, checks: int) -> list[float]:
-    """Return how many microseconds each check takes; most of them admit."""
+    """Return the duration of each check in microseconds; most of them admit."""
     times_us = []
     for number in range(checks):
         name = f"slug {number % 100}"
