@@ -74,6 +74,7 @@ def test_a_multiplied_database_is_what_recording_its_calls_makes(filled, tmp_pat
             assert ours == pytest.approx(theirs), table
 
 
+@pytest.mark.slow
 def test_a_multiplied_database_has_the_indexes_of_a_recorded_one(filled, tmp_path):
     multiply(filled, tmp_path / "multiplied.db", 2)
     schemas = []

@@ -153,6 +153,7 @@ def list_all_cases() -> tuple[Case, ...]:
     )
 
 
+@pytest.mark.slow
 def test_every_expression_takes_time_in_proportion_to_the_text() -> None:
     cases = list_all_cases()
     assert len(cases) > 100

@@ -3,12 +3,15 @@
 import gc
 import socket
 
+import pytest
+
 from tests.upstream import Script, Upstream
 
 REQUEST = b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"
 MORE_THAN_THE_KERNEL_TAKES = bytes(50_000_000)
 
 
+@pytest.mark.slow  # in a worker that has run many others, to look for garbage
 def test_a_connection_whose_peer_reads_nothing_is_closed_with_the_upstream(recwarn):
     with socket.socket() as peer:
         with Upstream() as upstream:

@@ -30,6 +30,7 @@ def test_a_proxy_loads_nothing_of_http_3_commands_and_yaml(module):
     assert "tornado" not in loaded  # what the stock addons would bring
 
 
+@pytest.mark.slow
 def test_who_needs_an_absent_library_finds_it():
     libraries = [name for name in ABSENT if "mitmproxy" not in name]
 

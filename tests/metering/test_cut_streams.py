@@ -351,6 +351,7 @@ def test_recorded_streams_that_are_cut_at_the_end_have_their_passes(name, lines)
     assert [(item.component, item.quantity) for item in items] == lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [

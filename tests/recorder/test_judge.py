@@ -370,6 +370,7 @@ def test_no_more_is_missed_than_was_written_or_uncached(make_recording, steps, s
         assert row["tokens"] <= row["billed"]
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(order=st.permutations([0, 0, 0, 1, 1, 1]), waits=st.integers(1, 40))
 def test_what_other_sessions_do_meanwhile_changes_nothing(make_recording, order, waits):

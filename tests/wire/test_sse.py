@@ -100,6 +100,7 @@ def test_a_stream_is_recognised_by_its_first_line(body, answer):
     assert looks_like_sse(body) is answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "block",
     [b"\n\nerror", b"data: message_delta\n\n", b"data: error " + b"x" * 20_000 + b"\n\n"],

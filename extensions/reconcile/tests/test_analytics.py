@@ -59,6 +59,7 @@ def recorded(cents, **counts):
 # -- shapes ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -73,6 +74,7 @@ def test_the_fields_that_are_read_are_those_of_the_sdk(ours: type[BaseModel], th
     assert set(ours.model_fields) <= set(getattr(sdk, theirs).model_fields)
 
 
+@pytest.mark.slow
 def test_the_groups_are_those_that_the_sdk_knows():
     assert set(analytics.USAGE_GROUPS) <= set(get_args(sdk.BetaAnalyticsUsageGroupBy))
     assert set(analytics.COST_GROUPS) <= set(get_args(sdk.BetaAnalyticsCostGroupBy))

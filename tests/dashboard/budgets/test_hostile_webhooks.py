@@ -195,7 +195,13 @@ RESPONSES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RESPONSES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if "in time" in reason else ())
+        for name, (_, reason) in RESPONSES.items()
+    ],
+)
 def test_what_a_receiver_responds_is_an_error_of_its_delivery_alone(name):
     script, reason = RESPONSES[name]
     with Upstream() as receiver:

@@ -537,6 +537,7 @@ async def plain(tmp_path):
 METADATA = json.loads(METADATA_PATH.read_text())["databases"]["traces"]
 
 
+@pytest.mark.slow
 async def test_plain_datasette_shows_the_same_with_the_metadata_file(plain):
     page = await plain.client.get("/traces")
     assert page.status_code == 200

@@ -305,6 +305,7 @@ def test_a_body_is_limited_to_64_kb(ann, chunked):
     error_of(send(openapi.MAX_BODY_BYTES + 1), 413, "too_large")
 
 
+@pytest.mark.slow
 def test_without_a_good_key_nothing_is_answered(client, subtests):
     for number, operation in enumerate(OPERATIONS):
         with subtests.test(operation.name):

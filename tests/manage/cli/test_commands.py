@@ -203,6 +203,7 @@ def test_a_key_is_printed_once_alone_on_standard_output(run):
     assert as_json["key"].startswith(as_json["key_prefix"].rstrip("."))
 
 
+@pytest.mark.slow
 def test_a_list_longer_than_a_page_is_whole(run):
     for number in range(105):
         assert run("endpoints", "create", f"e{number}").exit_code == 0

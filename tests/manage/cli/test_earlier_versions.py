@@ -33,6 +33,7 @@ OF_CONTROL = [
 OF_TRACES = [*OF_CONTROL, ("verify",), ("reprice",), ("prune", "--older-than", "1d")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "arguments"),
     [

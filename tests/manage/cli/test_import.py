@@ -146,6 +146,7 @@ def record_all(place):
     return 9 + len(others)
 
 
+@pytest.mark.slow
 def test_what_was_exported_is_imported_as_it_was_recorded(here, there):
     calls = record_all(here)
     lines = here.export()
@@ -161,6 +162,7 @@ def test_what_was_exported_is_imported_as_it_was_recorded(here, there):
     )
 
 
+@pytest.mark.slow
 def test_a_second_import_changes_nothing(here, there, tmp_path):
     calls = record_all(here)
     path = tmp_path / "calls.jsonl"

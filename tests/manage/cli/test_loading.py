@@ -21,6 +21,7 @@ def load(code: str, *arguments: str) -> set[str]:
     return set(ended.stdout.decode().splitlines()[-1].split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["manage.cli.statusline_commands", "manage.cli.up_command"])
 def test_nothing_that_is_slow_to_load_and_not_needed_is_loaded(module: str):
     names = load(f"import manage.cli.main, {module}")
@@ -28,6 +29,7 @@ def test_nothing_that_is_slow_to_load_and_not_needed_is_loaded(module: str):
     assert names & SLOW == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noun", ["endpoints", "keys", "budgets", "usage", "sessions", "limits"])
 def test_what_sends_requests_is_loaded_for_a_remote_service_alone(noun: str):
     names = load("from manage.cli.main import cli\ncli()", noun, "--help")

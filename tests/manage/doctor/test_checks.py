@@ -318,6 +318,7 @@ def test_a_mitmproxy_that_was_tried_is_fine(installed):
     assert check_mitmproxy(installed, ask_proxy).verdict == "ok"
 
 
+@pytest.mark.slow
 def test_the_proxy_is_asked_about_a_mitmproxy_that_was_not_tried():
     finding = check_mitmproxy("12.99.0", ask_proxy)  # asks about the one that is there
     assert finding.verdict == "note"

@@ -389,6 +389,7 @@ def insert_and_die(path: Path, entries: list[UsageLogEntry], statements: int) ->
     os._exit(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statements", [1, 5, 20, 40])
 def test_a_process_killed_inside_a_batch_loses_nothing_and_doubles_nothing(traces_path, statements):
     entries = agent_entries(10)

@@ -151,6 +151,7 @@ def replayed(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", ["5h", "7d"])
 def test_each_instant_of_a_week_is_as_the_formula_has_it(replayed, window):
     for number, now, states in replayed:

@@ -117,6 +117,7 @@ def erase(traces: TraceDatabase, criteria: Criteria) -> int:
     return steps.run(traces.erase_in_steps(ID, criteria), no_pause)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "criteria",
     [

@@ -36,6 +36,7 @@ def list_days(traces):
     return timing_groups.list_days(traces.connection, "2026-01-01", "2026-02-01")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_times_are_the_same_when_their_days_are_added_up(traces, query):
     traces.insert(make_entries())
