@@ -202,7 +202,8 @@ async def test_an_image_from_elsewhere_is_never_loaded(ask, ann):
 
 
 @pytest.mark.parametrize("place", ["0.0", "0.1.0", "5.0", "999999", "s.0"])
-async def test_where_there_is_no_file_there_is_none(ask, ann, place):
-    ann.record(request_body=body_of(messages(1)), response_body=ANSWER)
+async def test_where_there_is_no_file_and_no_block_there_is_none(ask, ann, place):
+    ann.record(request_body=body_of(messages(1), system="Be brief."), response_body=ANSWER)
     await ask(f"/traces/usage/1/request/file/{place}", 404)
     await ask(f"/traces/usage/1/response/file/{place}", 404)
+    await ask(f"/traces/usage/1/request/block/{place}9", 404)

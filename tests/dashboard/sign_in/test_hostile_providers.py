@@ -135,17 +135,22 @@ def running_site(tmp_path_factory):
 @pytest.fixture
 def site(running_site, provider):
     """A service that knows nobody but the local user, and has met no provider."""
-    for route in running_site.client.app.routes:
-        if route.path in ("/sign-in/google", "/sign-in/github"):
-            client = route.endpoint.args[0]._app
-            client.client_kwargs["transport"] = httpx2.MockTransport(provider.handle)
-            client.server_metadata.clear()
+    for name in ("google", "github"):
+        client = find_client(running_site, name)
+        client.client_kwargs["transport"] = httpx2.MockTransport(provider.handle)
+        client.server_metadata.clear()
     yield running_site
     running_site.client.cookies.clear()
     with running_site.control.transaction() as db:
         for email, user_id in running_site.user_ids().items():
             if email is not None:
                 people.delete_user(db, user_id)
+
+
+def find_client(site, name):
+    """Return Authlib's client for a provider."""
+    (route,) = [each for each in site.client.app.routes if each.path == f"/sign-in/{name}"]
+    return route.endpoint.args[0]._app
 
 
 def begin(site, provider, name="google"):
@@ -180,6 +185,8 @@ def test_an_honest_provider_signs_in(site, provider):
         assert go_through(site, provider, name).status_code == 303
     assert site.is_signed_in()
     assert {request.headers["accept-encoding"] for request in provider.seen} == {"identity"}
+    named = find_client(site, "google").server_metadata["id_token_signing_alg_values_supported"]
+    assert named == ["RS256", "ES256"], "none for which our secret, or nothing, is the key"
 
 
 NOW = int(time.time())
