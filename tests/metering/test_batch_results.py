@@ -49,16 +49,6 @@ def record(result):
     )
 
 
-@pytest.mark.parametrize("service_tier", [None, "batch", "standard"])
-def test_a_result_costs_half_whatever_its_service_tier_says(service_tier):
-    usage = MESSAGE["usage"] | {"service_tier": service_tier}  # type: ignore[operator]
-    entry = record({"type": "succeeded", "message": MESSAGE | {"usage": usage}})
-    # Half of (1000 x 5 + 10000 x 0.50 + 1500 x 6.25 + 500 x 10 + 100 x 25) USD per million.
-    assert entry.cost_cents == Decimal("1.34375")
-    assert {item.multiplier for item in entry.cost_items} == {Decimal("0.5")}
-    assert (entry.product, entry.service_tier) == ("batch", service_tier)
-
-
 def test_a_result_becomes_an_entry_of_its_message():
     entry = record({"type": "succeeded", "message": MESSAGE})
     assert (entry.entry_id, entry.created_at) == ("msgbatch_1:one", "2026-11-20T10:00:00.123Z")

@@ -149,8 +149,8 @@ USAGE = {
 }
 
 
-@pytest.mark.parametrize("service_tier", ["batch", "standard"])
-def test_a_result_of_a_batch(service_tier):
+@pytest.mark.parametrize("service_tier", [None, "batch", "standard"])
+def test_a_result_of_a_batch_whatever_its_service_tier_says(service_tier):
     message = {
         "type": "message",
         "id": "msg_1",
@@ -174,6 +174,7 @@ def test_a_result_of_a_batch(service_tier):
     # 23,125 of a millionth of a dollar, 2.3125 cents. Two searches at 1 cent each are not halved.
     assert entry.cost_cents == Decimal("4.3125")
     assert list_cents(entry)["web_search"] == Decimal(2)
+    assert (entry.product, entry.service_tier) == ("batch", service_tier)
 
 
 def test_a_chat_completion():

@@ -23,13 +23,6 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path):
         load_prices(path)
 
 
-def test_a_file_that_is_wrong_is_refused_with_its_name_and_the_field(tmp_path):
-    path = tmp_path / "prices.toml"
-    path.write_text("[[models]]\nmatch = 3")
-    with pytest.raises(PriceFileError, match=r"^prices\.toml: models\[1\]: match"):
-        load_prices(path)
-
-
 @pytest.mark.parametrize(
     "kind", ["a folder", "a pipe", "a device", "a link to a device", "too large"]
 )

@@ -17,6 +17,7 @@ from metering.components import CACHE_WRITE_1H, TOKEN_COMPONENTS
 from metering.entry import CostItem, UsageLogEntry
 from metering.token_counts import TokenCounts
 from runtime import clock
+from store.traces.calls.cache_breaks import CacheBreak
 
 _NAMES = "return self value for if not in import path read write line test model call index"
 _WORDS = [f"{name}{n}" for name in _NAMES.split() for n in range(1000)]
@@ -95,6 +96,25 @@ def make_item(**changes: Any) -> CostItem:
         "cents": Decimal("1.25"),
     }
     return CostItem(**(fields | changes))
+
+
+def make_break(**changes: Any) -> CacheBreak:
+    fields: dict[str, Any] = {
+        "previous_entry_id": "before",
+        "method": 1,
+        "prefix_tokens": 9,
+        "read_tokens": 0,
+        "tokens": 9,
+        "gap_ms": 100,
+        "extra_cost_cents": None,
+        "estimated": False,
+        "found_by": "chain",
+        "cause": "system",
+        "detail": "",
+        "upstream_reason": None,
+        "upstream_tokens": None,
+    }
+    return CacheBreak(**(fields | changes))
 
 
 def agent_requests(turns: int, seed: int = 1) -> Iterator[bytes]:

@@ -24,29 +24,16 @@ from store.traces.annotations import (
     read_of_session,
     write_note,
 )
-from store.traces.calls.cache_breaks import CacheBreak
 from store.traces.calls.call_list import read_calls
 from store.traces.calls.exported_call import DETAILS, encode_entry, parse_document, parse_row
 from store.traces.calls.judgements import Judgement
 from store.traces.calls.line_fields import LineError
 from store.traces.calls.reader import BODIES, EntryFilter
 from store.traces.database import TraceDatabase
-from tests.store.traffic import make_entry, make_item
+from tests.store.traffic import make_break, make_entry, make_item
 
-BREAK = CacheBreak(
-    previous_entry_id="first",
-    method=1,
-    prefix_tokens=9,
-    read_tokens=0,
-    tokens=9,
-    gap_ms=100,
-    extra_cost_cents=0.1,
-    estimated=True,
-    found_by="chain",
-    cause="system",
-    detail="It broke.",
-    upstream_reason=None,
-    upstream_tokens=None,
+BREAK = make_break(
+    previous_entry_id="first", extra_cost_cents=0.1, estimated=True, detail="It broke."
 )
 ENTRIES = [
     make_entry(entry_id="first", created_at="2026-01-02T00:00:00.000Z"),

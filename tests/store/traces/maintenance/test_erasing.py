@@ -13,7 +13,7 @@ from metering.tool_results import ToolResult, UseResult
 from metering.tool_uses import ToolUse
 from store import database
 from store.traces import steps
-from store.traces.calls.cache_breaks import CacheBreak, write_break
+from store.traces.calls.cache_breaks import write_break
 from store.traces.calls.judgements import Judgement
 from store.traces.database import TraceDatabase
 from store.traces.maintenance import erasing
@@ -27,7 +27,7 @@ from tests.store.dying import die_after
 from tests.store.stored_words import find_word
 from tests.store.traces.search.conversation import assistant, find, request, response, user
 from tests.store.traces.sums.test_products import READING, make_object
-from tests.store.traffic import agent_requests, make_entry
+from tests.store.traffic import agent_requests, make_break, make_entry
 
 WORD = "quokkaplonkify"
 SESSION = "session-wombatish"
@@ -89,11 +89,7 @@ def fill(traces: TraceDatabase) -> tuple[list[UsageLogEntry], list[UsageLogEntry
     db = traces.connection
     ids = dict(db.execute("select entry_id, id from usage").fetchall())
     with database.immediate(db):
-        quote = CacheBreak(
-            previous_entry_id=gone[0].entry_id, method=1, prefix_tokens=1, read_tokens=0, tokens=1,
-            gap_ms=1, extra_cost_cents=None, estimated=False, found_by="chain", cause="system",
-            detail=f"“{WORD}” became “x”", upstream_reason=None, upstream_tokens=None,
-        )  # fmt: skip
+        quote = make_break(previous_entry_id=gone[0].entry_id, detail=f"“{WORD}” became “x”")
         write_break(db, ids[stays[0].entry_id], quote)
         db.execute(
             "insert into savings values (?, '2026-01-02', 'large_result', ?, 1, 1, 1, 0, '[]')",
