@@ -19,9 +19,6 @@ from addon.headers import index
 from extensions.cluster import server
 from extensions.cluster.shipper import Shipper
 from extensions.cluster.tests.spools import make_head, receive
-from recorder.disk import DiskRoom
-from recorder.ingest import Ingester
-from store.price_file import load_prices
 from store.spool.format import (
     Ending,
     Record,
@@ -39,6 +36,7 @@ from tests.live.test_recorded import EXCHANGES, Exchange, check_entry, cut_at
 from tests.metering.test_batch_results import MESSAGE, write as write_result
 from tests.metering.test_object_reading import SESSION, make_event
 from tests.recorded import needs_recorded
+from tests.recorder.ingesters import make_ingester
 from tests.redis_server import RedisServer
 
 type Write = Callable[[SpoolRun, RequestHead], None]
@@ -70,10 +68,7 @@ def record(way: str, url: str, written: Path, data: Path) -> None:
             receive(data / "spool", client).close()
     else:
         outgoing.rename(data / "spool")
-    prices = load_prices()
-    ingester = Ingester(
-        data, data / "spool", lambda: prices, DiskRoom(data, 0), lambda: 0.0, lambda _: None
-    )
+    ingester = make_ingester(data)
     while ingester.run_round().handled:
         pass
     ingester.close()

@@ -4,15 +4,13 @@ import pytest
 
 from extensions.credentials_in_calls.findings import count_in_calls
 from extensions.credentials_in_calls.search import PAUSE_S
-from recorder.disk import DiskRoom
-from recorder.ingest import Ingester
 from runtime import extensions
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
-from store.price_file import load_prices
 from store.spool.writer import SpoolRun
 from store.traces.paths import trace_path
 from tests.recorder.conftest import Clock
+from tests.recorder.ingesters import make_ingester
 from tests.recorder.test_ingest import spool_call
 
 BODY = b'{"messages": [{"role": "user", "content": "AKIAQ2W3E4R5T6Y7U8I9"}]}'
@@ -23,7 +21,7 @@ def test_the_recorder_looks_for_credentials_in_the_background(tmp_path, switch):
     with ControlDatabase(tmp_path / "control.db") as control:
         control.set_up()
     environ = {"TAXIMETER_DATA_DIR": str(tmp_path), "TAXIMETER_CREDENTIAL_SEARCH": switch}
-    settings, prices, clock = Settings.from_env(environ), load_prices(), Clock()
+    settings, clock = Settings.from_env(environ), Clock()
 
     def make_work(databases):
         added = extensions.call().recorder_work(
@@ -31,15 +29,7 @@ def test_the_recorder_looks_for_credentials_in_the_background(tmp_path, switch):
         )
         return list(chain(*added))
 
-    ingester = Ingester(
-        tmp_path,
-        settings.spool_path,
-        lambda: prices,
-        DiskRoom(tmp_path, 0),
-        clock,
-        lambda _entries: None,
-        make_work=make_work,
-    )
+    ingester = make_ingester(tmp_path, clock_s=clock, make_work=make_work)
     run = SpoolRun(settings.spool_path)
     spool_call(run, "e1", body=BODY)
     ingester.run_round()
