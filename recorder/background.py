@@ -53,7 +53,7 @@ class BackgroundWork:
         self._due_s: dict[str, float] = {}  # by organisation: not before this time
 
     def begin(self, organization_id: str) -> None:
-        """Add an organisation to those with work. If there is none, its first step finds that out."""
+        """Add an organisation to those that may have work. Its first step finds out whether there is any."""
         self._due_s.setdefault(organization_id, self._clock_s() + self._pause_s)
 
     def run_step(self) -> bool:

@@ -38,8 +38,8 @@ class OrderedWork(BackgroundWork):
     ) -> None:
         """Look for orders every ``look_s`` seconds.
 
-        ``orders`` is what a log line calls the orders if they cannot be read. For the other arguments see
-        ``BackgroundWork``."""
+        ``orders`` is the noun for the orders in the log line if they cannot be read. For the other
+        arguments see ``BackgroundWork``."""
         super().__init__(databases, clock_s, do_some, failure, makes_databases=makes_databases)
         self._control_path = control_path
         self._list_organizations = list_organizations

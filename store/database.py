@@ -250,8 +250,9 @@ def _make_file(path: Path) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Create a directory and its parents, all accessible to their owner only. ``mkdir`` gives the
-    mode to the last one alone."""
+    """Create a directory and its parents, all accessible to their owner only.
+
+    ``mkdir`` applies the mode only to the last one."""
     if not folder.is_dir():
         _make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)

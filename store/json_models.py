@@ -73,7 +73,7 @@ SumOfCents = Annotated[Cents, AfterValidator(lambda cents: round(cents, 6))]
 
 Limit = Annotated[
     int,
-    Field(ge=1, le=pagination.MAX_LIMIT, description="How many items at most."),
+    Field(ge=1, le=pagination.MAX_LIMIT, description="Maximum number of items."),
     BeforeValidator(parse_whole_number),
 ]
 
@@ -164,7 +164,9 @@ class Done(ResponseModel):
 class ErrorDetail(ResponseModel):
     code: str
     message: str
-    field: Annotated[str | None, Field(description="The input at fault, where one is.")] = None
+    field: Annotated[str | None, Field(description="The invalid input field, if there is one.")] = (
+        None
+    )
 
 
 class Error(ResponseModel):

@@ -73,8 +73,8 @@ def read_page[T: Listed](
 ) -> Page[T]:
     """Return one page of the list ``kind``.
 
-    ``read`` returns up to so many items after a position (-1: all). Raises InvalidInputError if the
-    limit is out of bounds, InvalidCursorError."""
+    ``read(position, count)`` returns up to ``count`` items after a position, all if it is -1. Raises
+    InvalidInputError if ``limit`` is out of bounds, InvalidCursorError."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", "limit")
     position = START if cursor is None else parse_cursor(kind, cursor)

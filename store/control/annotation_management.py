@@ -56,16 +56,19 @@ class AnnotationManagement:
             return order
 
     def remove_label(self, caller: Caller, kind: Kind, id_: str, text: str) -> AnnotationOrder:
-        """Order a label removed; nothing changes if it is not there. Raises InvalidInputError,
-        NotFoundError."""
+        """Order the removal of a label; nothing changes if it is not there.
+
+        Raises InvalidInputError, NotFoundError."""
         return self._order(caller, kind, id_, annotation_orders.UNLABELLED, label=check_label(text))
 
     def write_note(self, caller: Caller, kind: Kind, id_: str, text: str) -> AnnotationOrder:
-        """Order a note written in place of the present one. Raises InvalidInputError, NotFoundError."""
+        """Order a note to be written, in place of an earlier one.
+
+        Raises InvalidInputError, NotFoundError."""
         return self._order(caller, kind, id_, annotation_orders.NOTED, text=check_note(text))
 
     def remove_note(self, caller: Caller, kind: Kind, id_: str) -> AnnotationOrder:
-        """Order the note removed; nothing changes if there is none. Raises NotFoundError."""
+        """Order the removal of the note; nothing changes if there is none. Raises NotFoundError."""
         return self._order(caller, kind, id_, annotation_orders.UNNOTED)
 
     def is_open(self, order: AnnotationOrder) -> bool:

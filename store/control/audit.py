@@ -34,7 +34,7 @@ def write(
     subject_id: str,
     details: Details,
 ) -> None:
-    """Write an entry for a user, or for the operator where ``user_id`` is None."""
+    """Write an entry for an action of a user, or of the operator if ``user_id`` is None."""
     if user_id is None:
         details = {**details, "operator": _account_name()}
     _insert(db, organization_id, user_id, activity, subject_id, details)

@@ -78,7 +78,9 @@ def list_of(
 def read_names(
     db: sqlite3.Connection, organization_id: str, kind: Kind = "credential"
 ) -> Mapping[str, str]:
-    """Return the names of an organisation by their fingerprints, or by the ids of agents."""
+    """Return the names that an organisation has given to credentials or agents.
+
+    The keys are fingerprints of credentials, or ids of agents."""
     return {each.fingerprint: each.name for each in list_of(db, organization_id, kind)}
 
 

@@ -102,7 +102,7 @@ class DataRemoval:
         return list_fingerprints(accounts, criteria.credential)
 
     def order_erasure(self, caller: Caller, criteria: Criteria) -> Erasure:
-        """Order calls erased. The recorder does it, or ``store.erasure_work`` if no recorder runs.
+        """Order calls to be erased. The recorder does it, or ``store.erasure_work`` if no recorder runs.
 
         If there are several copies of the calls, the recorder of each does it. Raises ForbiddenError for
         a caller who is not an owner, InvalidInputError."""

@@ -101,7 +101,7 @@ def note_failed(
 ) -> Delivery:
     """Note that an attempt failed, and return the delivery with the time of the next attempt.
 
-    The activity log has an entry if there is none. A test is tried only once."""
+    If there is no next attempt, the activity log gets an entry. A test is tried only once."""
     is_test = isinstance(delivery.alert, alerts.Alert) and delivery.alert.is_test
     gives_up = is_final or is_test or delivery.attempts >= len(PAUSES)
     failed = replace(

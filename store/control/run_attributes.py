@@ -24,7 +24,7 @@ MAX_RUNS, KEPT = 2_000, timedelta(days=90)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAttributes:
-    """The attributes of a run. ``tags`` is a JSON list, None where there are none."""
+    """The attributes of a run. ``tags`` is a JSON list, None if there are none."""
 
     organization_id: Line
     run_id: Line

@@ -120,9 +120,10 @@ class SpoolRun:
 
 
 class SpoolFile:
-    """One exchange being written. Every method but ``close`` may raise OSError.
+    """The spool file of one exchange, while the proxy writes it.
 
-    Names are plain strings, since a Path takes longer to make than a file to open."""
+    Every method but ``close`` may raise OSError. File names are plain strings, since a Path takes
+    longer to make than a file to open."""
 
     def __init__(
         self,

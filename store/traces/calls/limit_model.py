@@ -19,13 +19,15 @@ class LimitWindow(ResponseModel):
     used: Annotated[float, Field(description="The share that was used at read_at, 1 for all.")]
     left: Annotated[
         float | None,
-        Field(description="The share that is left at most; null since a reset, until a call."),
+        Field(
+            description="The share that is left at most; null after a reset until the next call."
+        ),
     ]
     resets_at: Instant | None
     read_at: Instant
     used_up_at: Annotated[
         Instant | None,
-        Field(description="At the pace of late; null where it lasts or too little is known."),
+        Field(description="Expected at the recent pace; null if it lasts or too little is known."),
     ]
     status: Annotated[str | None, Field(description="As upstream states it, such as allowed.")]
 

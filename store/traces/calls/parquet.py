@@ -167,7 +167,9 @@ def _declare(values: Iterable[Any]) -> str:
 
 
 def _are_instants(values: Iterable[Any]) -> bool:
-    """Return whether all values are instants. Names of columns do not tell: upstream may send other text."""
+    """Return whether all values are instants.
+
+    Names of columns do not say so: in a column named like one, upstream may send other text."""
     try:
         for value in values:
             if value is not None:

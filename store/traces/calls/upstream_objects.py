@@ -68,7 +68,7 @@ def write_objects(
 
 
 def read_object(connection: sqlite3.Connection, object_id: str) -> UpstreamObject | None:
-    """Return the stored state of an object, or None."""
+    """Return the stored state of a managed session or dream, or None."""
     found = _read_all(connection, f"{_SELECT} where object_id = ?", (object_id,))
     return next((each for _, each in found), None)
 

@@ -22,10 +22,10 @@ class SearchHit(ResponseModel):
     snippet: str
     marks: Annotated[
         Sequence[tuple[int, int]],
-        Field(description="Where words that were searched for begin and end in the snippet."),
+        Field(description="Start and end of each searched word in the snippet."),
     ] = ()
-    other_calls: Annotated[int, Field(description="How many later calls have it too.")]
-    other_calls_capped: Annotated[bool, Field(description="Whether there may be more.")]
+    other_calls: Annotated[int, Field(description="Number of later calls with the text.")]
+    other_calls_capped: Annotated[bool, Field(description="Whether other_calls may be larger.")]
 
     @classmethod
     def make(cls, hit: Hit) -> Self:

@@ -39,9 +39,7 @@ class SessionList(ListResponse):
 
 class BrokenCache(ResponseModel):
     entry_id: str
-    cause: Annotated[
-        str, Field(description="What broke it, as the query on cache breaks names it.")
-    ]
+    cause: Annotated[str, Field(description="Cause, by the names of the query on cache breaks.")]
     detail: str | None
     tokens: Annotated[int, Field(description="Tokens that were written or sent again.")]
     extra_cost_cents: SumOfCents | None
@@ -57,17 +55,17 @@ class SessionAgent(ResponseModel):
 
 class UsedTool(ResponseModel):
     tool: str | None
-    server: Annotated[str | None, Field(description="MCP server that the tool is of.")]
+    server: Annotated[str | None, Field(description="MCP server of the tool.")]
     target: Annotated[str | None, Field(description="File, command, pattern, address, …")]
     problem: Annotated[
         str | None,
-        Field(description="What went wrong; null when nothing did, or no result has come."),
+        Field(description="Problem of the use; null if it succeeded or has no result yet."),
     ]
 
 
 class SessionPrompt(ResponseModel):
     title: str | None
-    first_turn: Annotated[int, Field(description="Its place among all turns, from 1 on.")]
+    first_turn: Annotated[int, Field(description="Number of its first turn, from 1 on.")]
     turns: int
     cost_cents: SumOfCents
 
@@ -77,11 +75,11 @@ class SessionTurn(ResponseModel):
     entry_id: str
     agent_id: str | None
     created_at: Instant
-    model: Annotated[str | None, Field(description="null where the response named none.")]
+    model: Annotated[str | None, Field(description="null if the response named none.")]
     cost_cents: Cents | None
     outcome: str
     tools: Annotated[
-        Sequence[UsedTool], Field(description="What its response used, in order.")
+        Sequence[UsedTool], Field(description="Uses of tools in its response, in order.")
     ] = ()
     said_text: Annotated[str | None, Field(description="First words of its response.")] = None
     changed_by_upstream: Annotated[
@@ -99,7 +97,7 @@ class OpenedSession(_SessionSums):
     turns: Annotated[Sequence[SessionTurn], Field(description="Oldest first, the last 2,000.")]
     prompts: Annotated[
         Sequence[SessionPrompt],
-        Field(description="What a person asked for one after the other, with the turns for it."),
+        Field(description="Prompts of a person in order, with the turns that served them."),
     ] = ()
 
     @classmethod

@@ -15,10 +15,15 @@ class UsageProduct(ResponseModel):
     ]
     count: int
     cost_cents: Annotated[float, Field(description="Cost by our prices.")]
-    unpriced: Annotated[int, Field(description="Those without a known cost, not in it.")]
+    unpriced: Annotated[
+        int, Field(description="Number of items without a known cost, not in cost_cents.")
+    ]
     list_cost_cents: Annotated[
-        float | None, Field(description="List price that upstream states, null where it does not.")
+        float | None, Field(description="List price that upstream states, null if it states none.")
     ]
     is_of_calls: Annotated[
-        bool, Field(description="They are calls, and in the totals. Sessions and dreams are not.")
+        bool,
+        Field(
+            description="Whether they are calls, and in the totals. Sessions and dreams are not."
+        ),
     ]
