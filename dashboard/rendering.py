@@ -1,10 +1,11 @@
 """Rendering of pages, redirects and error responses."""
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, meta
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
@@ -19,6 +20,8 @@ from store.control import names, slugs
 from store.control.people import Caller
 
 HERE = Path(__file__).parent
+# Searched for in the source: compiling it to find them would take longer than loading what is compiled.
+_REFERENCE = re.compile(r'{%-? *(?:extends|from|import|include) "([^"]+)"')
 _NO_STORE = {"cache-control": "no-store"}
 # Ends of addresses that programs ask for.
 DATA_SUFFIXES = (".csv", ".json", ".jsonl", ".jsono", ".parquet", ".blob")
@@ -63,8 +66,12 @@ def load_templates(names: Iterable[str]) -> None:
         name = left.pop()
         loaded.add(name)
         source = Path(str(_templates.get_template(name).filename)).read_text()
-        referenced = meta.find_referenced_templates(_templates.parse(source))
-        left |= {each for each in referenced if each is not None} - loaded
+        left |= find_referenced(source) - loaded
+
+
+def find_referenced(source: str) -> set[str]:
+    """Return the names of the templates that the source of a template refers to."""
+    return set(_REFERENCE.findall(source))
 
 
 def render(
