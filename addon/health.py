@@ -175,7 +175,7 @@ def is_loopback_name(host_header: str | None) -> bool:
 
 
 def render_metrics(document: Mapping[str, Any], gauges: Sequence[Gauge]) -> bytes:
-    """Return the document of ``/healthz`` and the gauges of extensions in the format of Prometheus.
+    """Return the figures of ``/healthz`` (``document``) and ``gauges`` in the format of Prometheus.
 
     ``/metrics`` needs no more rights than ``/healthz``. The web process has more metrics; shared ones
     have the same names."""

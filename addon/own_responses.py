@@ -20,7 +20,7 @@ def make_json_response(status: int, body: bytes) -> http.Response:
 
 
 def assemble(response: http.Response) -> bytes:
-    """Return a response as bytes, with ``connection: close``."""
+    """Return a response as bytes, with ``connection: close`` added."""
     response.headers["connection"] = "close"
     raw: bytes = http1.assemble_response(response)
     return raw

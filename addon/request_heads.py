@@ -55,7 +55,7 @@ class RequestHeads:
         self._board.add(Shared.SLOW_HEADS_REFUSED, 1)
 
     def forget(self, client_id: str) -> None:
-        """Note that a connection has ended."""
+        """Drop all that is known of a connection, since it has ended."""
         self._awaited.pop(client_id, None)
         self._memory.release(_key(client_id))
 

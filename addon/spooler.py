@@ -91,7 +91,9 @@ class Spooler:
     def _write_request(
         self, make_head: Callable[..., RequestHead], body: bytes | None
     ) -> SpoolFile:
-        """Return a new spool file with the request in it. Raises OSError."""
+        """Return a new spool file with the request, without its body if that is None or the disk is full.
+
+        Raises OSError."""
         if body is not None:
             try:
                 return self._create(make_head(is_kept=True), body)

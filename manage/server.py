@@ -219,7 +219,7 @@ async def _live(_request: Request) -> JSONResponse:
 
 
 class _Protocol(HttpToolsProtocol):
-    """The HTTP protocol, with small writes of a response joined."""
+    """The HTTP protocol of uvicorn, with head and body of a small response sent in one write."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, JoinedWrites(transport)))

@@ -6,10 +6,10 @@ BURST_ENDS_S = 60.0
 
 
 class TroubleLog:
-    """Logs a trouble that lasts once, until it is over or another one takes its place."""
+    """Logs a lasting failure once, until it is over or another failure takes its place."""
 
     def __init__(self, logger: logging.Logger, message: str) -> None:
-        """Make a log for one kind of trouble, which replaces the one ``%s`` of ``message``."""
+        """Make a log for one kind of failure. ``message`` has one ``%s`` for the reported text."""
         self._logger = logger
         self._message = message
         self._logged: str | None = None
@@ -22,7 +22,9 @@ class TroubleLog:
         self._logged = trouble
 
     def report_at(self, now_s: float, trouble: str) -> None:
-        """Log a trouble that comes in bursts: it is over once it has not been reported for a minute."""
+        """Log a failure that comes in bursts; it is over once it has not been reported for a minute.
+
+        ``now_s`` is of a monotonic clock."""
         if now_s - self._last_s > BURST_ENDS_S:
             self.clear()
         self._last_s = now_s

@@ -19,7 +19,9 @@ OF_PROXY = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureCopy:
-    """The state of an order on a node. Calls shipped up to the time ``shipped`` have arrived there."""
+    """The state of an order to erase calls, on one node.
+
+    Calls that were shipped up to the time ``shipped`` have arrived there."""
 
     erasure_id: Id
     node: Id

@@ -32,7 +32,7 @@ _decompressor = zstandard.ZstdDecompressor()
 
 @dataclass(frozen=True, slots=True)
 class LoggedFile:
-    """A spool file: its name without the folder, and its bytes."""
+    """A spool file as stored in the log: its name without the folder, and its bytes."""
 
     name: str
     data: bytes

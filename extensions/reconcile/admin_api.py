@@ -207,7 +207,7 @@ def _is_passing(response: httpx.Response) -> bool:
 
 
 def _read_retry_after(response: httpx.Response) -> float | None:
-    """Return the seconds in a Retry-After header, given as a number or as a date; None without one."""
+    """Return the seconds to wait by the Retry-After header (a number or a date), None without a valid one."""
     text = response.headers.get("retry-after", "").strip()
     if text.isdecimal() and text.isascii():
         return float(text[:9])

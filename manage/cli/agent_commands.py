@@ -50,7 +50,7 @@ def list_names(service: Service) -> None:
 def set_name(service: Service, agent: str, name: str) -> None:
     """Name an agent.
 
-    A name that it had is replaced.
+    An earlier name is replaced.
 
     \b
     Examples:

@@ -118,7 +118,7 @@ def create_alert(
 def delete_alert(service: Service, alert: str) -> None:
     """Delete an alert, named by its id.
 
-    What was sent of it goes with it.
+    The record of what it sent is deleted too.
 
     \b
     Examples:

@@ -27,10 +27,10 @@ _BEHIND = (
 def backup(place: DataDirectory, destination: Path) -> None:
     """Copy the data directory, also while the service runs.
 
-    It is copied into the folder DEST, which is not there yet or has an earlier backup. That is brought
-    up to date: databases that were not written since are not copied again. The earlier backup stays
-    whole until the new one is. It has the text of calls; keep it as private as the data. Of several
-    nodes it has this one alone: run it on the node with the role web, and on each node of one copy. Exit
+    DEST is a folder that does not exist yet, or one with an earlier backup. That is brought up to date:
+    databases that were not written since are not copied again. It stays complete until the new backup
+    is complete. A backup has the text of calls; keep it as private as the data. In a cluster it has the
+    data of this node alone: run it on the node with the role web, and on each node of one copy. Exit
     status 1 when something could not be copied.
 
     \b

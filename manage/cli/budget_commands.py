@@ -82,8 +82,8 @@ def set_budget(
 ) -> None:
     """Set the budget of an endpoint or of the organisation.
 
-    It replaces the one there was. The endpoint is named by its slug or id. One with --of is a budget
-    besides, which only warns.
+    It replaces an earlier one. The endpoint is named by its slug or id. With --of it is an additional
+    budget, which only warns.
 
     \b
     Examples:
@@ -203,7 +203,7 @@ def time_zone(service: Service, name: str | None) -> None:
 def webhook(service: Service, url: str | None, format_: str | None, delete: bool) -> None:
     """Show or set the webhook that budgets are reported to.
 
-    Owners get a mail besides. Setting it prints the secret that signs its messages. It is not shown again.
+    Owners get a mail too. Setting it prints the secret that signs its messages. It is not shown again.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The user's settings file of Claude Code, in which other settings are left unchanged."""
+"""Reading and writing the user's settings file of Claude Code. Settings that are not ours are kept."""
 
 import os
 from collections.abc import Mapping

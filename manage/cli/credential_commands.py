@@ -63,7 +63,7 @@ def list_names(service: Service) -> None:
 def set_name(service: Service, fingerprint: str, name: str) -> None:
     """Name a credential or a subscription.
 
-    A name that it had is replaced.
+    An earlier name is replaced.
 
     \b
     Examples:

@@ -88,7 +88,7 @@ def create_endpoint(
 ) -> None:
     """Create a proxy endpoint. It works immediately, also while the service runs.
 
-    With the slug of a deleted endpoint it is that one again, with its budget, its retention rule, its
+    With the slug of a deleted endpoint that endpoint is restored, with its budget, its retention rule, its
     upstream and whether bodies are stored.
 
     \b

@@ -19,8 +19,8 @@ from store.traces.calls.limit_model import LimitWindow
 def limits(service: Service) -> None:
     """Show how much is left of each window of a subscription.
 
-    The upstream states the used share with each response, for all devices of an account. What is left
-    is that much at most: calls that do not pass here are seen with the next one that does. An account
+    The upstream states the used share with each response, for all devices of an account. Less may
+    be left: calls that bypass this service are noticed with the next call that passes it. An account
     has the name that `taximeter credentials name` gave to its fingerprint.
 
     \b

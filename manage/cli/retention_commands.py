@@ -189,8 +189,8 @@ def erase(
 ) -> None:
     """Erase calls with their texts from all files.
 
-    Of several options all must hold. Hourly and daily totals stay. Calls that are in flight are erased
-    when they end. Of several copies all are erased, that of a node which is away when it is back.
+    Calls must match all options given. Hourly and daily totals stay. Calls that are in flight are erased
+    when they end. All copies are erased; that of a node which is away, once it is back.
     docs/retention.md says what is erased and what is not.
 
     \b
