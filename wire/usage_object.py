@@ -34,8 +34,14 @@ class UsageObject:
     @classmethod
     def read(cls, value: object) -> "UsageObject":
         """Return the usage object of an event or a document, empty for any other value."""
-        fields = islice(as_object(value).items(), MAX_FIELDS)
-        return cls({name: each for name, each in fields if each is not None})
+        fields = _take_first(as_object(value))
+        return cls(
+            {
+                name: _take_first(each) if isinstance(each, dict) else each
+                for name, each in fields.items()
+                if each is not None
+            }
+        )
 
     def merge(self, later: "UsageObject") -> "UsageObject":
         """Return the usage with its values replaced by those of a later one.
@@ -105,6 +111,11 @@ class UsageObject:
 
 
 NO_USAGE = UsageObject()
+
+
+def _take_first(fields: dict[str, object]) -> dict[str, object]:
+    """Return the first ``MAX_FIELDS`` fields of an object."""
+    return fields if len(fields) <= MAX_FIELDS else dict(islice(fields.items(), MAX_FIELDS))
 
 
 def _merge(before: Fields, later: Fields, depth: int = 1) -> dict[str, object]:

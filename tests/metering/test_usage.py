@@ -302,7 +302,7 @@ def test_what_one_event_says_makes_later_ones_no_slower(make, holder):
     body = make(input_tokens=1, **usage) + make(output_tokens=2, cache_creation={}) * 10_000
     begun_s = time.process_time()
     found = read(body)
-    # A fifth of that, but many seconds where each event copies what the first one said.
+    # A twentieth of that, but many seconds where each event copies what the first one said.
     assert time.process_time() - begun_s < 3
     assert counts_of(found) == (1, 2, None, None)
 
