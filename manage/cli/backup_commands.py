@@ -29,9 +29,9 @@ def backup(place: DataDirectory, destination: Path) -> None:
 
     DEST is a folder that does not exist yet, or one with an earlier backup. That is brought up to date:
     databases that were not written since are not copied again. It stays complete until the new backup
-    is complete. A backup has the text of calls; keep it as private as the data. In a cluster it has the
-    data of this node alone: run it on the node with the role web, and on each node of one copy. Exit
-    status 1 when something could not be copied.
+    is complete. A backup has the text of calls; keep it as private as the data. Of a
+    service on several machines it has the data of this machine alone: run it on the node with the role
+    web, and on each node of one copy. Exit status 1 if something could not be copied.
 
     \b
     Examples:
