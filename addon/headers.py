@@ -107,9 +107,9 @@ class RequestFilter:
 def keep_all(fields: Fields) -> Fields:
     """Return the request headers of a client of a forward proxy that the upstream gets.
 
-    These are all but hop-by-hop headers, ours, and those that would make the request another than the
-    recorded one. ``connection: keep-alive`` stays, since the HTTP layer sends it whatever the client
-    sent."""
+    These are all but hop-by-hop headers, those that ``connection`` names, ours, and those that would make
+    the request another than the recorded one. ``transfer-encoding``, by which the body is sent, and
+    ``connection: keep-alive``, which the HTTP layer sends in any case, stay."""
     dropped = HOP_BY_HOP - {b"transfer-encoding"} | REINTERPRETING
     nominated = _nominated(fields)
     return tuple(

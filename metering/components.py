@@ -15,11 +15,12 @@ from metering.usage import Pass
 class Component:
     """A billed component. ``title`` is its name on pages.
 
-    ``base_price`` is the name of the rate in a ``genai_prices.ModelPrice``."""
+    ``base_price`` is the name of the rate in a ``genai_prices.ModelPrice``, None if only price files have
+    the rate."""
 
     name: str
     title: str
-    base_price: str
+    base_price: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

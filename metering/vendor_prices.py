@@ -62,8 +62,8 @@ def _find_price(model: str, day: date, **context: str) -> ModelPrice | None:
 
 
 def _rates(price: ModelPrice, prompt_tokens: int, label: str) -> Rates:
-    def rate(name: str) -> Decimal | None:
-        value = vars(price).get(name)
+    def rate(name: str | None) -> Decimal | None:
+        value = None if name is None else vars(price).get(name)
         if not isinstance(value, TieredPrices):
             return cast(Decimal | None, value)
         reached = [tier.price for tier in value.tiers if prompt_tokens > tier.start]

@@ -52,7 +52,10 @@ class Removals(OrderedWork):
         super().close()
 
     def _list_with_work(self, control: ControlDatabase) -> list[str]:
-        """Return the ids of organisations with open orders or rules that are due."""
+        """Pass the open orders on, and return the ids of organisations that have orders or due rules.
+
+        Organisations without a database here are left out, unless an order may create it. An id can occur
+        twice."""
         with control.reading() as db:
             orders = erasures.list_open(db)
             due = retention.list_due(db, clock.now())

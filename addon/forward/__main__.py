@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from addon import lean_mitmproxy  # noqa: F401 - before all that imports mitmproxy
@@ -58,7 +59,7 @@ class RunWatch:
     def __init__(self, on_end: Callable[[], object]) -> None:
         self._on_end = on_end
         self._buffer = b""
-        self._client: int | None = None  # a descriptor where there are some, else a process id
+        self._signal_client: Callable[[int], None] | None = None
         self._has_ended = False
 
     def read(self) -> None:
@@ -69,31 +70,25 @@ class RunWatch:
             word = line.decode()
             if word == BYE:
                 self._has_ended = True
-            elif word.isdigit() and self._client is None:
-                self._client = _hold(int(word))
+            elif word.isdigit() and self._signal_client is None:
+                self._signal_client = _hold(int(word))
         if not data or self._has_ended:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-            if not self._has_ended and self._client is not None:
-                _end(self._client)
+            if not self._has_ended and self._signal_client is not None:
+                with suppress(OSError):
+                    self._signal_client(signal.SIGTERM)
             self._on_end()
 
 
-def _hold(pid: int) -> int:
-    """Return a descriptor of a process, which cannot come to mean another process, to end it later.
+def _hold(pid: int) -> Callable[[int], None]:
+    """Return the function that sends a signal to a process; it raises OSError.
 
-    Return ``pid`` itself if the system has no such descriptors."""
+    The function holds a descriptor of the process if the system gives one. The process id alone could be
+    that of another process by then."""
     if hasattr(os, "pidfd_open"):
         with suppress(OSError):
-            return os.pidfd_open(pid)
-    return pid
-
-
-def _end(client: int) -> None:
-    with suppress(OSError):
-        if hasattr(signal, "pidfd_send_signal"):
-            signal.pidfd_send_signal(client, signal.SIGTERM)
-        else:
-            os.kill(client, signal.SIGTERM)
+            return partial(signal.pidfd_send_signal, os.pidfd_open(pid))
+    return partial(os.kill, pid)
 
 
 async def serve(told: Mapping[str, Any]) -> None:

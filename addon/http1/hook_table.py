@@ -69,7 +69,9 @@ class Hooks:
     """Runs the hooks of a client connection."""
 
     def __init__(self, held: ClientInput, table: HookTable | None) -> None:
-        """Run hooks with ``table``; if it is None, mitmproxy runs them. ``held`` keeps data meanwhile."""
+        """Make the hooks of a connection, which ``table`` runs; if it is None, mitmproxy.
+
+        ``held`` keeps the data that arrive while a hook runs."""
         self._held = held
         self._table = table
 

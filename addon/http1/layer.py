@@ -55,7 +55,7 @@ class Http1Layer(layer.Layer):
     policy: ClassVar[ReadPolicy]
 
     def __init__(self, here: context.Context, table: HookTable | None = None) -> None:
-        """Run hooks with ``table``; if it is None, mitmproxy runs them."""
+        """Make the layer of a client connection. ``table`` runs its hooks, mitmproxy if it is None."""
         super().__init__(here)
         self.client = ClientSide(here.client, self.policy.heads)
         self.input = self.client.input

@@ -139,10 +139,11 @@ def _name_items(db: sqlite3.Connection, session_id: str, items: Sequence[Item]) 
 
 
 def name_item(item: Item, uses: Sequence[StoredUse], root: str) -> str:
-    """Return the target of the tool use that an item belongs to, "" if it is not known.
+    """Return the target (such as a file, relative to ``root``) of the tool use that an item belongs to.
 
-    ``uses`` are the tool uses in the response just before the item's first call. The item belongs to
-    that response, or to its results, if its message is one of the last two."""
+    "" if it belongs to none, or to one of several with different targets. ``uses`` are the tool uses in
+    the response just before the item's first call. The item belongs to that response, or to its results,
+    if its message is one of the last two."""
     span, count = item.share.span, item.first.message_count or 0
     if span.category not in ("tool_call", "tool_result") or (span.message or 0) < count - 2:
         return ""

@@ -48,10 +48,12 @@ type Totals = dict[str, Any]  # those of _SUMS, and ``tokens`` with all classes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSums:
-    """The values of a column (``grouped_by``) with the totals of their calls, the most expensive first.
-    ``values`` is None if reading took too long. The ``href`` of a value adds it to the filters, or
-    removes it if it is ``selected``. By model, calls whose response named no model are grouped by the
-    ``requested`` one."""
+    """The values of a column with the totals of their calls, the most expensive first.
+
+    ``values`` is None if reading took too long; ``truncated``: only the first ``MAX_GROUPS`` are there.
+    Besides the totals, a value has its ``grouped_by``, whether it is ``selected`` as a filter, and
+    ``href``, the address with that filter added or removed. By model, calls whose response named no model
+    are grouped by the ``requested`` one. ``remove_url`` is the address of the list without these sums."""
 
     column: str
     values: Sequence[Totals] | None

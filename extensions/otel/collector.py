@@ -21,7 +21,9 @@ _LEAST_SECRET = 4  # characters
 
 
 def find_collector(environ: Mapping[str, str]) -> str:
-    """Return the URL that spans are sent to, without user, password, query and fragment."""
+    """Return the URL that spans are sent to, without user, password, query and fragment.
+
+    If no variable names one, it is that of a collector on this machine."""
     parts = urlsplit(_find_endpoint(environ))
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 

@@ -128,7 +128,7 @@ class Group(Shape):
 
 class UsageItem(UsageCounts, Group):
     def to_reported(self, day: date) -> Iterator[Reported]:
-        """Yield the counts as items to compare."""
+        """Yield the tokens of all classes as one item to compare, and web searches as another."""
         for kind, figures in self.to_figures():
             yield self.report(day, kind, figures)
 

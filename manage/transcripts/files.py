@@ -64,6 +64,8 @@ def iter_lines(file: BinaryIO, max_bytes: int = MAX_LINE_BYTES) -> Iterator[Line
 
 
 def read_line(file: BinaryIO, offset: int) -> bytes:
-    """Return the line at an offset in bytes. Raises OSError."""
+    """Return the line at an offset in bytes with its end, b"" at the end of the file.
+
+    It is cut after ``MAX_LINE_BYTES`` + 1 bytes. Raises OSError."""
     file.seek(offset)
     return file.readline(MAX_LINE_BYTES + 1)

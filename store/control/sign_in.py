@@ -179,7 +179,8 @@ class SignIn:
     def _sign_in_by(self, db: sqlite3.Connection, link: UsedLink, client: str | None) -> str | None:
         """Open a session for the user or address of a link, and return its token.
 
-        None if the invitation of the link is no longer open."""
+        A user is created for an address that has none. If the link is an invitation, the user joins its
+        organisation. None if the invitation is no longer open. Raises SignUpRefusedError."""
         if link.invitation_id is not None:
             invitation = invitations.find(db, link.invitation_id, link.email, self._now())
             return None if invitation is None else self._join(db, invitation, client)
