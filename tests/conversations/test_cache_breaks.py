@@ -371,6 +371,14 @@ def test_a_header_says_that_the_history_was_shortened_also_where_its_call_failed
     assert session.send(body, counts=counts(written=9_000)).found_by == "overlap"
 
 
+def test_the_same_messages_in_another_order_are_another_conversation():
+    messages = conversation(4)
+    session = Session()
+    session.send(request(*messages), counts=counts(written=20_000))
+    mixed = [messages[place] for place in (6, 1, 0, 3, 2, 5, 4)]
+    assert session.send(request(*mixed), counts=counts(written=20_000)) is None
+
+
 def test_a_history_that_was_shortened_elsewhere_excuses_no_break():
     session = Session()
     session.send(request(*conversation(3)), counts=counts(written=20_000))

@@ -122,6 +122,12 @@ def test_what_is_no_content_is_none(body):
     assert all(not fields for fields in fields_of(read_content(body)))
 
 
+def test_a_carriage_return_ends_a_line_of_an_event():
+    ended = delta("text", text="a").removesuffix(b"\n\n") + b"\rdata: more\n\n"
+    stream = start(TEXT) + ended
+    assert fields_of(read_content(stream)) == read_slowly(stream) == [TEXT | {"text": ""}]
+
+
 @pytest.mark.slow
 def test_a_long_stream_is_read_in_time_that_is_proportional():
     begun_s = time.process_time()
