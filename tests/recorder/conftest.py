@@ -16,6 +16,10 @@ from store.traces.bodies.bodies import RequestPreparer
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.manage.organizations import make_people
+from tests.store import conftest as of_store
+from tests.store.conftest import _databases_are_copies  # noqa: F401
+
+control = of_store.control  # imported by its name, it would be taken for one that is defined twice
 
 
 class Clock:
@@ -40,11 +44,6 @@ class Times:
         self.elapsed_s += seconds
 
 
-@pytest.fixture(autouse=True)
-def _databases_are_copies(quick_databases: None) -> None:
-    """Save the migrations: most of these tests make a database or two."""
-
-
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -67,14 +66,6 @@ def databases(tmp_path: Path) -> Iterator[OpenDatabases]:
     databases = OpenDatabases(tmp_path, RequestPreparer())
     yield databases
     databases.close_all()
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> Iterator[ControlDatabase]:
-    """The control database after a first start."""
-    with ControlDatabase(tmp_path / "control.db") as control:
-        control.set_up()
-        yield control
 
 
 @pytest.fixture
