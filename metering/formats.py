@@ -231,9 +231,9 @@ def format_lasted(milliseconds: float | None, unknown: str = UNKNOWN) -> str:
     A duration above 0 is never shown as 0."""
     if milliseconds is None:
         return unknown
-    if 0 < milliseconds < 500:
-        return "<1 s"
     seconds = round(milliseconds / 1000)
+    if seconds == 0 and milliseconds > 0:
+        return "<1 s"
     if seconds < 60:
         return f"{seconds} s"
     minutes = round(seconds / 60)

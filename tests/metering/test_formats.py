@@ -216,6 +216,8 @@ def test_tokens_are_short_where_they_are_many(count, text):
         (None, "—"),
         (0, "0 s"),
         (160, "<1 s"),
+        (500, "<1 s"),
+        (501, "1 s"),
         (8_200, "8 s"),
         (41 * 60_000, "41 min"),
         (77 * 60_000, "1 h 17 min"),

@@ -14,10 +14,12 @@ from tests.live.service import Endpoint
 
 FILES = ("fare.txt", "stops.txt")
 FACTS = ("message_count", "tool_count", "title_text", "cost_cents", "outcome")
-# What tells two runs of the same conversation apart: numbers of calls, times and durations.
+# What tells two runs of the same conversation apart: numbers of calls, times, spans of time, which are one
+# time if they begin and end in the same minute, and durations in one unit or two, the short ones as `<1 s`.
 NUMBERS = re.compile(r'<a href="/(traces/usage|calls)/[^>]+>\d+</a>')
+TIME = r"([A-Z][a-z]{2} \d\d? [A-Z][a-z]{2}( \d{4})?, |\d{4}-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d)?(\.\d+Z?)?"
 CHANGING = re.compile(
-    r"call \d+|(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d)?(\.\d+Z?)?|[\d.,]+ (ms|s|min)\b"
+    rf"call \d+|{TIME}( to {TIME})?|<?\d[\d.,]* (ms|s|min|h)\b( \d\d? (s|min)\b)?"
 )
 
 
@@ -46,7 +48,7 @@ def converse(endpoint: Endpoint, folder: Path, *, has_threads: bool) -> str:
 
 
 def read_lines(endpoint: Endpoint, path: str, session: str) -> list[str]:
-    """Return the lines of a page, without what changes from run to run."""
+    """Return the lines of a page, without what two runs of the same conversation do not share."""
     key = [("Authorization", f"Bearer {endpoint.service.create_key('page')}")]
     response = endpoint.service.get(path, key)
     assert response.status == 200
