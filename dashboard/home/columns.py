@@ -64,6 +64,12 @@ class Columns:
         """Return the CSS class of each series."""
         return [key.style for key in self.keys]
 
+    @property
+    def valued_keys(self) -> Sequence[Key]:
+        """Return the series that have a value in some column, for the table of figures."""
+        names = {name for column in self.words for name, _ in column.rows}
+        return [key for key in self.keys if key.name in names]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:

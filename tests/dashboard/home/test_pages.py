@@ -432,6 +432,22 @@ def read_table(page):
     return [words_of(row).split() for row in re.findall(r"<tr>.*?</tr>", body, re.S)]
 
 
+def test_the_figures_of_the_chart_have_a_column_for_each_group_that_has_some(ann, weeks, record):
+    day = {"created_at": "2026-03-09T08:00:00.000Z"}
+    record(ann.organization_id, day | UNPAID | {"model": "atlas-preview"})
+
+    def read_figures(address):
+        page = ann.get(address).text.partition('aria-label="The figures of the chart"')[2]
+        head, *rows = re.findall(r"<tr>.*?</tr>", page.partition("</table>")[0], re.S)
+        return [re.findall(r"[^<>]+(?=</(?:th|td|a)>)", each) for each in (head, rows[5])]
+
+    assert read_figures("/") == [
+        ["opus-4-5", "haiku-4-5", "All"],
+        ["Mon 9 Mar", "$4.00", "$4.00"],
+    ]
+    assert "atlas-preview" in read_figures("/?measure=calls")[0]
+
+
 def test_this_week_is_set_against_the_week_before_by_group(ann, weeks):
     assert read_table(ann.get("/").text) == [
         ["opus-4-5", "$4.00", "$1.00", "+$3.00", "+300", "%", "2", "50", "%"],
