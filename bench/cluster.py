@@ -87,7 +87,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The calls a second until all are rows, and the CPU milliseconds of a call by part."""
+    """The calls per second until all are rows, and the CPU milliseconds per call of each part."""
 
     per_s: float
     parts_ms: Mapping[str, float]
@@ -139,7 +139,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The measurements of a case, on a single machine and in a cluster. ``stored`` is in bytes a call."""
+    """The measurements of a case, on a single machine and in a cluster. ``stored`` is in bytes per call."""
 
     alone: Sequence[Round]
     cluster: Sequence[Round]
@@ -309,9 +309,9 @@ def measure_lag(options: Options) -> Iterator[Figure]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """The result of a round through some proxy nodes: calls a second, and CPU milliseconds of a call.
+    """The result of a round through some proxy nodes: calls per second, and CPU milliseconds per call.
 
-    ``others_ms`` is the CPU of load, upstream and this process."""
+    ``others_ms`` is the CPU time of the load generator, the upstream and this process."""
 
     per_s: float
     nodes_ms: float

@@ -91,7 +91,7 @@ CASES = (
 
 @dataclass(slots=True, kw_only=True)
 class Round:
-    """The CPU milliseconds a call in one round, of whole programs and of Taximeter's parts."""
+    """The CPU milliseconds per call in one round, of whole programs and of Taximeter's parts."""
 
     programs_ms: dict[str, float] = field(default_factory=dict)
     parts_ms: Mapping[Part, float] = field(default_factory=dict)

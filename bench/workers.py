@@ -43,10 +43,13 @@ while True:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """The measurements of one service in one round. ``others_ms`` is the CPU of load and upstream a call."""
+    """The measurements of one service in one round.
+
+    ``proxy_ms`` is the CPU time that the proxy uses per call, ``others_ms`` the CPU time that the load
+    generator and the upstream use per call."""
 
     calls_per_s: float
-    proxy_ms: float  # of CPU time, for each call
+    proxy_ms: float
     others_ms: float
 
 

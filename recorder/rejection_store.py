@@ -14,7 +14,7 @@ from store.traces.paths import trace_path
 
 
 class RejectionStore:
-    """A writer of the counts of all proxies and organisations."""
+    """Stores the counts of refused requests, from the spool files of all proxies, in trace databases."""
 
     def __init__(self, data_dir: Path, spool_root: Path, databases: OpenDatabases) -> None:
         self._data_dir = data_dir
@@ -22,9 +22,9 @@ class RejectionStore:
         self._databases = databases
 
     def store(self, files: Sequence[Waiting]) -> int:
-        """Store the counts in all these files; return how many files were stored or set aside.
+        """Store the counts in ``files``, and return the number of files if all were stored or set aside.
 
-        Raises the first error, after everything else has been stored."""
+        Otherwise raises the first sqlite3.Error or OSError, after everything else has been stored."""
         failed: Exception | None = None
         for waiting in files:
             try:

@@ -85,10 +85,11 @@ def call_limits(settings: Any, own: Any, count_rejection: Any) -> Any:
 
 @hookspec(firstresult=True)
 def stated_callers(settings: Any, pool: Any, bad_keys: Any) -> Any:
-    """Return the callers of a machine without sign-in (``dashboard.visitors.StatedCallers``), or None.
+    """Return how the web process finds the caller of a request if another machine signs users in.
 
-    Called once, when the web process starts; if it raises, the process ends. ``pool`` has connections
-    to ``control.db``, and ``bad_keys`` is the limit on unknown keys."""
+    That is a ``dashboard.visitors.StatedCallers``, or None if users sign in here. Called once, when the
+    web process starts; if it raises, the process ends. ``pool`` has connections to ``control.db``, and
+    ``bad_keys`` is the limit on unknown keys."""
     raise NotImplementedError
 
 

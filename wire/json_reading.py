@@ -48,12 +48,14 @@ def as_objects(value: object) -> list[dict[str, object]]:
 
 
 def as_text(value: object) -> str:
-    """Return ``value`` if it is text, otherwise ""."""
+    """Return ``value`` if it is a string, otherwise ""."""
     return value if isinstance(value, str) else ""
 
 
 def as_count(value: object) -> int | None:
-    """Return ``value`` as an int if it can be a count, otherwise None."""
+    """Return ``value`` as an int if it is a whole number from 0 to ``MAX_COUNT``, otherwise None.
+
+    A float without a fraction is accepted, a bool is not."""
     # type(), because a bool is an int too
     if type(value) is int:
         return value if 0 <= value <= MAX_COUNT else None

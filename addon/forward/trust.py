@@ -32,7 +32,10 @@ class TrustFiles:
 
     @classmethod
     def write(cls, environ: Mapping[str, str], authority_pem: bytes) -> Self:
-        """Write both files into a new folder. Raises OSError with the name of a file that cannot be read."""
+        """Write ``roots`` and ``bundle`` into a new temporary folder.
+
+        ``authority_pem`` is the certificate of the run's authority. Raises OSError with the name of a
+        file that cannot be read."""
         roots = b"\n".join(read_roots(environ))
         files = cls(Path(tempfile.mkdtemp(prefix="taximeter-run-")))
         files.roots.write_bytes(roots)

@@ -131,7 +131,7 @@ def _describe_cut(row: Row) -> str:
 
 
 def _tell_apart(lines: list[Line]) -> list[Line]:
-    """Return the lines, with what was asked added if two neighbours would read the same."""
+    """Return the lines; those that equal a neighbour get the first words of the user's message."""
     alike = {
         place for place, (one, other) in enumerate(pairwise(lines)) if one.words == other.words
     }

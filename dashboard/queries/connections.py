@@ -168,7 +168,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _make_scope(payload: bytes) -> tuple[Scope, bytes]:
-    """Return a request as an ASGI scope, and its body."""
+    """Parse a request frame of the web process (``decode_request``) into an ASGI scope and a body."""
     method, target, headers, body = decode_request(payload)
     raw_path, _, query_string = target.partition(b"?")
     scope = {

@@ -35,9 +35,10 @@ type PageName = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """A request for a page, with what it needs beside the traces. ``arguments`` are values of JSON.
+    """A request for a page, with the values that it needs beside the traces.
 
-    ``is_plain``: without colours, Markdown and differences, since these took too long."""
+    ``arguments`` are JSON values. ``is_plain``: without colours, Markdown and differences, since these
+    took too long."""
 
     name: PageName
     caller: Caller

@@ -123,7 +123,9 @@ class Processes:
             send_signal(READING_SIGNAL, pid, self._pidfds[pid])
 
     def kill(self, pid: int) -> None:
-        """Kill a process that there is a connection to; the pool starts another."""
+        """Kill a process and remove its socket, unless no connection to it is open.
+
+        The pool of query processes then starts another one."""
         if pid in self._pidfds:
             self.path(pid).unlink(missing_ok=True)  # so that it is not found again meanwhile
             kill_process(pid, self._pidfds[pid])

@@ -270,7 +270,7 @@ class QueryProxy:
 
 
 class _Watch:
-    """The times of a process since it began with a request."""
+    """The times in seconds since a query process was given a request."""
 
     def __init__(self, pid: int, clock_s: Callable[[], float]) -> None:
         self._pid = pid
@@ -283,7 +283,9 @@ class _Watch:
 
     @property
     def used_s(self) -> float:
-        """Return the processor time in seconds, or the elapsed time if the kernel does not report it."""
+        """Return the processor time that the process has used, or else ``taken_s``.
+
+        The latter is returned if the kernel does not report the processor time."""
         now_cpu_s = cpu_s(self._pid)
         if now_cpu_s is None or self._begun_cpu_s is None:
             return self.taken_s

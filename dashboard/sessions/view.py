@@ -84,7 +84,7 @@ class View:
 
     @cached_property
     def sql_address(self) -> str:
-        """Return the address of the session's calls as rows of a table."""
+        """Return the address of the SQL page below ``/traces`` that lists the calls of the session."""
         return list_address(self.session.session_id)
 
     @property
@@ -343,7 +343,7 @@ def describe_tabs(
 
 
 def list_address(session_id: str) -> str:
-    """Return the address of the calls of a session as rows of a table."""
+    """Return the address of the SQL page below ``/traces`` that lists the calls of a session."""
     first_id = unnamed_sessions.parse_first_id(session_id)
     if first_id is None:
         return calls_address("session_id", session_id)

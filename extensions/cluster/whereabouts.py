@@ -24,7 +24,9 @@ class Whereabouts:
         self.found: PageNodes | None = None
 
     def run_round(self) -> bool:
-        """Read which nodes keep calls; return whether that has changed. Raises redis.RedisError, OSError."""
+        """Read from Redis which nodes keep calls, and write ``nodes.json`` if they have changed.
+
+        Returns whether they have. Raises redis.RedisError, OSError."""
         members = copies.find_members(self._client)
         groups = sorted({each.group for each in members.values()})
         (known,) = reading.find_groups(self._client, [COPIES])

@@ -100,7 +100,10 @@ _LEFT_OUT = (
 
 
 def _make_lines_query() -> str:
-    """Return the SQL for sums of line items by day, model and workspace, with web searches apart."""
+    """Return the SQL for sums of line items by day, model and workspace.
+
+    Web searches, calls of the batch interface and each reason to leave calls out have rows of their
+    own. The parameters are those of ``_LEFT_OUT``, then the period."""
     tokens = ", ".join(
         f"sum(case when {sql} then c.quantity else 0 end) as {name}"
         for name, sql in IS_OF_CLASS.items()

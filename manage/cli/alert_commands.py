@@ -43,9 +43,9 @@ def alerts() -> None:
 @alerts.command("list")
 @service_command
 def list_alerts(service: Service) -> None:
-    """List the alerts, with what was sent last.
+    """List the alerts, with the time and the result of the last message.
 
-    The newest is first.
+    The newest alert is first.
 
     \b
     Examples:

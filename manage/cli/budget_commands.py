@@ -111,9 +111,9 @@ def set_budget(
 @budgets.command("list")
 @service_command
 def list_budgets(service: Service) -> None:
-    """List the budgets with what was spent.
+    """List the budgets, each with the amount spent.
 
-    The newest is first, and spent is what was spent in the current day, week or month.
+    The newest budget is first. SPENT is the amount of the current day, week or month.
 
     \b
     Examples:

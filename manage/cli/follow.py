@@ -13,7 +13,7 @@ from store.traces.paths import find_trace_files
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """An entry with the organisation that it belongs to."""
+    """A usage log entry, and the id of the organisation whose call it records."""
 
     organization_id: str
     row: Row

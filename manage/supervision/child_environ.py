@@ -40,7 +40,9 @@ def without_private(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def give_back_memory(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a process that returns freed memory of large bodies to the system."""
+    """Return the environment with limits for glibc: freed memory of large bodies goes back to the system.
+
+    A limit that ``environ`` has already stays."""
     return {**GIVING_BACK, **environ}
 
 

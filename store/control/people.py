@@ -169,7 +169,7 @@ def find_first_organization(db: sqlite3.Connection) -> Organization | None:
 
 
 def list_members(db: sqlite3.Connection) -> Sequence[Member]:
-    """Return all users, newest first, once for each organisation they are in."""
+    """Return all members of all organisations, those of the newest user first."""
     return MEMBERS.read(db, "order by users.created_at desc, users.id desc")
 
 

@@ -124,7 +124,9 @@ class SignIn:
             return self._begin(db, user_id, origin)
 
     def sign_in_locally(self, origin: Origin) -> str:
-        """Open a session for the local user, and return its token. Raises NotFoundError."""
+        """Open a session for the local user, and return its token.
+
+        Raises NotFoundError if there is no local user."""
         with self._control.transaction() as db:
             return self._begin(db, people.get_user_id(db, None), origin)
 
@@ -141,7 +143,7 @@ class SignIn:
     def accept_invitation(self, session: str, invitation_id: str) -> None:
         """Accept an invitation for the user of a session and switch to that organisation.
 
-        Raises NotFoundError."""
+        Raises NotFoundError if the session has ended, or the user has no such invitation any more."""
         with self._control.transaction() as db:
             visitor, _ = sessions.find_visitor(db, session, self._now())
             email = visitor.email if visitor is not None else None
@@ -152,7 +154,9 @@ class SignIn:
             sessions.switch(db, session, invitation.organization_id)
 
     def switch_organization(self, session: str, organization_id: str) -> None:
-        """Switch a session to another organisation of its user. Raises NotFoundError."""
+        """Switch a session to another organisation of its user.
+
+        Raises NotFoundError if the session has ended, or its user is no member of that organisation."""
         with self._control.transaction() as db:
             visitor, _ = sessions.find_visitor(db, session, self._now())
             if visitor is None:

@@ -40,7 +40,7 @@ _skipped: set[Path] = set()
 
 
 class Waiting(NamedTuple):
-    """A spool file that is ready to be read, with what its name says.
+    """A spool file that is ready to be read, with the values in its name.
 
     This is a tuple with a plain string, because there is one for every call, and a Path takes longer to
     make than a file to open."""

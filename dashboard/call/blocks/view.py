@@ -35,7 +35,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Names with short values, such as the fields of a small object."""
+    """Names with short values, such as the fields of a small object. ``left_out`` counts the items that
+    are not shown."""
 
     form: ClassVar = "facts"
     items: tuple[tuple[str, str], ...]

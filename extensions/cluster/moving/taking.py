@@ -233,7 +233,9 @@ def _find_next(offer: Offer, before: str = "") -> Wish:
 
 
 def _find_place(folder: Path, name: str) -> Path:
-    """Return the path for a file of an offer, created if necessary. Raises OSError."""
+    """Return the path in ``folder`` of a received file; create folder and file if they are missing.
+
+    ``name`` is "<organisation id>/<file name>", as in ``Offer.files``. Raises OSError."""
     organization_id, _, file_name = name.partition("/")
     path = trace_path_in(folder, organization_id).with_name(file_name)
     path.parent.mkdir(mode=0o700, exist_ok=True)

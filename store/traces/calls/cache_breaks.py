@@ -14,8 +14,9 @@ from store.traces.sessions import unnamed_sessions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheBreak:
-    """A cache break of a call, with what is billed before ``found_by`` and what is inferred from there on.
+    """A cache break of a call.
 
+    The fields before ``found_by`` are measured; ``found_by`` and the fields after it are inferred.
     ``method`` is the version of the rules. ``tokens`` were written again or sent uncached, and
     ``extra_cost_cents`` is their cost above that of reading them, None if a price is unknown."""
 

@@ -1,4 +1,5 @@
-"""The deeds of the calls of a session: their uses of tools, and the first words of their responses."""
+"""The deeds of the calls of a session: their tool uses, the first words of their responses, and the
+types of the agents that made them."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,9 @@ from store.traces.calls.tool_uses import StoredUse, read_uses_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deeds:
-    """The deeds of calls, by row id. A call in none of these mappings has no known deeds."""
+    """The deeds of calls, by row id. A call in none of these mappings has no known deeds.
+
+    ``said`` has the first words of responses, and ``agent_types`` the agent types that clients stated."""
 
     uses: Mapping[int, Sequence[StoredUse]] = field(default_factory=dict)
     said: Mapping[int, str] = field(default_factory=dict)

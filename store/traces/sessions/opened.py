@@ -20,7 +20,9 @@ from store.traces.sums.usage_report import READ_TIMEOUT_S
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """One session with its agents, its last turns and their deeds, and all its cache breaks."""
+    """One session with its agents, its last turns, and all its cache breaks.
+
+    ``deeds`` has the tool uses and the first words of the responses of ``turns``."""
 
     session: Session
     agents: list[Agent]

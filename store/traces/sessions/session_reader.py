@@ -288,7 +288,7 @@ class SessionReader:
         ]
 
     def read_deeds(self, turns: Sequence[Turn]) -> Deeds:
-        """Return the deeds of turns: uses of tools and first words."""
+        """Return the tool uses, the first words and the agent types of turns. Raises sqlite3.Error."""
         return read_deeds(self._connection, [turn.id for turn in turns])
 
     def read_figures(self, session_id: str) -> SessionFigures:
