@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from manage.cli.program import CALLED_AS, find_name
 
@@ -25,7 +26,8 @@ class CommandGroup(click.Group):
 
     ``modules`` maps the name of a command to the module that has a function of that name. It is
     imported when the command is called, since importing all modules takes longer than the start of the
-    service. The list of commands in the help is therefore made of the docstrings in the source files.
+    service. Lists of commands, in the help and for shells, are therefore made of the docstrings in the source
+    files.
     ``find_others`` returns more commands by name; it is called to list all commands, or for a name that
     is in no other place."""
 
@@ -52,12 +54,24 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for the help."""
+        self._describe().format_commands(ctx, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands, or the options of the group, that begin with ``incomplete``."""
+        described = sorted(self._describe().commands.items())
+        return [
+            CompletionItem(name, help=command.get_short_help_str())
+            for name, command in described
+            if name.startswith(incomplete) and not command.hidden
+        ] + click.Command.shell_complete(self, ctx, incomplete)
+
+    def _describe(self) -> click.Group:
+        """Return a group of all commands, of which those in modules have nothing but their help."""
         described = {
             name: click.Command(name, help=_read_docstring(module, _name_function(name)))
             for name, module in self._modules.items()
         }
-        known = {**self._find_others(), **self.commands, **described}
-        click.Group(commands=known).format_commands(ctx, formatter)
+        return click.Group(commands={**self._find_others(), **self.commands, **described})
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,5 +1,6 @@
 """Modules that a command loads before it begins."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +14,13 @@ HTTP = {"httpx", "http.client", "urllib.request"}
 SLOW = {"httpx", "pydantic", "jinja2", "starlette", "metering.price_format"}
 
 
-def load(code: str, *arguments: str) -> set[str]:
+def load(code: str, *arguments: str, **environment: str) -> set[str]:
     """Return the names of all modules that a program has loaded at its end."""
     program = f"import atexit, sys\natexit.register(lambda: print('\\n', *sys.modules))\n{code}"
     command = [sys.executable, "-c", program, *arguments]
-    ended = subprocess.run(command, cwd=HERE, capture_output=True, check=True)  # noqa: S603
+    ended = subprocess.run(  # noqa: S603
+        command, cwd=HERE, env=os.environ | environment, capture_output=True, check=True
+    )
     return set(ended.stdout.decode().splitlines()[-1].split())
 
 
@@ -39,6 +42,17 @@ def test_what_sends_requests_is_loaded_for_a_remote_service_alone(noun: str):
 
 def test_help_lists_commands_without_loading_them():
     names = load("from manage.cli.main import cli\ncli()", "--help")
+    assert "manage.cli.main" in names
+    assert names & (SLOW | set(COMMANDS.values())) == set()
+
+
+def test_a_shell_completes_the_name_of_a_command_without_loading_one():
+    names = load(
+        "from manage.cli.main import cli\ncli(prog_name='taximeter')",
+        _TAXIMETER_COMPLETE="bash_complete",
+        COMP_WORDS="taximeter ",
+        COMP_CWORD="1",
+    )
     assert "manage.cli.main" in names
     assert names & (SLOW | set(COMMANDS.values())) == set()
 
