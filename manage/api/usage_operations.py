@@ -109,7 +109,7 @@ class UsageGroup(UsageTotals):
     ] = None
     name: Annotated[
         str | None,
-        Field(description="By credential or agent: its name, where an owner gave it one."),
+        Field(description="By credential or agent: its name, if an owner gave it one."),
     ] = None
     fingerprints: Annotated[
         Sequence[str],

@@ -264,7 +264,7 @@ def _name_part(budget: Budget) -> str:
 
 
 def _describe_warning(budget: Budget) -> str:
-    """Return at which shares it warns, where those are its own."""
+    """Return the shares of the limit at which a budget warns, "" if they are the default ones."""
     if budget.warn_at == list(DEFAULT_SHARES):
         return ""
     shares = ", ".join(format_percent(100 * each) for each in budget.warn_at)

@@ -65,7 +65,7 @@ def _check_profile(
 @click.command()
 @click.argument("source", metavar="FILE|BATCH_ID")
 @click.option(
-    "--batch-id", metavar="ID", help="The id of the batch, where the name of FILE does not have it."
+    "--batch-id", metavar="ID", help="The id of the batch, if the name of FILE does not have it."
 )
 @click.option(
     "--endpoint", "slug", metavar="SLUG", default="default", show_default=True,

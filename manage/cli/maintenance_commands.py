@@ -74,7 +74,7 @@ def _open_traces(settings: Settings) -> Iterator[tuple[str, TraceDatabase]]:
 def doctor(echo: bool, live: bool, slug: str | None, data_dir: str | None, as_json: bool) -> None:
     """Check the service and its machine, and print what to do.
 
-    Checks the service that runs on this data directory, with that service's settings. Where none runs,
+    Checks the service that runs on this data directory, with that service's settings. If none runs,
     it checks what a service started in this environment would use, and says so. Of several nodes it
     checks this one. Checks Python, the data directory, disk space, the databases, the spool, whether
     the upstream can be reached (by a connection alone: no request is sent), the prices, the clock, and

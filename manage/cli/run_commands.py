@@ -109,30 +109,30 @@ def run(
     """Run a client through Taximeter, and print what it cost.
 
     Starts COMMAND with ANTHROPIC_BASE_URL set to the proxy endpoint, and with
-    CLAUDE_CODE_GATEWAY_HINT_HEADERS=1, so that Claude Code names its prompts and compactions. Where
+    CLAUDE_CODE_GATEWAY_HINT_HEADERS=1, so that Claude Code names its prompts and compactions. If
     no service runs on the data directory, one runs until COMMAND has ended; its settings come from
     the environment, and it writes to run.log in the data directory.
 
     A COMMAND whose name is claude has these variables in --settings too, merged with its own, since
-    its settings files beat the environment. Managed settings beat both, and are named. Where calls
-    go to https://api.anthropic.com, two variables have Claude Code make them as without a proxy:
-    _CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL=1 and ENABLE_TOOL_SEARCH=true. They are not set where
+    its settings files beat the environment. Managed settings beat both, and are named. If calls
+    go to https://api.anthropic.com, two variables make Claude Code call as without a proxy:
+    _CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL=1 and ENABLE_TOOL_SEARCH=true. They are not set if
     either is set already, nor with --no-first-party. docs/clients.md says what they change.
 
-    COMMAND has the terminal, and standard output is its own. The summary is on standard error. The
-    exit status is COMMAND's; 128 + n when signal n ended it, 127 when there is no such command.
+    COMMAND has the terminal and standard output to itself. The summary is on standard error. The
+    exit status is COMMAND's; 128 + n if signal n ended it, 127 if there is no such command.
 
     The base URL names the run (…/proxy/SLUG/run/ID), which distinguishes its calls from others,
     also from those of a run at the same time; the column run_id has it. Calls of a client that does
     not use ANTHROPIC_BASE_URL are not seen, as with another API provider; nor are those that it
     makes after its end in the background.
 
-    With --forward-proxy COMMAND gets HTTPS_PROXY and a certificate authority of this run instead. Of
-    all hosts only that of the upstream is opened, and of it only message calls are recorded; see
-    docs/forward-proxy.md.
+    With --forward-proxy COMMAND gets HTTPS_PROXY and a certificate authority of this run instead.
+    Only connections to the upstream's host are decrypted, and only its message calls are recorded;
+    see docs/forward-proxy.md.
 
     The calls are recorded for the project that the origin of the git repository names, and for the
-    user, project and tags given here, but where the client names others in headers. An endpoint that
+    user, project and tags given here, unless the client names others in headers. An endpoint that
     keeps metadata only keeps none of these options.
 
     \b

@@ -54,7 +54,7 @@ def statusline(
     The input is the JSON that Claude Code gives it. The output is one line: what the session cost, with its
     subagents and what is estimated of it; how long its prompt cache lasts, and what its last cache break
     cost; how much is used of the windows of a subscription; what is left of budgets. Nothing is printed
-    where no service runs on this machine, and nothing of the input is stored.
+    if no service runs on this machine, and nothing of the input is stored.
 
     --install writes statusLine in settings.json of Claude Code (~/.claude or CLAUDE_CONFIG_DIR): a line
     for /bin/sh that posts to the service by curl, which takes some 10 ms. Other settings stay, and so
