@@ -75,8 +75,9 @@ def pytest_runtest_teardown() -> Generator[None]:
 
 
 def _is_long(item: pytest.Item) -> bool:
-    """Return whether a test waits for real processes."""
-    return any(item.get_closest_marker(name) for name in ("live", "browser"))
+    """Return whether a test is in a file, or in a group of files, that takes many seconds."""
+    waits = any(item.get_closest_marker(name) for name in ("live", "browser"))
+    return waits or item.nodeid.startswith(("tests/test_", "tests/trails/"))
 
 
 def pytest_collection_finish() -> None:

@@ -1,8 +1,6 @@
 """An extension that comes with the program: a setting, a command and a page of documentation."""
 
-import pytest
-
-HEADING = "Add an extension"
+from tests.trails.copies import Copy, Trail
 
 PLUGIN = '''"""The hooks of greetings."""
 
@@ -58,17 +56,18 @@ def test_it_is_a_command_with_a_setting_that_is_documented(monkeypatch):
 """
 
 
-@pytest.mark.slow
-def test_the_trail(copy):
+def walk(copy: Copy) -> None:
     folder = "extensions/greetings"
     copy.create(f"{folder}/__init__.py", '"""Greetings."""\n')
     copy.create(f"{folder}/plugin.py", PLUGIN)
-    # What a trail does not name one by one: the rest of the code, tests and documentation.
-    copy.check_named(
-        HEADING,
-        choices=("runtime/hooks.py", "plugin.py", "extensions/<name>/README.md", "pyproject.toml"),
-    )
     copy.create(f"{folder}/commands.py", COMMANDS)
-    copy.create(f"{folder}/tests/test_walked.py", CHECK)
-    copy.generate()
-    copy.run_tests(f"{folder}/tests/test_walked.py", "tests/test_architecture.py")
+
+
+TRAIL = Trail(
+    heading="Add an extension",
+    walk=walk,
+    choices=("runtime/hooks.py", "plugin.py", "extensions/<name>/README.md", "pyproject.toml"),
+    unnamed=("extensions/greetings/commands.py",),
+    checks={"extensions/greetings/tests/test_walked_extension.py": CHECK},
+    tests=("tests/test_architecture.py",),
+)

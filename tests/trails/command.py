@@ -1,8 +1,6 @@
 """A command of a new noun: ``taximeter labels create NAME``, here and on a service elsewhere."""
 
-import pytest
-
-HEADING = "Add a command that works locally and remotely"
+from tests.trails.copies import Copy, Trail
 
 NOUN = '''"""Labels: rows of ``labels``."""
 
@@ -152,8 +150,7 @@ def test_a_label_is_created_elsewhere(monkeypatch):
 """
 
 
-@pytest.mark.slow
-def test_the_trail(copy):
+def walk(copy: Copy) -> None:
     copy.create("store/control/labels.py", NOUN)
     copy.append("store/control/schema.py", MIGRATION)
     copy.insert(
@@ -197,13 +194,17 @@ def test_the_trail(copy):
         '    "labels": "manage.cli.label_commands",\n',
         before='    "prune":',
     )
-    copy.check_named(HEADING, ("runtime/errors.py",))
-    copy.generate()
-    copy.create("tests/manage/test_walked.py", CHECK)
-    copy.run_tests(
-        "tests/manage/test_walked.py",
+
+
+TRAIL = Trail(
+    heading="Add a command that works locally and remotely",
+    walk=walk,
+    choices=("runtime/errors.py",),
+    checks={"tests/manage/test_walked_command.py": CHECK},
+    tests=(
         "tests/store/control/test_audit.py",
         "tests/store/control/test_shared.py",
         "tests/manage/api/test_openapi.py",
         "tests/manage/api/test_reading_calls.py",
-    )
+    ),
+)

@@ -1,8 +1,6 @@
 """A class of tokens: ``audio_tokens``, which the model reads and upstream bills at a rate of its own."""
 
-import pytest
-
-HEADING = "Add a class of tokens"
+from tests.trails.copies import Copy, Trail
 
 FIELD = """
     audio_tokens: int | None = _declare(
@@ -90,8 +88,7 @@ def test_audio_is_counted_wherever_tokens_are(ann):
 """
 
 
-@pytest.mark.slow
-def test_the_trail(copy):
+def walk(copy: Copy) -> None:
     copy.insert(
         "metering/token_counts.py",
         FIELD,
@@ -99,13 +96,17 @@ def test_the_trail(copy):
     )
     copy.append("store/traces/schema.py", MIGRATION)
     copy.insert("metering/components.py", COMPONENT.lstrip("\n"), before="    OUTPUT,\n)")
+
+
+TRAIL = Trail(
+    heading="Add a class of tokens",
+    walk=walk,
     # Of another format.
-    copy.check_named(HEADING, choices=("wire/chat_completions.py", "metering/chat_completions.py"))
-    copy.generate()
-    copy.create("tests/dashboard/test_walked.py", CHECK)
-    copy.run_tests(
-        "tests/dashboard/test_walked.py",
+    choices=("wire/chat_completions.py", "metering/chat_completions.py"),
+    checks={"tests/dashboard/test_walked_tokens.py": CHECK},
+    tests=(
         "tests/dashboard/tables/test_metadata.py",
         "tests/metering/test_token_counts.py",
         "tests/store/upgrades",
-    )
+    ),
+)

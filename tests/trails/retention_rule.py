@@ -1,8 +1,6 @@
 """A rule of retention: ``failed_days``, after which failed calls are removed."""
 
-import pytest
-
-HEADING = "Add a rule of retention"
+from tests.trails.copies import Copy, Trail
 
 FIELD = """\
     failed_days: int | None = _declare(
@@ -76,8 +74,7 @@ def test_the_command_sets_and_shows_it(run):
 """
 
 
-@pytest.mark.slow
-def test_the_trail(copy):
+def walk(copy: Copy) -> None:
     copy.insert("store/control/retention.py", FIELD, before="    max_bytes: int | None = _declare(")
     copy.append("store/control/schema.py", MIGRATION)
     work = "store/traces/maintenance/retention.py"
@@ -88,13 +85,14 @@ def test_the_trail(copy):
         "store/traces/maintenance/retention_preview.py", COUNT, before="    size = used_bytes("
     )
     copy.insert("docs/retention.md", DESCRIPTION, before="- **`max_bytes`**")
-    copy.check_named(HEADING)
-    copy.generate()
-    copy.create("tests/dashboard/test_walked.py", PAGES)
-    copy.create("tests/manage/cli/test_walked.py", COMMANDS)
-    copy.run_tests(
-        "tests/dashboard/test_walked.py",
-        "tests/manage/cli/test_walked.py",
-        "tests/store/control/test_data_removal.py",
-        "tests/store/upgrades",
-    )
+
+
+TRAIL = Trail(
+    heading="Add a rule of retention",
+    walk=walk,
+    checks={
+        "tests/dashboard/test_walked_rule.py": PAGES,
+        "tests/manage/cli/test_walked_rule.py": COMMANDS,
+    },
+    tests=("tests/store/control/test_data_removal.py", "tests/store/upgrades"),
+)

@@ -1,8 +1,7 @@
 """A canned query: the example of the trail."""
 
-import pytest
-
 from tests.trails.contributing import read_example
+from tests.trails.copies import Copy, Trail
 
 HEADING = "Add a canned query"
 
@@ -20,14 +19,16 @@ def test_the_service_shows_it(ann):
 """
 
 
-@pytest.mark.slow
-def test_the_trail(copy):
+def walk(copy: Copy) -> None:
     folder = "dashboard/tables/metadata"
     copy.create(f"{folder}/queries/calls_by_client.sql", read_example(HEADING))
-    copy.check_named(
-        HEADING,
-        choices=("dashboard/tables/cells.py", f"{folder}/tables.toml"),  # what results are shown by
-    )
-    copy.generate()
-    copy.create("tests/dashboard/test_walked.py", CHECK)
-    copy.run_tests("tests/dashboard/test_walked.py", "tests/dashboard/tables/test_metadata.py")
+
+
+TRAIL = Trail(
+    heading=HEADING,
+    walk=walk,
+    # What results are shown by.
+    choices=("dashboard/tables/cells.py", "dashboard/tables/metadata/tables.toml"),
+    checks={"tests/dashboard/test_walked_query.py": CHECK},
+    tests=("tests/dashboard/tables/test_metadata.py",),
+)

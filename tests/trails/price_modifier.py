@@ -1,8 +1,6 @@
 """A price modifier by facts that an entry has: a tier for which upstream asks for four fifths."""
 
-import pytest
-
-HEADING = "Add a price modifier"
+from tests.trails.copies import Copy, Trail
 
 FACTOR = """\
 FLEX = (Multiplier(factor=Decimal("0.8"), starts=date(2026, 6, 1)),)
@@ -28,8 +26,7 @@ def test_it_holds_from_its_day_on_and_beside_others():
 """
 
 
-@pytest.mark.slow
-def test_the_trail(copy):
+def walk(copy: Copy) -> None:
     copy.insert("metering/pricing.py", FACTOR, before="\n_read_pass = ")
     copy.insert("metering/pricing.py", USE, before="    if call.inference_geo is not None")
     copy.insert("dashboard/templates/call_cost.html", ", flex tier", after="(batch processing")
@@ -38,19 +35,21 @@ def test_the_trail(copy):
         ", flex tier",
         after="Factor on the list price for region",
     )
-    copy.check_named(
-        HEADING,
-        choices=(  # for a new fact, and for rates of its own
-            "store/traces/calls/costs.py",
-            "metering/billed_passes.py",
-            "recorder/recorded_calls.py",
-            "recorder/savings_calls.py",
-            "store/traces/savings/savings_calls.py",
-            "metering/rates.py",
-            "metering/price_format.py",
-            "metering/prices.py",
-        ),
-    )
-    copy.generate()
-    copy.create("tests/metering/test_walked.py", CHECK)
-    copy.run_tests("tests/metering/test_walked.py", "tests/metering/test_pricing.py")
+
+
+TRAIL = Trail(
+    heading="Add a price modifier",
+    walk=walk,
+    choices=(  # for a new fact, and for rates of its own
+        "store/traces/calls/costs.py",
+        "metering/billed_passes.py",
+        "recorder/recorded_calls.py",
+        "recorder/savings_calls.py",
+        "store/traces/savings/savings_calls.py",
+        "metering/rates.py",
+        "metering/price_format.py",
+        "metering/prices.py",
+    ),
+    checks={"tests/metering/test_walked_modifier.py": CHECK},
+    tests=("tests/metering/test_pricing.py",),
+)

@@ -1,8 +1,6 @@
 """A field of an entry: ``team``, which a header of the request names."""
 
-import pytest
-
-HEADING = "Add a field of an entry"
+from tests.trails.copies import Copy, Trail
 
 MIGRATION = '''
 
@@ -54,8 +52,7 @@ CHOICES = (
 )
 
 
-@pytest.mark.slow
-def test_the_trail(copy):
+def walk(copy: Copy) -> None:
     copy.insert(
         "store/spool/format.py",
         "    team: str | None = None\n",
@@ -93,12 +90,16 @@ def test_the_trail(copy):
         '        ("Team", "team"),\n',
         before='        ("API version"',
     )
-    copy.check_named(HEADING, CHOICES)
-    copy.generate()
-    copy.create("tests/dashboard/test_walked.py", CHECK)
-    copy.run_tests(
-        "tests/dashboard/test_walked.py",
+
+
+TRAIL = Trail(
+    heading="Add a field of an entry",
+    walk=walk,
+    choices=CHOICES,
+    checks={"tests/dashboard/test_walked_field.py": CHECK},
+    tests=(
         "tests/dashboard/tables/test_metadata.py",
         "tests/recorder/test_recorded_fields.py",
         "tests/addon/test_head_metadata.py",
-    )
+    ),
+)

@@ -1,8 +1,6 @@
 """A header that is forwarded: ``x-team``."""
 
-import pytest
-
-HEADING = "Add a header that is forwarded"
+from tests.trails.copies import Copy, Trail
 
 CHECK = """
 from addon.headers import RequestFilter
@@ -23,10 +21,14 @@ CHOICES = (
 )
 
 
-@pytest.mark.slow
-def test_the_trail(copy):
+def walk(copy: Copy) -> None:
     copy.insert("addon/headers.py", " x-team", after=" accept-encoding x-app")
-    copy.check_named(HEADING, CHOICES)
-    copy.generate()
-    copy.create("tests/addon/test_walked.py", CHECK)
-    copy.run_tests("tests/addon/test_walked.py", "tests/addon/test_headers.py")
+
+
+TRAIL = Trail(
+    heading="Add a header that is forwarded",
+    walk=walk,
+    choices=CHOICES,
+    checks={"tests/addon/test_walked_header.py": CHECK},
+    tests=("tests/addon/test_headers.py",),
+)

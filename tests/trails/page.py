@@ -1,8 +1,6 @@
 """A page that reads calls: ``/counted``, with a link to it."""
 
-import pytest
-
-HEADING = "Add a page"
+from tests.trails.copies import Copy, Trail
 
 PAGES = '''"""``/counted``: how many calls there are."""
 
@@ -75,8 +73,7 @@ CHOICES = (
 )
 
 
-@pytest.mark.slow
-def test_the_trail(copy):
+def walk(copy: Copy) -> None:
     copy.create("dashboard/counted/__init__.py", '"""The page with the number of calls."""\n')
     copy.create("dashboard/counted/pages.py", PAGES)
     copy.create("dashboard/templates/counted.html", TEMPLATE)
@@ -95,9 +92,12 @@ def test_the_trail(copy):
         '  ("counted", "/counted", "Counted"),\n',
         before='  ("savings", "/savings"',
     )
-    copy.check_named(HEADING, CHOICES)
-    copy.create("tests/dashboard/test_walked.py", CHECK)
-    copy.run_tests(
-        "tests/dashboard/test_walked.py",
-        "extensions/cluster/tests/pages/test_reading_calls.py",
-    )
+
+
+TRAIL = Trail(
+    heading="Add a page",
+    walk=walk,
+    choices=CHOICES,
+    checks={"tests/dashboard/test_walked_page.py": CHECK},
+    tests=("extensions/cluster/tests/pages/test_reading_calls.py",),
+)
