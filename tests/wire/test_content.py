@@ -14,8 +14,6 @@ from wire.block import list_blocks
 from wire.content import MAX_BLOCKS, Content, find_fallbacks, read_content
 from wire.response import GrowingResponse
 
-EVERY_STREAM = pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
-
 
 def fields_of(found: Content) -> list[dict[str, object]]:
     return [block.to_fields() for block in found.blocks]
@@ -91,8 +89,7 @@ def test_a_stream_cut_anywhere_has_what_came_until_then(name, end):
     assert [block.to_fields() for block in growing.content.blocks] == whole
 
 
-@EVERY_STREAM
-@given(data=st.data())
+@given(stream=st.sampled_from([*STREAMS.values()]), data=st.data())
 def test_where_a_growing_response_is_cut_makes_no_difference(stream, data):
     places = data.draw(st.lists(st.integers(0, len(stream)), max_size=6))
     ends = sorted({0, len(stream), *places})
@@ -131,9 +128,9 @@ def test_a_carriage_return_ends_a_line_of_an_event():
 @pytest.mark.slow
 def test_a_long_stream_is_read_in_time_that_is_proportional():
     begun_s = time.process_time()
-    body = start(TEXT) + delta("text", text="x" * 20) * 100_000 + delta("citations", citation={})
-    assert len(read_content(body).blocks[0].text("text")) > 1_000_000
-    assert time.process_time() - begun_s < 6
+    body = start(TEXT) + delta("text", text="x" * 20) * 20_000 + delta("citations", citation={})
+    assert len(read_content(body).blocks[0].text("text")) == 400_000
+    assert time.process_time() - begun_s < 1.2
 
 
 def test_of_very_many_blocks_the_first_are_read():

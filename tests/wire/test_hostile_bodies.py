@@ -284,12 +284,10 @@ for name, reader, size in zip(sys.argv[1::3], sys.argv[2::3], map(int, sys.argv[
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc; run it on Linux")
 @pytest.mark.slow
 def test_the_largest_bodies_take_bounded_memory():
-    cases = [  # the smallest first, since the most that a process has held is looked at
-        (
-            "comments",
-            "sse.parse_events",
-            LARGEST // 16,
-        ),  # 100,000 comments take a tenth of a second
+    # The smallest first, since it is the most that a process has held. A hundred thousand comments take a
+    # twentieth of a second.
+    cases = [
+        ("comments", "sse.parse_events", LARGEST // 16),
         ("small blocks", "request.Request.parse", LARGEST),
         ("quotes", "request_strings.Position.walk", LARGEST),
         ("unlike keys", "repeated_requests.RepeatedRequests.read", LARGEST),
