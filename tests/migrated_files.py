@@ -36,6 +36,11 @@ def migrated_files(tmp_path_factory: pytest.TempPathFactory) -> Contents:
 @pytest.fixture
 def quick_databases(migrated_files: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let new databases begin as copies for the time of a test."""
+    begin_as_copies(monkeypatch, migrated_files)
+
+
+def begin_as_copies(monkeypatch: pytest.MonkeyPatch, migrated_files: Contents) -> None:
+    """Let new databases begin as copies of these until the patches are undone."""
     open_database = database.open_database
 
     def open_copy(path: Path, migrations: Migrations, **options: Any) -> Any:

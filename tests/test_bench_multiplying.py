@@ -7,13 +7,23 @@ from itertools import batched
 
 import pytest
 
+from bench import filling
 from bench.filling import BATCH, fill_whole, make_entries, make_whole
 from bench.load import BenchError
 from bench.multiplying import ROWS, SHARED, SUMS, multiply
 from store.traces.database import TraceDatabase
 
-CALLS, FACTOR = 350, 3
+CALLS, FACTOR = 160, 3
+SESSION_CALLS = 120  # so that there are two sessions
 WHEN_LOOKED_AT = "computed_at"  # the time at which a session was looked at
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sessions_are_short():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filling, "SESSION_CALLS", SESSION_CALLS)
+        patch.setattr(filling, "NEWEST_WITH_BODIES", 40)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -404,7 +404,7 @@ def simulate(management, ann, traces, watch, times, tmp_path):
     run.close()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     limit_cents=st.integers(1, 40),
     calls=st.lists(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from recorder import threads
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.conversations.sessions import LONG, assistant, mark_last, request, text, tool, user
@@ -156,16 +157,16 @@ def test_a_setting_that_breaks_the_cache_is_named(recording, client):
     assert "removed" not in found["detail"]
 
 
-@pytest.mark.slow
-def test_after_a_restart_a_long_thread_is_read_again(recording, client):
+def test_after_a_restart_a_long_thread_is_read_again(recording, client, monkeypatch):
+    monkeypatch.setattr(threads, "MAX_KEPT", 20)
     client.create(turn(1))
-    for number in range(299):
+    for number in range(29):
         client.go_on(user(text(f"{number}?")), record=False, answer=nothing_read(f"{number}"))
-    client.go_on(user(text("299?")))
+    client.go_on(user(text("29?")))
     recording.restart()
     client.go_on(turn(2), after_s=400.0)
-    assert recording.judged()[-1] == ("call-302", "call-301", "expired")
-    assert previous(recording)[1:] == [f"call-{number}" for number in range(1, 302)]
+    assert recording.judged()[-1] == ("call-32", "call-31", "expired")
+    assert previous(recording)[1:] == [f"call-{number}" for number in range(1, 32)]
 
 
 def test_a_call_is_compared_with_that_of_its_parent_in_any_form(recording, client):
@@ -210,12 +211,12 @@ def test_a_call_that_is_stored_before_its_parent_is_judged_again(recording, clie
     assert len({row["session"] for row in recording.read()}) == 1
 
 
-@pytest.mark.slow
-def test_a_parent_that_is_stored_late_corrects_all_calls_after_it(recording, client):
+def test_a_parent_that_is_stored_late_corrects_all_calls_after_it(recording, client, monkeypatch):
     """Their history has been unknown: few messages, no title, no reason, and a session of their own."""
+    monkeypatch.setattr(threads, "MAX_KEPT", 20)
     client.create(turn(1), content=[CALL])
     client.go_on(RESULT, held=True)
-    for number in range(299):
+    for number in range(39):
         client.go_on(RESULT, answer=nothing_read(f"link_{number}"))
     recording.record()
     full = recording.answer(request(*client.messages, RESULT, **UNMARKED)) | {"content": []}
@@ -231,12 +232,12 @@ def test_a_parent_that_is_stored_late_corrects_all_calls_after_it(recording, cli
     rows = recording.read(
         "select message_count, tool_count, title_text from usage order by created_at"
     )
-    assert [row["message_count"] for row in rows] == [*range(1, 607, 2)]
+    assert [row["message_count"] for row in rows] == [*range(1, 87, 2)]
     assert {row["tool_count"] for row in rows} == {2}
     assert {row["title_text"][:10] for row in rows} == {"Question 1", "Question 2"}
     assert {row["session"] for row in recording.read()} == {"unnamed-1"}
     sums = recording.read("select session_id, calls, cache_breaks from sessions")
-    assert sums == [{"session_id": "unnamed-1", "calls": 303, "cache_breaks": 2}]
+    assert sums == [{"session_id": "unnamed-1", "calls": 43, "cache_breaks": 2}]
     _of_first, found = recording.read("select cause, detail from cache_breaks order by tokens")
     assert found["cause"] == "messages"
     assert "tool choice" in found["detail"]

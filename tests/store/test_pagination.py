@@ -3,7 +3,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import pytest
 from hypothesis import given, strategies as st
@@ -25,10 +25,17 @@ def make_thing() -> Thing:
     return Thing(id=clock.new_id(), created_at=clock.format_ms(clock.now()))
 
 
+@cache
+def make_template() -> sqlite3.Connection:
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    schema.migrations.apply(db)
+    return db
+
+
 @contextmanager
 def organization() -> Iterator[tuple[sqlite3.Connection, str]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-        schema.migrations.apply(db)
+        make_template().backup(db)
         yield db, people.create_organization(db, "Test").id
 
 

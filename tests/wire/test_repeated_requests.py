@@ -5,7 +5,7 @@ from unittest import mock
 
 import orjson
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from conversations.prompt_analysis import PromptAnalysis
 from tests.store.traffic import agent_requests
@@ -103,6 +103,7 @@ def wanted(text):
 
 @pytest.mark.slow
 @all_compared
+@settings(max_examples=25)  # of up to four requests
 @given(st.lists(documents, min_size=1, max_size=4), spaces, st.data())
 def test_any_json_is_read_as_by_parsing_the_whole(turns, space, data):
     reader = Reader()

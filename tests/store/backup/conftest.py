@@ -1,5 +1,6 @@
 """A data directory with two organisations, and a clock that is far enough behind every write."""
 
+import shutil
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from extensions.credentials_in_calls.findings import FoundSecrets, Progress
 from runtime.files import replace_private
 from store.control import people
 from store.control.database import ControlDatabase
+from tests.migrated_files import Contents, begin_as_copies
 from tests.store.backup.copies import Copy, Place
 from tests.store.traffic import agent_requests, make_entry
 
@@ -23,10 +25,27 @@ def later_ns() -> int:
     return time.time_ns() + 60 * 10**9
 
 
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory, migrated_files: Contents) -> Place:
+    """The data directory that tests have copies of, and its backup beside it."""
+    folder = tmp_path_factory.mktemp("place")
+    with pytest.MonkeyPatch.context() as patch:
+        begin_as_copies(patch, migrated_files)
+        place = make_place(folder / "data")
+        Copy(place, folder / "backup", later_ns).make()
+    return place
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(template: Place, tmp_path: Path) -> Place:
     """Two organisations with calls: ``a`` has bodies of all kinds, findings and a reconciliation."""
-    place = Place(tmp_path / "data")
+    place = Place(tmp_path / "data", dict(template.organizations))
+    shutil.copytree(template.data_dir, place.data_dir)
+    return place
+
+
+def make_place(data_dir: Path) -> Place:
+    place = Place(data_dir)
     with ControlDatabase(place.data_dir / "control.db") as control:
         control.set_up()
         with control.transaction() as db:
@@ -53,9 +72,9 @@ def copy(place: Place, tmp_path: Path) -> Copy:
 
 
 @pytest.fixture
-def made(copy: Copy) -> Copy:
-    """The same, made once."""
-    copy.make()
+def made(copy: Copy, template: Place) -> Copy:
+    """The same, made once. Its databases are others than the backup was made of."""
+    shutil.copytree(template.data_dir.with_name("backup"), copy.folder)
     return copy
 
 

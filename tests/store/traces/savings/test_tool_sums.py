@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from store import database
 from store.traces.database import TraceDatabase
@@ -193,7 +193,7 @@ _LOOKS = st.lists(
 )  # fmt: skip
 
 
-@pytest.mark.slow
+@settings(max_examples=25)
 @given(_LOOKS)
 def test_sums_of_days_are_those_of_the_last_looks(looks):
     with TemporaryDirectory() as folder, TraceDatabase(Path(folder) / "traces.db") as traces:
