@@ -128,8 +128,8 @@ def _describe(state: Any) -> str:
 def forget_node(place: DataDirectory, node: str) -> None:
     """Give up a node that is gone for good.
 
-    Calls that only it has are gone too. Other nodes of its copy take its buckets. Erasures no longer
-    wait for it. A node that is to come back needs none of this.
+    Calls that only this node has are gone too. Other nodes of its copy take its buckets. Erasures no
+    longer wait for it. Do not give up a node that will come back.
 
     \b
     Examples:
@@ -146,8 +146,8 @@ def forget_node(place: DataDirectory, node: str) -> None:
 def print_key(place: DataDirectory) -> None:
     """Print the public key of the node with the pages.
 
-    Nodes with calls check by it who asks for a page. On the node with the pages it is that node's own,
-    elsewhere the one that is kept there.
+    With this key, nodes that keep calls check that a request comes from the node with the pages. On the
+    node with the pages the command prints that node's own key, elsewhere the key that is kept there.
 
     \b
     Examples:

@@ -149,7 +149,7 @@ def delete_alert(context: Context[NoFields]) -> Done:
     "POST",
     "/alerts/{id}/test",
     name="testAlert",
-    summary="Send a test to where an alert goes, within seconds. getAlert says whether it arrived.",
+    summary="Send a test message to the recipients of an alert, within seconds. getAlert says whether it arrived.",
     errors=_NO_ALERT | FOR_OWNERS,
 )
 def send_test(context: Context[NoFields]) -> AlertRule:

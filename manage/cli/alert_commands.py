@@ -26,11 +26,11 @@ def _choice(words: object) -> Choice:
 
 @click.group()
 def alerts() -> None:
-    """Manage alerts, which say what calls do.
+    """Manage alerts about costs, failed calls and used limits.
 
-    They are about an expensive session, failed calls, a subscription's window that is nearly used, or an
-    expensive day. Each is sent once for each session, hour, window or day, to the owners by mail or to a
-    webhook. The home page shows those of the last day.
+    An alert is about an expensive session, failed calls, a subscription's window that is nearly used, or
+    an expensive day. It is sent once for each session, hour, window or day, to the owners by mail or to a
+    webhook. The home page shows the messages of the last day.
 
     \b
     Examples:
@@ -132,9 +132,9 @@ def delete_alert(service: Service, alert: str) -> None:
 @click.argument("alert")
 @service_command
 def test_alert(service: Service, alert: str) -> None:
-    """Send a test to where an alert goes.
+    """Send a test message to the recipients of an alert.
 
-    The running service sends it. The command waits for the result, for up to 20 seconds.
+    The running service sends the message. The command waits for the result, for up to 20 seconds.
 
     \b
     Examples:

@@ -27,9 +27,9 @@ _BEHIND = (
 def backup(place: DataDirectory, destination: Path) -> None:
     """Copy the data directory, also while the service runs.
 
-    DEST is a folder that does not exist yet, or one with an earlier backup. That is brought up to date:
-    databases that were not written since are not copied again. It stays complete until the new backup
-    is complete. A backup has the text of calls; keep it as private as the data. Of a
+    DEST is a folder that does not exist yet, or one with an earlier backup. An earlier backup is brought
+    up to date: databases that were not written since are not copied again. It stays complete until the new
+    backup is complete. A backup has the text of calls; keep it as private as the data. Of a
     service on several machines it has the data of this machine alone: run it on the node with the role
     web, and on each node of one copy. Exit status 1 if something could not be copied.
 

@@ -175,8 +175,8 @@ def delete_budget(
 def time_zone(service: Service, name: str | None) -> None:
     """Show or set the time zone of budgets and pages.
 
-    It is that of the organisation. The days, weeks and months of budgets begin at
-    midnight there, and pages show times in it.
+    An organisation has one time zone. The days, weeks and months of budgets begin at midnight in this
+    zone, and pages show times in it.
 
     \b
     Examples:
@@ -203,7 +203,8 @@ def time_zone(service: Service, name: str | None) -> None:
 def webhook(service: Service, url: str | None, format_: str | None, delete: bool) -> None:
     """Show or set the webhook that budgets are reported to.
 
-    Owners get a mail too. Setting it prints the secret that signs its messages. It is not shown again.
+    Owners get a mail too. Setting a webhook prints the secret that signs its messages. The secret is not
+    shown again.
 
     \b
     Examples:

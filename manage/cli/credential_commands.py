@@ -14,8 +14,8 @@ def credentials() -> None:
     """Name upstream credentials by their fingerprints.
 
     Credentials are stored nowhere. A fingerprint holds no character of its credential. The token of a
-    subscription is renewed every few hours and has another fingerprint each time: all of an account
-    have the name that one of them, or the account of `taximeter limits`, was given.
+    subscription is renewed every few hours and has another fingerprint each time. So a name that is given
+    to one token, or to the account of `taximeter limits`, is the name of all tokens of that account.
 
     \b
     Examples:

@@ -168,8 +168,8 @@ def _name_upstream(chosen: UpstreamChange | None) -> Mapping[str, str | None]:
 def delete_endpoint(service: Service, endpoint: str) -> None:
     """Delete a proxy endpoint by its slug or id. Its recorded calls are kept; its slug stays reserved.
 
-    Of an endpoint with a budget or a retention rule only owners may do this. Both are kept, and hold
-    again when the slug is made again.
+    Only owners may delete an endpoint that has a budget or a retention rule. Both are kept, and apply
+    again if an endpoint with this slug is created later.
 
     \b
     Examples:

@@ -149,12 +149,12 @@ def export(
 ) -> None:
     """Write recorded calls as JSON lines, CSV, Parquet or JSON.
 
-    The oldest is first. Each has the columns of usage_log and its organisation: on this machine those of all
-    organisations, with --base-url those of the key's. Times are UTC: a day or a
-    point in time (2026-01-31, 2026-01-31T18:00, with another offset 2026-01-31T18:00+02:00) or how
-    long ago (7d, 12h, 30m). Bodies that are not text are written as {"$base64": true, "encoded":
-    "…"}. Parquet, which needs pyarrow, has timestamps and exact decimal costs. With --json,
-    standard output is one JSON document: the calls, or what was written to --output.
+    The oldest call is first. Each has the columns of usage_log and its organisation. On this machine the
+    calls of all organisations are written, with --base-url those of the key's organisation. Times are
+    UTC: a day or a point in time (2026-01-31, 2026-01-31T18:00, with another offset
+    2026-01-31T18:00+02:00) or how long ago (7d, 12h, 30m). Bodies that are not text are written as
+    {"$base64": true, "encoded": "…"}. Parquet, which needs pyarrow, has timestamps and exact decimal
+    costs. With --json, standard output is one JSON document: the calls, or what was written to --output.
 
     \b
     Examples:

@@ -92,12 +92,13 @@ def batch(
 ) -> None:
     """Import the results of a message batch at half price.
 
-    FILE has the results as JSON lines, as upstream gives them; - is standard input. Those of a BATCH_ID
-    are fetched from the upstream of the endpoint, with the key in ANTHROPIC_API_KEY or
-    ANTHROPIC_AUTH_TOKEN, which is kept nowhere. A result is a call once, by the batch and its custom_id,
-    however often it is imported. What was canceled or has expired is left out, since it never ran.
-    Results do not say who pays: what a customer pays is spend of yours unless --customer says so. The
-    service may run meanwhile. Of several nodes, run it on each that keeps calls.
+    FILE has the results as JSON lines, as upstream gives them; - is standard input. The results of a
+    BATCH_ID are fetched from the upstream of the endpoint, with the key in ANTHROPIC_API_KEY or
+    ANTHROPIC_AUTH_TOKEN, which is kept nowhere. A result becomes one call, by the batch and its
+    custom_id, however often it is imported. Requests that were canceled or have expired are left out,
+    since they never ran. Results do not say who pays: they count as your spend unless --customer names
+    the customer who pays. The service may run meanwhile. If there are several nodes, run this on each
+    node that keeps calls.
 
     \b
     Examples:

@@ -40,11 +40,11 @@ def claude_code(
     data_dir: str | None,
     as_json: bool,
 ) -> None:
-    """Import the sessions of Claude Code from before.
+    """Import earlier sessions of Claude Code from its transcripts.
 
-    Each message of its transcripts becomes a call, once, priced as of its day. DIR is by default
-    projects in the folder of Claude Code (~/.claude or CLAUDE_CONFIG_DIR), where it keeps 30 days. A
-    message that was recorded as a call is there already.
+    Each message of the transcripts becomes one call, priced as of its day. DIR is by default projects in
+    the folder of Claude Code (~/.claude or CLAUDE_CONFIG_DIR), where it keeps 30 days. A message that was
+    recorded as a call is not imported.
 
     Imported calls have the usage source and the billing "imported". They are in costs, sessions and,
     with --text, in the search, and in no budget, latency, limit or cache break: transcripts have no

@@ -186,8 +186,8 @@ def verify(place: DataDirectory) -> None:
 def reprice(place: DataDirectory, everything: bool, prices: str | None) -> None:
     """Price calls, managed sessions and dreams without a cost.
 
-    These are those whose model had no known price when they were recorded, and has one now. Of
-    several nodes these are the calls that this one keeps: run it on each node that keeps calls.
+    A price is found if it was not known when the call was recorded, and is known now. If there are
+    several nodes, run this on each node that keeps calls: it prices the calls of that node.
 
     \b
     Examples:

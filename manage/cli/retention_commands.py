@@ -90,7 +90,7 @@ def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
 )
 @service_command
 def set_retention(service: Service, endpoint: str | None, **limits: int | str | None) -> None:
-    """Set how long calls and their texts are kept. What is not given stays as it is.
+    """Set how long calls and their texts are kept. Limits not given stay as they are.
 
     \b
     Examples:
@@ -190,7 +190,7 @@ def erase(
     """Erase calls with their texts from all files.
 
     Calls must match all options given. Hourly and daily totals stay. Calls that are in flight are erased
-    when they end. All copies are erased; that of a node which is away, once it is back.
+    when they end. All copies are erased; if the node of a copy is away, when it is back.
     docs/retention.md says what is erased and what is not.
 
     \b

@@ -45,8 +45,8 @@ def search(
 ) -> None:
     """Search what was said in calls, newest first.
 
-    That is by users, assistants, tools and system prompts. All words must occur in one text. Words in
-    double quotes follow each other; the last word may be a beginning (conf*). Each text is shown once,
+    Texts of users, assistants, tools and system prompts are searched. All words must occur in one text. Words
+    in double quotes follow each other; the last word may be a beginning (conf*). Each text is shown once,
     with the first call that has it and the address of its page.
 
     \b

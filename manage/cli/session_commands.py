@@ -125,7 +125,7 @@ def list_sessions(
 def show_session(service: Service, session_id: str) -> None:
     """Show the turns of a session, oldest first.
 
-    With its agents and what broke its cache. A turn is shown with the tools that it used, or the first
+    Its agents and its cache breaks are shown too. A turn is shown with the tools that it used, or the first
     words of its response. Of more than 2,000 turns the last ones are shown.
 
     \b

@@ -104,7 +104,7 @@ def delete_user(place: DataDirectory, email: str) -> None:
 def link(place: DataDirectory, email: str | None) -> None:
     """Print a link that signs in a user.
 
-    That is the user with this address, without one the local user. It works once, for 15 minutes.
+    Without an address the link is for the local user. It works once, for 15 minutes.
 
     \b
     Examples:
