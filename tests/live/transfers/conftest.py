@@ -1,7 +1,7 @@
 """A proxy with an upstream behind a doorman, without TLS and with."""
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,11 @@ from tests.live.transfers.proxy_process import ProxyProcess
 from tests.upstream import Upstream, wait_until
 
 SETTINGS = {"TAXIMETER_WORKERS": "1", "TAXIMETER_DRAIN_SECONDS": "0"}
+
+with_tls = pytest.mark.parametrize("running_line", ["https"], indirect=True)
+"""Runs a test only where a connection to the upstream takes a handshake, which the doorman delays."""
+without_tls = pytest.mark.parametrize("running_line", ["http"], indirect=True)
+"""Runs a test only without TLS at the upstream: it is about what the proxy does with its clients."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,17 @@ class Line:
         wait_until(
             lambda: not self.upstream.is_serving, "the end of all connections of the upstream"
         )
+
+    def wait_stalled(self, passed: Sized) -> None:
+        """Wait until nothing more is added to ``passed`` while the proxy does all that it can."""
+        seen = [-1]
+
+        def is_stalled() -> bool:
+            self.proxy.pass_all()
+            seen.append(len(passed))
+            return seen[-1] == seen[-2] > 0
+
+        wait_until(is_stalled, "a transfer that stands still")
 
     def reset(self) -> None:
         self.settle()

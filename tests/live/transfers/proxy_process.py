@@ -2,11 +2,10 @@
 
 import itertools
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,6 +42,7 @@ class ProxyProcess:
         self._stack = ExitStack()
         self._process: subprocess.Popen[str] | None = None
         self._asking: RawClient | None = None
+        self._sockets_at_rest = 0
         self.address = ("127.0.0.1", 0)
 
     def __enter__(self) -> Self:
@@ -62,6 +62,8 @@ class ProxyProcess:
         assert self._process.stderr
         self._output = Output(self._process.stderr)
         wait_until(self._is_listening, f"the proxy to listen; it wrote {self._output.text}")
+        self.pass_all()
+        self._sockets_at_rest = self._count_sockets()
         return self
 
     def __exit__(
@@ -82,20 +84,35 @@ class ProxyProcess:
         return self._process.pid
 
     @property
+    def memory_bytes(self) -> int:
+        """Return the memory that it has in use."""
+        rss: int = psutil.Process(self.pid).memory_info().rss
+        return rss
+
+    @property
     def log(self) -> str:
         return self._output.text
 
     @property
     def has_connections(self) -> bool:
         """Return whether the proxy has connections to clients or upstreams besides that of ``pass_all``."""
-        connections = psutil.Process(self.pid).net_connections("tcp")
-        return sum(bool(each.raddr) for each in connections) > (self._asking is not None)
+        return self._count_sockets() > self._sockets_at_rest
+
+    def _count_sockets(self) -> int:
+        """Return the number of its sockets. To ask which of them are connected would read a line for each
+        connection of the machine."""
+        count = 0
+        for link in Path(f"/proc/{self.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed by now
+                count += str(link.readlink()).startswith("socket:")
+        return count
 
     def _is_listening(self) -> bool:
         assert self._process
         assert self._process.poll() is None, self._output.text
-        with socket.socket() as probe:
-            return probe.connect_ex(self.address) == 0
+        with suppress(ConnectionRefusedError):
+            self._asking = self._stack.enter_context(self.connect())
+        return self._asking is not None
 
     def _create_endpoints(self, count: int) -> None:
         with ControlDatabase(self._data_dir / "control.db") as control:
@@ -118,11 +135,9 @@ class ProxyProcess:
 
     def pass_all(self) -> None:
         """Return once the proxy has dealt with all that came before."""
-        if self._asking is None:
-            self._asking = self._stack.enter_context(self.connect())
-        assert (
-            self._asking.exchange(request("GET", "/livez", [("Host", "localhost")])).status == 200
-        )
+        assert self._asking
+        response = self._asking.exchange(request("GET", "/livez", [("Host", "localhost")]))
+        assert response.status == 200
 
     def send_apart(self, client: RawClient, pieces: Iterable[bytes]) -> None:
         """Send pieces so that the proxy reads each of them by itself."""

@@ -1,15 +1,13 @@
 """Peers that do not read: what the other side sends waits with it, and not in the proxy."""
 
 import threading
-from collections.abc import Sequence
 
-import psutil
 import pytest
 
 from tests.live.transfers.conftest import Line
 from tests.live.transfers.uploads import HELD, STREAMED, Upload
 from tests.rawclient import RawClient
-from tests.upstream import Gate, Script, SeenRequest, head, wait_until
+from tests.upstream import Gate, Script, SeenRequest, head
 
 MIB = 1 << 20
 PIECE = b"x" * MIB
@@ -17,23 +15,6 @@ PIECES = 48
 BODY_BYTES = PIECES * MIB
 MOST_HELD_BYTES = 8 * MIB
 """In the proxy. The kernel's buffers hold some more, on both of its sides."""
-
-
-def measure_memory(line: Line) -> int:
-    rss: int = psutil.Process(line.proxy.pid).memory_info().rss
-    return rss
-
-
-def wait_stalled(line: Line, passed: Sequence[object]) -> None:
-    """Wait until nothing more passes while the proxy does all that it can."""
-    seen = [-1]
-
-    def is_stalled() -> bool:
-        line.proxy.pass_all()
-        seen.append(len(passed))
-        return seen[-1] == seen[-2] > 0
-
-    wait_until(is_stalled, "a transfer that stands still")
 
 
 @pytest.mark.parametrize("path", [HELD, STREAMED])
@@ -49,12 +30,12 @@ def test_a_response_waits_at_its_upstream_while_the_client_does_not_read(
     line.upstream.enqueue(
         Script((head(200, [("content-length", str(BODY_BYTES))]), *[write] * PIECES))
     )
-    before = measure_memory(line)
+    before = line.proxy.memory_bytes
     with RawClient(line.proxy.address) as client:
         client.send(Upload(path, b"{}").make_wire(line.proxy.take_slug()))
-        wait_stalled(line, written)
+        line.wait_stalled(written)
         assert len(written) < PIECES
-        assert measure_memory(line) - before < MOST_HELD_BYTES
+        assert line.proxy.memory_bytes - before < MOST_HELD_BYTES
         response = client.read_response()
     assert len(response.body) == BODY_BYTES
     assert not response.cut
@@ -64,7 +45,7 @@ def test_an_upload_waits_at_its_client_while_the_upstream_does_not_read(line: Li
     gate = Gate()
     line.upstream.enqueue(Script((gate, head(200, [("content-length", "0")])), early=True))
     upload = Upload(STREAMED, PIECE * PIECES)
-    before = measure_memory(line)
+    before = line.proxy.memory_bytes
     sent: list[object] = []
     with line.proxy.connect() as client:
         client.send(upload.make_head(line.proxy.take_slug()))
@@ -77,9 +58,9 @@ def test_an_upload_waits_at_its_client_while_the_upstream_does_not_read(line: Li
         sending = threading.Thread(target=send_all)
         sending.start()
         gate.wait_reached()
-        wait_stalled(line, sent)
+        line.wait_stalled(sent)
         assert len(sent) < PIECES
-        assert measure_memory(line) - before < MOST_HELD_BYTES
+        assert line.proxy.memory_bytes - before < MOST_HELD_BYTES
         gate.open()
         sending.join()
         assert client.read_response().status == 200

@@ -6,7 +6,15 @@ from hypothesis import given, strategies as st
 from runtime.settings import Streaming
 from tests.live.transfers.conftest import Line
 from tests.live.transfers.test_uploads import together
-from tests.live.transfers.uploads import HELD, MODES, Upload, cut, make_body, places
+from tests.live.transfers.uploads import (
+    HELD,
+    MODES,
+    Upload,
+    cut,
+    make_body,
+    places,
+    places_of_interest,
+)
 from tests.rawclient import Cut, Response
 from tests.upstream import CLOSE, PATIENCE_S, STALL, Framing, Script, answer, head
 
@@ -36,7 +44,7 @@ def test_a_response_that_is_cut_at_any_byte_is_a_cut_or_a_502_and_what_came_is_k
     line: Line, mode: Streaming, framing: Framing
 ) -> None:
     whole = FRAMINGS[framing]
-    for place in range(len(whole)):
+    for place in [0, *places_of_interest(whole)]:
         response = play(line, mode, Script((whole[:place], CLOSE)))
         if response is not None and response.status == 200:
             assert response.cut, place

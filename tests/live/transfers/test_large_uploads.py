@@ -1,15 +1,19 @@
-"""Uploads that are too large to be held, or become so."""
+"""Uploads that are too large to be held, or become so, while the way to the upstream is only being made."""
 
 import threading
 
-import psutil
 import pytest
 
 from addon.upstream_forwarding import LOGGED_REQUEST_LIMIT_BYTES
-from tests.live.transfers.conftest import Line
+from tests.live.transfers.conftest import Line, with_tls
 from tests.live.transfers.uploads import HELD, STREAMED, Upload, make_body
 
+pytestmark = with_tls
+
 BODY_BYTES = LOGGED_REQUEST_LIMIT_BYTES + 5000
+STREAMED_BYTES = 16 << 20
+MOST_HELD_BYTES = 8 << 20
+PIECE_BYTES = 64 << 10
 CHUNK_BYTES = {
     "in small chunks": 1 << 20,
     "in its last read": LOGGED_REQUEST_LIMIT_BYTES - 100,
@@ -19,15 +23,21 @@ CHUNK_BYTES = {
 def send_beside(line: Line, upload: Upload, slug: str) -> tuple[int, int]:
     """Send the upload while its upstream waits; return the status, and how much the proxy has grown
     before the upstream was let in."""
-    process = psutil.Process(line.proxy.pid)
     line.doorman.close()
-    before = process.memory_info().rss
+    wire, sent = upload.make_wire(slug), list[int]()
+    before = line.proxy.memory_bytes
     with line.proxy.connect() as client:
-        sending = threading.Thread(target=client.send, args=(upload.make_wire(slug),))
+
+        def send_all() -> None:
+            for start in range(0, len(wire), PIECE_BYTES):
+                client.send(wire[start : start + PIECE_BYTES])
+                sent.append(start)
+
+        sending = threading.Thread(target=send_all)
         sending.start()
         line.doorman.wait_arrival()
-        line.proxy.pass_all()
-        grown = process.memory_info().rss - before
+        line.wait_stalled(sent)
+        grown = line.proxy.memory_bytes - before
         line.doorman.open()
         status = client.read_response().status
         sending.join()
@@ -51,9 +61,9 @@ def test_a_chunked_call_that_outgrows_what_is_held_arrives_whole_and_is_logged_w
 def test_an_upload_that_is_streamed_waits_for_its_upstream_without_being_held(
     line: Line, chunk_bytes: int | None
 ) -> None:
-    upload = Upload(STREAMED, make_body(BODY_BYTES), chunk_bytes)
+    upload = Upload(STREAMED, make_body(STREAMED_BYTES), chunk_bytes)
     status, grown = send_beside(line, upload, line.proxy.take_slug())
     assert status == 200
-    assert grown < 8 << 20
+    assert grown < MOST_HELD_BYTES
     [seen] = line.upstream.requests
     assert bytes(seen.body) == upload.body

@@ -64,6 +64,13 @@ def cut(data: bytes, places: Iterable[int]) -> Sequence[bytes]:
     return [data[start:end] for start, end in pairwise([0, *inner, len(data)])]
 
 
+def places_of_interest(data: bytes) -> list[int]:
+    """Return the places to cut a message at: all from the end of its head on, and a few within the head,
+    of which nothing is read before that end."""
+    end = data.index(b"\r\n\r\n")
+    return [*range(1, end, 9), *range(end, len(data))]
+
+
 def uploads(*, sizes: Sequence[int] = (0, 1, 300, 70_000)) -> st.SearchStrategy[Upload]:
     return st.builds(
         Upload,
