@@ -123,7 +123,7 @@ class Section:
     is_whole: bool = True
 
     def add_rows_of(self, old: "Section") -> "Section":
-        """Return the section with the rows of an older one that it lacks."""
+        """Return the section with the rows of ``old`` that it lacks, unless it is whole."""
         if self.is_whole:
             return self
         rows = {figure.row for figure in self.figures}

@@ -73,7 +73,7 @@ def read_page[T: Listed](
 ) -> Page[T]:
     """Return one page of the list ``kind``.
 
-    ``read(position, count)`` returns up to ``count`` items after a position, all if it is -1. Raises
+    ``read(position, count)`` returns up to ``count`` items after a position, all if ``count`` is -1. Raises
     InvalidInputError if ``limit`` is out of bounds, InvalidCursorError."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInputError(f"limit must be between 1 and {MAX_LIMIT}", "limit")

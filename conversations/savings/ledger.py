@@ -39,14 +39,16 @@ class Ledger:
         return int(total) - self._taken.get((call.id, part), 0)
 
     def take(self, call: SavingsCall, part: str, tokens: int) -> int:
-        """Claim up to ``tokens`` tokens of a part of the bill; return how many were left to claim."""
+        """Claim up to ``tokens`` tokens of a part of the bill; return how many of them were claimed.
+
+        It is less if other findings have claimed tokens of that part before."""
         granted = max(0, min(tokens, self.count_left(call, part)))
         key = call.id, part
         self._taken[key] = self._taken.get(key, 0) + granted
         return granted
 
     def take_rewritten(self, call: SavingsCall, tokens: int) -> int:
-        """Claim up to ``tokens`` tokens that were paid for again; return how many were left to claim."""
+        """Claim up to ``tokens`` tokens that were paid for again; return how many of them were claimed."""
         granted = 0
         for part in REWRITTEN:
             granted += self.take(call, part, tokens - granted)
@@ -61,7 +63,7 @@ class Ledger:
     def take_place(self, call: SavingsCall, start: int, tokens: int) -> tuple[int, Decimal | None]:
         """Claim ``tokens`` tokens of the prompt from token ``start`` on.
 
-        Returns how many of them were left to claim, and their cost in cents (None if unknown)."""
+        Returns how many of them were claimed, and their cost in cents (None if unknown)."""
         parts = call.find_parts(start, tokens)
         return self._price(call, ((part, self.take(call, part, count)) for part, count in parts))
 

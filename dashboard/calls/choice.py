@@ -58,7 +58,7 @@ class Choice:
         return _write(changed.arguments())
 
     def behind(self, place: Place) -> str:
-        """Return the address of the page that begins after a place."""
+        """Return the address of the page that begins after the call at ``place``."""
         return _write([*self.arguments(), (_CURSOR, format_cursor([place[0], str(place[1])]))])
 
     def with_filters(self, filters: CallFilters) -> str:
@@ -71,7 +71,7 @@ class Choice:
         return self.address(filters=self.filters.in_period(days), period=period)
 
     def arguments(self, *, with_columns: bool = True) -> list[tuple[str, str]]:
-        """Return the names and values for the address, without the place."""
+        """Return the query parameters of the list's address, without the cursor of a page."""
         given = [each for each in self.filters.as_arguments() if each[0] != PERIOD]
         days = [(PERIOD, self.period)] if self.period else []
         by = [(_BY, BY_SESSION)] if self.by_session else []

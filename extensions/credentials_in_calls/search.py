@@ -91,7 +91,7 @@ class _Reader:
         return calls[: max(count, 1)]
 
     def pass_over(self, calls: Sequence[_Call]) -> bool:
-        """Skip calls if their new text cannot contain a credential, as nearly always; return whether so.
+        """Skip calls if their new text cannot contain a credential; return whether they were skipped.
 
         Checking many calls together takes half of the time."""
         new = self._read_new(calls, enough_bytes=MAX_TEXT_BYTES)

@@ -27,7 +27,9 @@ def quote(text: str | None, origin: str, max_chars: int = MAX_CHARS) -> dict[str
 
 
 def name(text: str | None, origin: str) -> str | dict[str, Any] | None:
-    """Return an id, a slug or a model unchanged if it looks like one, otherwise quoted."""
+    """Return an id, a slug or a model unchanged if it looks like one, otherwise as ``quote`` returns it.
+
+    None stays None."""
     if text is None or _NAME.fullmatch(text):
         return text
     return quote(text, origin)

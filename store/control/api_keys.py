@@ -60,7 +60,7 @@ def list_after(
     position: Position = START,
     limit: int = -1,
 ) -> Sequence[ApiKey]:
-    """Return one user's keys after a position, newest first, up to ``limit`` (all if it is -1)."""
+    """Return one user's keys after a position, newest first, up to ``limit`` (-1: all)."""
     return TABLE.read(
         db,
         "where user_id = ? and organization_id = ? and (created_at, id) < (?, ?)"

@@ -58,7 +58,7 @@ TABLE = Table("proxy_endpoints", ProxyEndpoint, shared=Shared(added={"deleted_at
 def list_after(
     db: sqlite3.Connection, organization_id: str, position: Position = START, limit: int = -1
 ) -> Sequence[ProxyEndpoint]:
-    """Return the endpoints after a position, newest first, up to ``limit`` (all if it is -1)."""
+    """Return the endpoints after a position, newest first, up to ``limit`` (-1: all)."""
     return TABLE.read(
         db,
         "where organization_id = ? and deleted_at is null and (created_at, id) < (?, ?)"
