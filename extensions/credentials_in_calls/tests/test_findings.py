@@ -13,7 +13,7 @@ from store.backup import copying
 from store.traces import steps
 from store.traces.database import TraceDatabase
 from store.traces.maintenance.criteria import Criteria
-from tests.store.backup.conftest import copy, place  # noqa: F401
+from tests.store.backup.conftest import copy, place, template  # noqa: F401
 from tests.store.stored_words import find_word
 from tests.store.traffic import make_entry
 
