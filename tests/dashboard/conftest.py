@@ -5,9 +5,10 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from starlette.testclient import TestClient
+from anyio.from_thread import start_blocking_portal
 
 from manage.server import make_app
+from manage.supervision import workers
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.traces.paths import traces_folder
@@ -59,11 +60,25 @@ def control(settings, new_control_file):
 
 
 @pytest.fixture
-def app(settings, control, queries):
+def one_worker(monkeypatch):
+    """One thread for ``control.db`` in each pool of the web process, where there are four: to start and end
+    them all, each with its connection, took half of what a short test takes."""
+    monkeypatch.setattr(workers, "COUNT", 1)
+
+
+@pytest.fixture(scope="session")
+def portal():
+    """The event loop of the web processes that tests make, one after the other."""
+    with start_blocking_portal() as portal:
+        yield portal
+
+
+@pytest.fixture
+def app(settings, control, queries, one_worker, portal):
     """The web process, running: for people with browsers and ``TestClient``."""
     app = make_app(settings)
-    with TestClient(app, base_url=BASE_URL) as running:
-        app.state.portal = running.portal
+    app.state.portal = portal
+    with portal.wrap_async_context_manager(app.router.lifespan_context(app)):
         yield app
 
 
@@ -79,7 +94,7 @@ async def _serve(app):
 
 
 @pytest.fixture
-async def client(settings, control, queries):
+async def client(settings, control, queries, one_worker):
     """The same in the loop of the test, for many requests at once."""
     async with _serve(make_app(settings)) as client:
         yield client

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from starlette.testclient import TestClient
 
 from manage.server import make_app
+from manage.supervision import workers
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 
@@ -54,7 +56,8 @@ def run_site(data_dir: Path, *, is_demo: bool = False, **variables: str) -> Iter
         {"TAXIMETER_DATA_DIR": str(data_dir), "TAXIMETER_BASE_URL": BASE_URL} | named
     )
     printed: list[str] = []
-    with ControlDatabase(settings.control_path) as control:
+    with ControlDatabase(settings.control_path) as control, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "COUNT", 1)  # a quarter of the threads and connections
         control.set_up()
         app = make_app(settings, printed.append, is_demo=is_demo)
         with TestClient(app, base_url=settings.base_url, follow_redirects=False) as client:

@@ -26,7 +26,7 @@ from tests.upstream import wait_until
 
 COUNT = 3
 START_S = 60.0
-# A pool whose processes know no Datasette, and so no organisation: it starts in a fifth of the time.
+# A pool whose processes know no Datasette, no pages and so no organisation: it starts in a fifth of the time.
 WITHOUT_DATASETTE = """
 import sys
 from contextlib import nullcontext
@@ -36,6 +36,8 @@ def put(name, **contents):
     sys.modules[name] = ModuleType(name)
     vars(sys.modules[name]).update(contents)
 
+put("dashboard.queries.page_renderer", PageRenderer=lambda _: None, load_pages=lambda: None)
+put("dashboard.tables.datasette_patches", report_changes=lambda: None)
 put("dashboard.tables.errors", RequestState=None)
 put("dashboard.tables.instances", Instances=lambda *_: SimpleNamespace(use=lambda _id: nullcontext()))
 put("dashboard.tables.trace_browser", TraceBrowser=SimpleNamespace(load_templates=lambda: None))

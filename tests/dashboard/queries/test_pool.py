@@ -662,6 +662,7 @@ async def test_a_log_that_grows_is_still_read(proxy, pool):
 # -- long responses ----------------------------------------------------------------------------------
 
 STREAM = "/traces/usage_log.csv?_stream=1"
+LONG_ROWS = 250
 
 
 @pytest.fixture(scope="module")
@@ -669,14 +670,14 @@ def long_traces(pool):
     """Traces whose export is some megabytes in many pages."""
     body = b'{"text": "' + b"x" * 20_000 + b'"}'
     with TraceDatabase(trace_path_in(pool.traces, "long")) as traces:
-        traces.insert([make_entry(request_body=body) for _ in range(600)])
+        traces.insert([make_entry(request_body=body) for _ in range(LONG_ROWS)])
     return "long"
 
 
 async def test_an_export_is_whole(proxy, long_traces):
     client = await ask(proxy, long_traces, STREAM)
     assert client.is_whole
-    assert client.body.count(b"x" * 20_000) == 600
+    assert client.body.count(b"x" * 20_000) == LONG_ROWS
 
 
 async def test_nothing_is_sent_to_a_caller_who_was_removed_while_waiting(proxy, monkeypatch):
