@@ -27,6 +27,7 @@ from store.control.people import Caller
 from store.control.sessions import Visitor
 
 METRICS = "/metrics"
+_VERSION = version("taximeter")
 _NO_KEY = (
     "Send a service API key: Authorization: Bearer sk_…, or the text of TAXIMETER_METRICS_TOKEN for the"
     " figures of all organisations.\n"
@@ -64,7 +65,6 @@ class Metrics:
             board_fd,
             node=settings.node,
         )
-        self._version = version("taximeter")
         # One at a time, so that scrapes take one of the threads that the API needs too.
         self._turn = asyncio.Lock()
 
@@ -125,13 +125,13 @@ class Metrics:
         """Return the metrics with their content type, or None if the key is unknown. Raises sqlite3.Error."""
         if caller is None and (bearer is None or self._is_token(bearer)):
             processes = [] if self._supervisor_pid is None else find_processes(self._supervisor_pid)
-            return render(self._reader.read_all(), processes, self._version, accept)
+            return render(self._reader.read_all(), processes, _VERSION, accept)
         if caller is None and bearer is not None and self._takes_keys:
             caller = key_authentication.identify(control, bearer, clock.now())
         if caller is None:
             return None
         figures = self._reader.read_organization(caller.organization_id)
-        return render(figures, [], self._version, accept)
+        return render(figures, [], _VERSION, accept)
 
     def _is_token(self, bearer: str) -> bool:
         token = self._settings.metrics_token

@@ -65,8 +65,13 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_is_as_the_document_says(ann, stranger, recorded, page):
+def test_a_page_is_as_the_document_says(ann, stranger, recorded, subtests):
+    for page in PAGES:
+        with subtests.test(page.name):
+            check_page(ann, stranger, page)
+
+
+def check_page(ann, stranger, page):
     address = page.path.format(session_id="s1")
     for query in QUERIES[page.path]:
         for response in (
@@ -82,8 +87,13 @@ def test_a_page_is_as_the_document_says(ann, stranger, recorded, page):
     Error.model_validate_json(refused.content)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_before_the_first_call_a_page_is_as_the_document_says_too(ann, page):
+def test_before_the_first_call_a_page_is_as_the_document_says_too(ann, subtests):
+    for page in PAGES:
+        with subtests.test(page.name):
+            check_page_without_calls(ann, page)
+
+
+def check_page_without_calls(ann, page):
     response = ann.get(page.path.format(session_id="s1"))
     if response.status_code != 200:
         assert (response.status_code, "{session_id}" in page.path) == (404, True)

@@ -111,21 +111,25 @@ def assert_whole(page):
         assert not [name for name in element.attributes if name.startswith("on")], element
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "here"),
-    [
-        ("/", 200, {"/": "page"}),
-        ("/calls", 200, {"/calls": "page"}),
-        ("/calls/1", 200, {"/calls": "true"}),
-        ("/traces/usage", 200, {"/traces": "true"}),
-        ("/traces", 200, {"/traces": "page"}),
-        ("/traces/usage_hourly", 200, {"/traces": "true"}),
-        ("/traces/nowhere", 404, {"/traces": "true"}),
-    ],
-)
-async def test_the_navigation_says_where_one_is(ann, ask, path, status, here):
+PLACES = [
+    ("/", 200, {"/": "page"}),
+    ("/calls", 200, {"/calls": "page"}),
+    ("/calls/1", 200, {"/calls": "true"}),
+    ("/traces/usage", 200, {"/traces": "true"}),
+    ("/traces", 200, {"/traces": "page"}),
+    ("/traces/usage_hourly", 200, {"/traces": "true"}),
+    ("/traces/nowhere", 404, {"/traces": "true"}),
+]
+
+
+async def test_the_navigation_says_where_one_is(ann, ask, subtests):
     ann.record()
-    page = await ask(path, status)
+    for path, status, here in PLACES:
+        with subtests.test(path):
+            check_navigation(await ask(path, status), here)
+
+
+def check_navigation(page, here):
     links = [
         each
         for each in page.find("a")

@@ -391,31 +391,31 @@ async def test_a_line_that_is_a_sum_of_passes_says_what_that_means(ask, ann):
     assert "A sum of several passes" in words(await ask("/calls/1/cost"))
 
 
-@pytest.mark.parametrize(
-    ("component", "note", "words_of_it"),
-    [
-        ("output", None, "Estimated by what was delivered: the response was cut."),
-        ("output", "hidden_thinking", "without thinking that is not shown"),
-        ("output", "uncounted_tokens", "the prompt of this pass, or advice"),
-        ("input", None, "Estimated as the prompt of the model before"),
-        ("web_search", None, "Estimated by what was delivered: the response was cut."),
-    ],
-)
-async def test_an_estimated_line_says_so_and_so_does_the_total(
-    ask, ann, component, note, words_of_it
-):
-    ann.record(
-        cost_items=(make_item(component=component, estimated=True, note=note), make_item()),
-        cost_cents=Decimal("2.5"),
-        estimated_cents=Decimal("1.25"),
-        usage_source="estimated",
-    )
-    seen = words(await ask("/calls/1/cost"))
-    assert seen.count(words_of_it) == 1
-    assert "of which estimated $0.0125" in seen
-    assert "of which estimated $0.0125 Tokens in" in seen, "beside it"
-    details = words(await ask("/calls/1/details"))
-    assert "its output is estimated by what was delivered" in details
+ESTIMATES = [
+    ("output", None, "Estimated by what was delivered: the response was cut."),
+    ("output", "hidden_thinking", "without thinking that is not shown"),
+    ("output", "uncounted_tokens", "the prompt of this pass, or advice"),
+    ("input", None, "Estimated as the prompt of the model before"),
+    ("web_search", None, "Estimated by what was delivered: the response was cut."),
+]
+
+
+async def test_an_estimated_line_says_so_and_so_does_the_total(ask, ann, subtests):
+    for component, note, words_of_it in ESTIMATES:
+        item = make_item(component=component, estimated=True, note=note)
+        n = ann.record(
+            cost_items=(item, make_item()),
+            cost_cents=Decimal("2.5"),
+            estimated_cents=Decimal("1.25"),
+            usage_source="estimated",
+        )
+        with subtests.test(component, note=note):
+            seen = words(await ask(f"/calls/{n}/cost"))
+            assert seen.count(words_of_it) == 1
+            assert "of which estimated $0.0125" in seen
+            assert "of which estimated $0.0125 Tokens in" in seen, "beside it"
+            details = words(await ask(f"/calls/{n}/details"))
+            assert "its output is estimated by what was delivered" in details
 
 
 async def test_the_costs_of_a_bill_have_as_many_decimals_each(ask, ann):
@@ -472,20 +472,25 @@ BODIES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", BODIES, ids=lambda body: f"{len(body)}-{body[:8]!r}")
-async def test_files_are_the_exact_bytes(ask, ann, body):
-    ann.record(request_body=body, response_body=body)
+async def test_files_are_the_exact_bytes(ask, ann, subtests):
+    for body in BODIES:
+        n = ann.record(request_body=body, response_body=body)
+        with subtests.test(body[:8], length=len(body)):
+            await check_files(ask, n, body)
+
+
+async def check_files(ask, n, body):
     for side in ("request", "response"):
-        answer = await ask(f"/traces/usage/1/{side}")
+        answer = await ask(f"/traces/usage/{n}/{side}")
         assert answer.content == body
         assert answer.headers["content-length"] == str(len(body))
         assert answer.headers["content-disposition"].startswith("attachment; filename=")
         assert answer.headers["content-type"].startswith(("text/plain", "application/octet-stream"))
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["content-security-policy"].startswith("sandbox")
-        assert (await ask(f"/traces/usage/1/{side}/read")).status_code == 200
-        assert (await ask(f"/traces/usage/1/{side}/raw/part")).status_code == 200
-    assert (await ask("/calls/1")).status_code == 200
+        assert (await ask(f"/traces/usage/{n}/{side}/read")).status_code == 200
+        assert (await ask(f"/traces/usage/{n}/{side}/raw/part")).status_code == 200
+    assert (await ask(f"/calls/{n}")).status_code == 200
 
 
 async def test_a_head_has_the_length_and_no_body(client, ann):
@@ -776,25 +781,24 @@ async def test_one_organisation_asks_for_so_much_at_once(client, ann, cid, query
     assert [task.result().status_code for task in slow].count(200) == MAX_WAITING
 
 
-@pytest.mark.parametrize(
-    ("billing", "overage", "payer"),
-    [
-        ("subscription", False, "a subscription"),
-        ("subscription", None, "a subscription"),
-        ("subscription", True, None),
-        ("customer", None, "a customer"),
-        ("customer", True, "a customer"),
-        ("api_key", None, None),
-    ],
-)
-async def test_a_cost_that_somebody_else_covers_is_called_a_value(
-    ask, ann, billing, overage, payer
-):
-    ann.record(cost_items=(make_item(),), billing=billing, overage=overage)
-    seen = words(await ask("/calls/1/cost"))
-    assert ("its value by list prices, and no bill" in seen) is (payer is not None)
-    assert ("Covered by a" in seen) is (payer is not None)
-    assert f"Covered by {payer}" in seen or payer is None
+PAYERS = [
+    ("subscription", False, "a subscription"),
+    ("subscription", None, "a subscription"),
+    ("subscription", True, None),
+    ("customer", None, "a customer"),
+    ("customer", True, "a customer"),
+    ("api_key", None, None),
+]
+
+
+async def test_a_cost_that_somebody_else_covers_is_called_a_value(ask, ann, subtests):
+    for billing, overage, payer in PAYERS:
+        with subtests.test(billing, overage=overage):
+            n = ann.record(cost_items=(make_item(),), billing=billing, overage=overage)
+            seen = words(await ask(f"/calls/{n}/cost"))
+            assert ("its value by list prices, and no bill" in seen) is (payer is not None)
+            assert ("Covered by a" in seen) is (payer is not None)
+            assert f"Covered by {payer}" in seen or payer is None
 
 
 async def test_a_bill_says_that_the_hours_of_a_container_are_not_in_it(ask, ann):

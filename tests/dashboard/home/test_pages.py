@@ -480,8 +480,13 @@ def test_a_day_leads_to_its_calls_and_has_its_values_for_the_tip(ann, weeks):
     assert by_name["Sun 8 Mar, $0.00"]["data-tip"]
 
 
-@pytest.mark.parametrize("by", ["model", "endpoint", "client", "credential", "billing", "session"])
-def test_each_group_leads_to_just_its_calls(ann, weeks, by):
+def test_each_group_leads_to_just_its_calls(ann, weeks, subtests):
+    for by in ("model", "endpoint", "client", "credential", "billing", "session"):
+        with subtests.test(by):
+            check_groups(ann, by)
+
+
+def check_groups(ann, by):
     page = ann.get(f"/?by={by}&measure=calls&period=30d").text
     table = page.partition('<table class="dense"><caption class="vh">')[2].partition("</table>")[0]
     rows = re.findall(r'<a href="(/calls[^"]+)">.*?strong">(\d+)</td>', table, re.S)
@@ -495,9 +500,8 @@ def test_sessions_are_named_by_their_titles_and_lead_to_their_pages(ann, weeks):
     assert '<a href="/sessions/s9"><span class="sw s1"></span> <bdi>Title 9</bdi></a>' in page
 
 
-@pytest.mark.parametrize("measure", ["cost", "tokens", "calls"])
 @pytest.mark.parametrize("by", ["session", "agent"])
-def test_the_largest_of_many_sessions_are_those_of_all(ann, record, monkeypatch, by, measure):
+def test_the_largest_of_many_sessions_are_those_of_all(ann, record, monkeypatch, subtests, by):
     monkeypatch.setattr("dashboard.home.pages.clock", SimpleNamespace(now=lambda: NOW))
     record(
         ann.organization_id,
@@ -513,6 +517,12 @@ def test_the_largest_of_many_sessions_are_those_of_all(ann, record, monkeypatch,
         ),
         {"created_at": "2026-03-13T08:00:00.000Z"},
     )
+    for measure in ("cost", "tokens", "calls"):
+        with subtests.test(measure):
+            check_largest(ann, monkeypatch, by, measure)
+
+
+def check_largest(ann, monkeypatch, by, measure):
     pages = []
     for largest in (6, 1_000):  # six are shown
         monkeypatch.setattr("store.traces.sums.overview_reader.LARGEST", largest)

@@ -11,7 +11,7 @@ from itertools import pairwise
 import brotli  # type: ignore[import-untyped]  # ships no types
 import pytest
 import zstandard
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dashboard.live import pages
 from dashboard.live.growing_calls import GrowingCalls
@@ -58,6 +58,7 @@ def cut(data, places):
 
 
 @pytest.mark.parametrize("encoding", PACKED)
+@settings(max_examples=20)  # for each encoding
 @given(st.lists(st.integers(0, 700), max_size=12), st.booleans())
 def test_where_a_response_is_cut_makes_no_difference(encoding, places, has_crlf):
     events = EVENTS.replace(b"\n", b"\r\n") if has_crlf else EVENTS

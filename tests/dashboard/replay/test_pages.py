@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dashboard.replay.checks import check_request
 from dashboard.replay.editing import MAX_EDITED_BYTES, lay_out
@@ -278,6 +278,7 @@ def test_a_good_request_has_no_problems_and_names_what_changed():
 # -- layout ------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=20)  # each is made of a hundred choices
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

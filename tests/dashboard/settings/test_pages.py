@@ -789,12 +789,11 @@ def test_the_list_of_endpoints_has_calls_and_cost_of_the_week(ann, control):
     assert " 1 $0.12 full text live " in page
 
 
-@pytest.mark.parametrize("code", sorted(notices._NOTICES))
-def test_every_notice_is_announced(ann, code):
-    page = ann.browser.get("/settings/endpoints", params={"done": code}).text
-    assert re.search(
-        rf'role="status">{re.escape(notices._NOTICES[code].text)}<', html.unescape(page)
-    )
+def test_every_notice_is_announced(ann, subtests):
+    for code, notice in sorted(notices._NOTICES.items()):
+        with subtests.test(code):
+            page = ann.browser.get("/settings/endpoints", params={"done": code}).text
+            assert f'role="status">{notice.text}<' in html.unescape(page)
 
 
 def test_every_page_says_what_is_what_to_who_cannot_see_it(ann, control, management, record_of):

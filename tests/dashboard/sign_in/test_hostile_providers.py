@@ -388,6 +388,11 @@ def test_no_document_makes_a_secret_a_key(site, provider, named):
     refuse(site, response)
 
 
+@cache
+def bomb():
+    return gzip.compress(bytes(10**7))
+
+
 BIG = b"[" + b"1," * MAX_RESPONSE_BYTES + b"1]"
 BODIES = {
     "no JSON": lambda: respond(b"<html>"),
@@ -397,7 +402,7 @@ BODIES = {
     "null": lambda: respond(None),
     "nested deeply": lambda: respond(b"[" * 100_000),
     "too large": lambda: respond(BIG),
-    "a bomb": lambda: respond(gzip.compress(bytes(10**7)), headers={"content-encoding": "gzip"}),
+    "a bomb": lambda: respond(bomb(), headers={"content-encoding": "gzip"}),
     "compressed in an unknown way": lambda: respond(b"x", headers={"content-encoding": "x"}),
     "not UTF-8": lambda: respond(b'{"a": "\xff\xfe"}'),
     "a redirect": lambda: respond({}, 302, {"location": "https://evil.example/"}),

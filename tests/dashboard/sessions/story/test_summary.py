@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dashboard.paid_parts import list_paid_for
 from dashboard.sessions.story.causes import list_causes
@@ -264,6 +264,7 @@ def test_number_of_a_prompt_makes_room_for_a_value_and_for_a_narrow_screen() -> 
     assert [mark.number for mark in marks if not mark.may_go] == list(range(1, 26, 2))
 
 
+@settings(max_examples=20)  # each with hundreds of turns
 @given(st.integers(0, 700), st.sampled_from([0.0, 1.0, 250.0]))
 def test_bars_lie_side_by_side_within_the_drawing(count: int, cents: float) -> None:
     session = Session()
