@@ -181,9 +181,10 @@ class Copy:
         """Take over entries that were delivered to an earlier node for these streams and not acknowledged.
 
         At most one batch of each stream is taken over."""
-        for stream in streams:
-            pending = reading.find_pending(self._client, stream, self.group)
-            if pending - {self.node.encode()}:
+        looked_at = sorted(streams)
+        found = reading.find_pending(self._client, looked_at, self.group)
+        for stream, nodes in zip(looked_at, found, strict=True):
+            if nodes - {self.node.encode()}:
                 self._client.xautoclaim(
                     stream, self.group, self.node, 0, count=MOST_CLAIMED, justid=True
                 )
@@ -305,10 +306,25 @@ def find_living(client: server.Client, group: str) -> set[str]:
     return {node for node, each in idle_ms.items() if each < 1000 * ALIVE_S}
 
 
-def make_group(client: server.Client, stream: str, group: str) -> None:
-    """Create a consumer group of a stream unless it exists. This also works on a full server."""
-    if group not in reading.find_groups(client, [stream])[0]:
-        client.xgroup_create(stream, group, id="0", mkstream=True)
+def make_groups(client: server.Client, streams: Iterable[str], group: str) -> set[str]:
+    """Create a consumer group of each stream that has none of this name.
+
+    Return the keys that are not streams. This also works on a full server. Raises redis.RedisError."""
+    looked_at = sorted(streams)
+    found = reading.find_groups(client, looked_at)
+    missing = [each for each, groups in zip(looked_at, found, strict=True) if group not in groups]
+    pipeline = client.pipeline(transaction=False)
+    for stream in missing:
+        pipeline.xgroup_create(stream, group, id="0", mkstream=True)
+    results = pipeline.execute(raise_on_error=False)
+    for result in results:
+        if isinstance(result, Exception) and not server.is_wrong_type(result):
+            raise result
+    return {
+        stream
+        for stream, result in zip(missing, results, strict=True)
+        if isinstance(result, Exception)
+    }
 
 
 def load_node(data_dir: Path) -> str:

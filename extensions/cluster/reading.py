@@ -141,11 +141,14 @@ def show_life(client: server.Client, stream: str, group: str, node: str) -> None
     client.xreadgroup(group, node, {stream: "0"}, count=1)
 
 
-def find_pending(client: server.Client, stream: str, group: str) -> set[bytes]:
-    """Return the names of the nodes with entries that were delivered and not acknowledged.
+def find_pending(client: server.Client, streams: Sequence[str], group: str) -> list[set[bytes]]:
+    """Return for each stream the names of the nodes with entries that were delivered and not acknowledged.
 
     They are unchecked bytes, only for comparison. Raises redis.RedisError."""
-    return {each["name"] for each in client.xpending(stream, group)["consumers"]}
+    pipeline = client.pipeline(transaction=False)
+    for stream in streams:
+        pipeline.xpending(stream, group)
+    return [{each["name"] for each in found["consumers"]} for found in pipeline.execute()]
 
 
 def find_first_pending(

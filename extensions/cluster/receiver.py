@@ -194,11 +194,12 @@ class Receiver:
         found = self._watch.identify()
         if found != self._identity:
             self._copy.let_go()
-            copies.make_group(self._client, COPIES, self._group)
+            copies.make_groups(self._client, [COPIES], self._group)
             self._unusable = set(self._streams.values())
             self._own = []
             self._identity, self._is_repeating = found, True
-        self._unusable = {each for each in self._unusable if not self._make_group(each)}
+        if self._unusable:
+            self._unusable = copies.make_groups(self._client, self._unusable, self._group)
         self._copy.hold()
         received = (self._streams[bucket] for bucket in sorted(self._copy.received))
         own = [stream for stream in received if stream not in self._unusable]
@@ -206,16 +207,6 @@ class Receiver:
             self._copy.claim(set(own) - set(self._own))
             self._own, self._is_repeating, self._is_behind = own, True, True
             self._groups = frozenset()  # what is new here may have to be trimmed
-
-    def _make_group(self, stream: str) -> bool:
-        """Make sure that a stream has the group; return False if the key is not a stream."""
-        try:
-            copies.make_group(self._client, stream, self._group)
-        except redis.ResponseError as error:
-            if not server.is_wrong_type(error):
-                raise
-            return False
-        return True
 
     def _write(self, stream: str, entry: Entry) -> None:
         """Write the file of an entry; if it has no valid file, set its content aside."""

@@ -23,11 +23,18 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(server, name, PATIENCE_S)
 
 
-@pytest.fixture
-def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    folder = tmp_path_factory.mktemp("redis")
-    with RedisServer(folder) as running:
+@pytest.fixture(scope="session")
+def shared_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """Run one server for all tests of a worker. Who asks for it first calls ``renew``."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as running:
         yield running
+
+
+@pytest.fixture
+def redis_server(shared_redis: RedisServer) -> RedisServer:
+    """Return a server with nothing on it, which a test may kill and set up as it likes."""
+    shared_redis.renew()
+    return shared_redis
 
 
 @pytest.fixture

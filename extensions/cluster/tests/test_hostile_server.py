@@ -35,14 +35,16 @@ RAW = (
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, server.Client]]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as running:
-        client = server.connect(running.url)
-        client.config_set("hz", 500)
-        cluster = Cluster(tmp_path_factory.mktemp("nodes"), lambda _: running.url)
+def shared(
+    shared_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Cluster, server.Client]]:
+    shared_redis.renew()
+    client = server.connect(shared_redis.url)
+    cluster = Cluster(tmp_path_factory.mktemp("nodes"), lambda _: shared_redis.url)
+    with shared_redis.waiting_exactly():
         yield cluster, client
-        cluster.close()
-        client.close()
+    cluster.close()
+    client.close()
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_what_a_server_lost_that_was_killed_is_shipped_again(
     spool(run, "0001")
     shipper.run_round()
     redis_server.kill()
-    for path in tmp_path.parent.glob("redis*/appendonlydir/*.incr.aof"):
+    for path in redis_server.folder.glob("appendonlydir/*.incr.aof"):
         path.write_bytes(b"")
     redis_server.start()
     shipper.disconnect()

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from extensions.cluster.moving.incoming import INCOMING
 from extensions.cluster.moving.mover import Mover
 from extensions.cluster.moving.taking import STABLE_S, Taker
 from extensions.cluster.receiver import Receiver
+from extensions.cluster.records import Wish
 from extensions.cluster.shipper import Shipper
 from extensions.cluster.tests.spools import ORGANIZATION, names, spool
 from extensions.credentials_in_calls.findings import FoundSecrets
@@ -28,6 +30,7 @@ from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
 
 BUCKET = find_bucket(ORGANIZATION)
+PIECE_BYTES = 1_000_000  # so that the largest file has two pieces
 
 
 class Node:
@@ -102,7 +105,7 @@ class Pair:
         self.b = Node("b", folder, client, clock)
         with closing(FoundSecrets(trace_path(self.a.data_dir, ORGANIZATION))):
             pass
-        self.turn(4)
+        self.turn_until(lambda _: self.b.copy.buckets)
         assert self.holder == "a"
 
     def call(self, number=1):
@@ -119,13 +122,36 @@ class Pair:
     def holder(self):
         return find_holders(self.client, "main")[BUCKET]
 
-    def turn(self, number=1, *nodes):
+    def turn(self, number=1, *nodes, seconds=1.0):
         """Let nodes do their part so many times, while time goes on and their recorders work."""
         for _ in range(number):
-            self.clock.now_s += 1.0
+            self.clock.now_s += seconds
             for node in nodes or (self.a, self.b):
                 node.run()
                 node.record()
+
+    def turn_until(self, moment, *, calling=False):
+        """Let both do their parts until a moment, which is looked for after the part of each."""
+        for _ in range(30):
+            self.clock.now_s += 1.0
+            if calling:
+                self.call()
+            for node in (self.a, self.b):
+                node.run()
+                node.record()
+                if moment(self):
+                    return
+        raise AssertionError("the moment has not come")
+
+    @property
+    def incoming(self):
+        return [path for path in (self.b.data_dir / INCOMING).glob("*") if path.is_dir()]
+
+    @property
+    def wish(self):
+        """Return what the node that takes asks for."""
+        found = moves.find_moves(self.client)
+        return (moves.read_wish(self.client, found[0]) if found else None) or Wish()
 
     def order(self):
         return moves.order(self.client, "main", BUCKET, "a", "b")
@@ -133,7 +159,7 @@ class Pair:
     def finish(self):
         """Let all end that goes on, and check that the other node has every call once."""
         for _ in range(40):
-            self.turn()
+            self.turn(seconds=2.0)
             if not self.client.hgetall(MOVES) and not self.b.copy.paused:
                 break
         self.call()
@@ -141,18 +167,18 @@ class Pair:
         assert self.holder == "b"
         assert self.b.entries() == self.expected
         assert (self.a.entries(), self.a.folders) == (None, [])
-        assert not list((self.b.data_dir / INCOMING).glob("*"))
+        assert not self.incoming
         assert self.client.hgetall(MOVES_SAID) == {}
 
 
 @pytest.fixture
-def pair(tmp_path, client, clock, run, root, monkeypatch):
+def pair(tmp_path, redis_server, client, clock, run, root, monkeypatch):
     monkeypatch.setattr("extensions.cluster.receiver.BLOCK_MS", 1)
     monkeypatch.setattr(copies, "ALIVE_S", 1000.0)  # however long this machine takes
-    monkeypatch.setattr(giving, "PIECE_BYTES", 200_000)  # so that files have several
-    client.config_set("hz", 500)  # so that it waits no longer than it is told to
-    found = Pair(tmp_path, client, clock, run, root)
-    yield found
+    monkeypatch.setattr(giving, "PIECE_BYTES", PIECE_BYTES)
+    with redis_server.waiting_exactly():
+        found = Pair(tmp_path, client, clock, run, root)
+        yield found
     found.a.kill()
 
 
@@ -166,18 +192,33 @@ def test_a_bucket_is_moved_while_calls_come(pair):
     assert (trace_path(pair.b.data_dir, ORGANIZATION).parent / "secrets.db").exists()
 
 
-@pytest.mark.parametrize("turns", range(1, 14))
+# What a move comes to, one after the other. The last is the end of it.
+MOMENTS: Mapping[str, Callable[[Pair], object]] = {
+    "ordered": lambda pair: pair.client.hgetall(MOVES),
+    "a folder for the files": lambda pair: pair.incoming,
+    "no calls received any more": lambda pair: pair.a.copy.paused,
+    "files held": lambda pair: BUCKET not in pair.a.receiver.find_received(),
+    "between two files": lambda pair: "traces.db" in pair.wish.name,
+    "within a file": lambda pair: pair.wish.offset > 0,
+    "all files there": lambda pair: pair.wish.is_complete,
+    "handed over": lambda pair: pair.holder == "b",
+    "files in their place": lambda pair: pair.b.folders,
+    "calls received": lambda pair: BUCKET in pair.b.receiver.find_received(),
+    "files removed": lambda pair: not pair.a.folders,
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("killed", ["a", "b"])
-def test_a_move_goes_on_after_the_death_of_either_node_at_any_moment(pair, killed, turns):
+def test_a_move_goes_on_after_the_death_of_either_node_at_any_moment(pair, killed, moment):
     pair.order()
-    for _ in range(turns):
-        pair.call()
-        pair.turn()
+    pair.turn_until(MOMENTS[moment], calling=True)
     node = getattr(pair, killed)
     node.kill()
     pair.call()
     pair.turn(2, pair.b if killed == "a" else pair.a)
     node.start()
+    assert BUCKET in pair.b.copy.paused or not pair.incoming
     pair.finish()
 
 
@@ -252,7 +293,7 @@ def test_a_move_is_cancelled_until_it_is_handed_over(pair, redis_server):
     pair.call()
     pair.turn(3)
     assert pair.a.entries() == pair.expected
-    assert (pair.b.folders, list((pair.b.data_dir / INCOMING).glob("*"))) == ([], [])
+    assert (pair.b.folders, pair.incoming) == ([], [])
     pair.order()
     while pair.holder == "a":
         pair.turn()
@@ -325,10 +366,10 @@ def forget(pair, redis_server, tmp_path, gone):
         administration.forget(redis_server.url, control, gone)
 
 
-@pytest.mark.parametrize("turns", range(1, 14))
-def test_a_move_ends_when_the_node_that_takes_is_forgotten(pair, redis_server, tmp_path, turns):
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_move_ends_when_the_node_that_takes_is_forgotten(pair, redis_server, tmp_path, moment):
     pair.order()
-    pair.turn(turns)
+    pair.turn_until(MOMENTS[moment])
     is_over = pair.client.hgetall(MOVES) == {}
     pair.b.kill()
     forget(pair, redis_server, tmp_path, "b")
@@ -339,19 +380,20 @@ def test_a_move_ends_when_the_node_that_takes_is_forgotten(pair, redis_server, t
     assert pair.a.entries() == (["0003"] if is_over else pair.expected)
 
 
-@pytest.mark.parametrize("turns", range(1, 14))
-def test_a_move_ends_when_the_node_that_gives_is_forgotten(pair, redis_server, tmp_path, turns):
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_move_ends_when_the_node_that_gives_is_forgotten(pair, redis_server, tmp_path, moment):
     pair.order()
-    pair.turn(turns)
+    pair.turn_until(MOMENTS[moment])
+    is_handed_over = pair.holder == "b"
     pair.a.kill()
     forget(pair, redis_server, tmp_path, "a")
     assert (pair.client.hgetall(MOVES), pair.client.hgetall(MOVES_SAID)) == ({}, {})
     pair.call()
     pair.turn(12, pair.b)
     assert pair.holder == "b"
-    assert "0003" in pair.b.entries()
+    assert pair.b.entries() == (pair.expected if is_handed_over else ["0003"])
     assert pair.b.copy.paused == frozenset()
-    assert not list((pair.b.data_dir / INCOMING).glob("*"))
+    assert not pair.incoming
 
 
 def test_a_bucket_that_is_given_away_while_it_is_asked_for_is_received(pair):
@@ -363,7 +405,7 @@ def test_a_bucket_that_is_given_away_while_it_is_asked_for_is_received(pair):
     pair.turn(12)
     assert pair.client.hgetall(MOVES) == {}
     assert empty in pair.b.receiver.find_received()
-    assert not list((pair.b.data_dir / INCOMING).glob("*"))
+    assert not pair.incoming
 
 
 def test_a_bucket_whose_move_does_not_go_on_is_received_meanwhile(pair, monkeypatch):
@@ -373,10 +415,12 @@ def test_a_bucket_whose_move_does_not_go_on_is_received_meanwhile(pair, monkeypa
     assert pair.a.copy.paused
     monkeypatch.setattr(pair.b.taker, "run_round", lambda *_: False)  # its disk is full, say
     pair.call()
-    pair.turn(int(STALLED_S) + 3)
+    pair.turn(2)
+    pair.turn(1, seconds=STALLED_S)
+    pair.turn(2)
     assert pair.a.entries() == pair.expected
     monkeypatch.setattr(pair.b.taker, "run_round", Taker.run_round.__get__(pair.b.taker))
-    pair.turn(int(REST_S))
+    pair.turn(1, seconds=REST_S)
     assert pair.client.hget(MOVES, move.field) == move.pack() or pair.holder == "b"
     pair.finish()
 

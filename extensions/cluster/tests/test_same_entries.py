@@ -6,7 +6,7 @@ Both begin with the same files of a spool, and end with the recorder of one mach
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -51,9 +51,9 @@ ANSWER = b'{"type":"message","usage":{"input_tokens":1,"output_tokens":2}}'
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as running:
-        yield running.url
+def url(shared_redis: RedisServer) -> str:
+    shared_redis.renew()
+    return shared_redis.url
 
 
 def record(way: str, url: str, written: Path, data: Path) -> None:
