@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import certifi
 import psutil
 import pytest
 import trustme
@@ -20,11 +21,14 @@ from runtime.runs import new_run_id
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from tests.connect_proxy import PASSWORD, SILENT, USER, ConnectProxy
+from tests.lazily import import_lazily
+from tests.live import forward_client
 from tests.live.clients.programs import CLAUDE, NODE_DIR, needs_claude_code, needs_proxies_in_node
-from tests.live.command import PATIENCE_S, call, environment, running
+from tests.live.command import PATIENCE_S, Done, call, call_here, environment, running
+from tests.live.forward_client import connect, encode, exchange, find_issuer, read_until
 from tests.live.messages import MODEL, Answer, text
 from tests.live.service import API_KEY, REQUEST_HEADERS, Row, Service, is_over
-from tests.rawclient import request
+from tests.rawclient import RawClient, request
 from tests.upstream import (
     STALL,
     Gate,
@@ -39,6 +43,11 @@ from tests.upstream import (
     wait_until,
 )
 
+if TYPE_CHECKING:
+    import anthropic
+else:
+    anthropic = import_lazily("anthropic")  # which takes more than a second
+
 HOST, OTHER = "api.anthropic.com", "files.example.com"
 AUTHORIZATION = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 TOLD = (
@@ -52,38 +61,6 @@ TOLD = (
     ("Connection", "keep-alive"),
     ("Content-Type", "application/json"),
 )
-# A client of raw bytes: the proxy of its environment, then TLS with the authorities of its environment.
-CLIENT = """
-import base64, json, os, socket, ssl, sys
-from urllib.parse import urlsplit
-
-def connect(host):
-    proxy = urlsplit(os.environ["https_proxy"])
-    connection = socket.create_connection((proxy.hostname, proxy.port), 30)
-    pair = base64.b64encode(f"{proxy.username}:{proxy.password}".encode()).decode()
-    head = f"CONNECT {host}:443 HTTP/1.1\\r\\nHost: {host}:443\\r\\nProxy-Authorization: Basic {pair}\\r\\n\\r\\n"
-    connection.sendall(head.encode())
-    assert connection.recv(12) == b"HTTP/1.1 200"
-    while not connection.recv(1, socket.MSG_PEEK) == b"\\r" or connection.recv(4) != b"\\r\\n\\r\\n":
-        connection.recv(1)
-    trust = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
-    return trust.wrap_socket(connection, server_hostname=host)
-
-def exchange(connection, head, body):
-    connection.sendall(head.encode() + body)
-    stream, got = connection.makefile("rb"), b""
-    length = 0
-    while got[-4:] != b"\\r\\n\\r\\n":
-        line = stream.readline()
-        assert line, got
-        if line.lower().startswith(b"content-length:"):
-            length = int(line.split(b":")[1])
-        got += line
-    return [got.decode(), stream.read(length).decode()]
-
-def issuer(connection):
-    return dict(pair for (pair,) in connection.getpeercert()["issuer"]).get("commonName")
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +105,14 @@ class Office:
 
 
 def python(source: str) -> tuple[str, ...]:
-    return (sys.executable, "-c", CLIENT + source)
+    """Return a client of raw bytes for `taximeter run`."""
+    start = f"import json, os, ssl, sys\nfrom {forward_client.__name__} import *\n"
+    return (sys.executable, "-c", start + source)
+
+
+def run_here(environ: dict[str, str], *arguments: str) -> Done:
+    """Do as `taximeter run --forward-proxy` does, in this process."""
+    return call_here(("run", "--forward-proxy", *arguments), environ)
 
 
 @pytest.fixture(scope="module")
@@ -182,15 +166,16 @@ def head_of(method: str, target: str, length: int = 2) -> str:
     return "\r\n".join([*lines, f"Content-Length: {length}", "", ""])
 
 
-def test_message_calls_are_recorded_and_all_is_sent_as_when_direct(office: Office) -> None:
+def test_message_calls_are_recorded_and_all_is_sent_as_when_direct(
+    office: Office, tmp_path: Path
+) -> None:
     before = len(office.rows())
     heads = [head_of("POST", path) for path in ("/v1/messages?beta=true", "/api/settings?x=%2F")]
-    found = office.run_whole(
-        *python(f"""
+    source = f"""
 with connect({HOST!r}) as connection:
-    print(json.dumps([exchange(connection, head, b"{{}}") for head in {heads!r}] + [issuer(connection)]))
-""")
-    )
+    print(json.dumps([exchange(connection, head, b"{{}}") for head in {heads!r}] + [find_issuer(connection)]))
+"""
+    found = office.run_whole(*python(source), TMPDIR=str(tmp_path))
     call_response, other_response, issuer = found
     assert issuer == "Taximeter run"
     assert call_response[0].startswith("HTTP/1.1 200")
@@ -202,72 +187,57 @@ with connect({HOST!r}) as connection:
     assert row["run_id"]
     assert row["path_query"] == "/v1/messages?beta=true"
     assert (row["slug"], row["request_body"], row["status_code"]) == ("default", "{}", 200)
+    assert list(tmp_path.iterdir()) == [], "the files of the forward proxy are gone"
 
 
 def test_calls_are_handed_over_to_a_service_elsewhere(office: Office) -> None:
     key = office.service.create_key("a run elsewhere")
     before = len(office.rows())
-    heads = [head_of("POST", "/v1/messages")]
+    head = head_of("POST", "/v1/messages")
     environ = {name: text for name, text in office.environ.items() if "DATA_DIR" not in name}
-    done = call(
-        (
-            *("run", "--forward-proxy", "--base-url", f"http://{office.service.host}", "--"),
-            *python(f"""
-with connect({HOST!r}) as connection:
-    print(json.dumps([exchange(connection, head, b"{{}}") for head in {heads!r}]))
-"""),
-        ),
+    done = run_here(
         environ | {"TAXIMETER_API_KEY": key},
+        *("--base-url", f"http://{office.service.host}", "--"),
+        *python(f"exchange(connect({HOST!r}), {head!r}, b'{{}}')"),
     )
     assert done.returncode == 0, done.stderr
     assert "taximeter: 1 call" in done.stderr
-    assert [each.head.decode() for each in office.upstream.requests] == heads
+    assert [each.head.decode() for each in office.upstream.requests] == [head]
     assert len(office.rows()) == before + 1
 
 
 def test_others_on_the_machine_cannot_use_it(office: Office) -> None:
     """Not without the password in the environment of the client, and so neither with that of the user."""
-    source = f"""
-proxy = urlsplit(os.environ["https_proxy"])
-wrong = base64.b64encode(f"{{proxy.username}}:wrong".encode()).decode()
-said = []
-for line in ("", f"Proxy-Authorization: Basic {{wrong}}\\r\\n", "Proxy-Authorization: Basic ?\\r\\n"):
-    for first in ("CONNECT {HOST}:443 HTTP/1.1", "CONNECT {OTHER}:443 HTTP/1.1", "GET http://{OTHER}/ HTTP/1.1"):
-        with socket.create_connection((proxy.hostname, proxy.port), 30) as connection:
-            connection.sendall(f"{{first}}\\r\\nHost: {OTHER}\\r\\n{{line}}\\r\\n".encode())
-            said.append(connection.recv(12).decode())
-print(json.dumps(said))
-"""
-    assert office.run(*python(source)) == ["HTTP/1.1 407"] * 9
+    proxy = forward_client.find_proxy(office.variables)
+    wrong = encode(f"{proxy.username}:wrong")
+    said = []
+    for line in ("", f"Proxy-Authorization: Basic {wrong}\r\n", "Proxy-Authorization: Basic ?\r\n"):
+        for target in (f"CONNECT {HOST}:443", f"CONNECT {OTHER}:443", f"GET http://{OTHER}/"):
+            with RawClient((proxy.hostname or "", proxy.port or 0)) as client:
+                client.send(f"{target} HTTP/1.1\r\nHost: {OTHER}\r\n{line}\r\n".encode())
+                said.append(client.read_response_head().status)
+    assert said == [407] * 9
     assert office.proxy.asked == []
 
 
 def test_what_passes_is_stored_nowhere(office: Office) -> None:
-    secret = "a-secret-of-the-telemetry"
+    secret = b"a-secret-of-the-telemetry"
     head = head_of("POST", "/api/event_logging/v2/batch", len(secret))
-    office.run(
-        *python(f"""
-with connect({HOST!r}) as connection:
-    print(json.dumps(exchange(connection, {head!r}, {secret.encode()!r})))
-""")
-    )
+    with connect(HOST, office.variables) as connection:
+        exchange(connection, head, secret)
     (seen,) = office.upstream.requests
-    assert bytes(seen.body) == secret.encode()
+    assert bytes(seen.body) == secret
     files = [path for path in office.service.data_dir.rglob("*") if path.is_file()]
-    assert [path for path in files if secret.encode() in path.read_bytes()] == []
+    assert [path for path in files if secret in path.read_bytes()] == []
 
 
 def test_other_hosts_keep_their_certificates_and_all_goes_through_the_proxy_of_the_user(
     office: Office,
 ) -> None:
     head = head_of("GET", "/a", 0).replace(HOST, OTHER)
-    found = office.run(
-        *python(f"""
-with connect({OTHER!r}) as connection:
-    print(json.dumps([exchange(connection, {head!r}, b""), issuer(connection)]))
-""")
-    )
-    assert found[1] != "Taximeter run"
+    with connect(OTHER, office.variables) as connection:
+        exchange(connection, head)
+        assert find_issuer(connection) != "Taximeter run"
     assert [each.head.decode() for each in office.other.requests] == [head]
     assert office.proxy.asked == [f"{OTHER}:443"]
     assert all(f"proxy-authorization: {AUTHORIZATION}" in each for each in office.proxy.heads)
@@ -275,44 +245,29 @@ with connect({OTHER!r}) as connection:
 
 def test_an_upstream_with_an_unknown_certificate_gets_nothing(office: Office) -> None:
     """Nobody but the service and the forward proxy could notice: the client sees our certificate."""
-    other = dict(office.environ)
-    del other["SSL_CERT_FILE"]
+    other = office.environ | {"SSL_CERT_FILE": certifi.where()}
     head = head_of("POST", "/api/settings")
-    found = call(
-        (
-            *("run", "--forward-proxy", "--"),
-            *python(f"""
-with connect({HOST!r}) as connection:
-    print(json.dumps(exchange(connection, {head!r}, b"{{}}")))
-"""),
-        ),
-        other,
-    )
-    assert json.loads(found.stdout)[0].startswith("HTTP/1.1 502"), found.stderr
+    source = f"sys.exit(exchange(connect({HOST!r}), {head!r}, b'{{}}')[0].split()[1] != '502')"
+    done = run_here(other, "--", *python(source))
+    assert done.returncode == 0, done.stderr
     assert office.upstream.requests == []
 
 
 def test_a_client_that_does_not_trust_the_certificate_is_told_of(office: Office) -> None:
-    done = call(
-        (
-            *("run", "--forward-proxy", "--", sys.executable, "-c"),
-            CLIENT.replace('cafile=os.environ["SSL_CERT_FILE"]', "")
-            + f"""
-os.environ.pop("SSL_CERT_FILE")
+    source = f"""
+del os.environ["SSL_CERT_FILE"]
 try:
     connect({HOST!r})
 except ssl.SSLCertVerificationError:
     sys.exit(7)
-""",
-        ),
-        office.environ,
-    )
+"""
+    done = run_here(office.environ, "--", *python(source))
     assert done.returncode == 7, done.stderr
     assert f"1 connection to {HOST} ended with its certificate" in done.stderr
 
 
 def test_a_client_that_does_not_come_is_told_of(office: Office) -> None:
-    done = call(("run", "--forward-proxy", "--", "true"), office.environ)
+    done = run_here(office.environ, "--", "true")
     assert done.returncode == 0
     assert f"Nothing was sent to {HOST} through the forward proxy" in done.stderr
     assert "ANTHROPIC_BASE_URL, or have" not in done.stderr
@@ -320,7 +275,7 @@ def test_a_client_that_does_not_come_is_told_of(office: Office) -> None:
 
 WAITING = f"""
 import time
-with connect({HOST!r}) as connection:
+with connect({HOST!r}):
     print(os.environ["SSL_CERT_FILE"], flush=True)
     time.sleep(600)
 """
@@ -349,15 +304,10 @@ def test_nothing_is_left_when_the_run_ends(office: Office, number: signal.Signal
         wait_until(lambda: not bundle.parent.exists(), "the end of its files")
 
 
-def test_nothing_of_a_key_is_on_disk(office: Office, tmp_path: Path) -> None:
-    source = """
-import pathlib
-folder = pathlib.Path(os.environ["SSL_CERT_FILE"]).parent
-print(json.dumps({path.name: path.read_text().count("PRIVATE KEY") for path in folder.rglob("*")}))
-"""
-    found = office.run_whole(*python(source), TMPDIR=str(tmp_path))
-    assert found == {"roots.pem": 0, "bundle.pem": 0}
-    assert list(tmp_path.iterdir()) == []
+def test_nothing_of_a_key_is_on_disk(office: Office) -> None:
+    files = Path(office.variables["SSL_CERT_FILE"]).parent.rglob("*")
+    found = {path.name: "PRIVATE KEY" in path.read_text() for path in files}
+    assert found == {"roots.pem": False, "bundle.pem": False}
 
 
 def test_a_stream_and_its_head_come_as_they_are(office: Office) -> None:
@@ -368,29 +318,13 @@ def test_a_stream_and_its_head_come_as_they_are(office: Office) -> None:
     office.upstream.enqueue(
         Script((head + b"{}",)), sse([event("ping"), gate, event("message_stop")])
     )
-    heads = [head_of("GET", "/api/settings", 0), head_of("POST", "/v1/messages")]
-    source = f"""
-with connect({HOST!r}) as connection:
-    connection.sendall({heads[0].encode()!r})
-    passed = b""
-    while not passed.endswith(b"{{}}"):
-        passed += connection.recv(1)
-    connection.sendall({heads[1].encode()!r} + b"{{}}")
-    stream = b""
-    while b"event: ping" not in stream:
-        stream += connection.recv(1)
-    print("ping", flush=True)
-    while b"message_stop" not in stream:
-        stream += connection.recv(1)
-    print(json.dumps(passed.decode()))
-"""
-    command = ("run", "--forward-proxy", "--", *python(source))
-    with running(command, office.environ) as (process, output, errors):
-        wait_until(lambda: "ping" in output.text, "the first event", patience_s=PATIENCE_S)
+    with connect(HOST, office.variables) as connection:
+        passed = exchange(connection, head_of("GET", "/api/settings", 0))
+        assert passed == (head.decode(), "{}")
+        connection.sendall(head_of("POST", "/v1/messages").encode() + b"{}")
+        read_until(connection, b"event: ping")
         gate.open()
-        assert process.wait(PATIENCE_S) == 0, errors.text
-        wait_until(lambda: output.text.count("\n") == 2, "the rest")
-    assert json.loads(output.text.splitlines()[1]) == (head + b"{}").decode()
+        read_until(connection, b"event: message_stop")
 
 
 def test_websockets_pass(office: Office) -> None:
@@ -402,38 +336,22 @@ def test_websockets_pass(office: Office) -> None:
         "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
-    source = f"""
-with connect({HOST!r}) as connection:
-    connection.sendall({asked.encode()!r})
-    got = b""
-    while b"hello" not in got:
-        got += connection.recv(1)
-    print(json.dumps(got[-7:].hex()))
-"""
-    assert office.run(*python(source)) == b"\x81\x05hello".hex()
+    with connect(HOST, office.variables) as connection:
+        connection.sendall(asked.encode())
+        assert read_until(connection, b"hello").endswith(b"\x81\x05hello")
     assert [each.target for each in office.upstream.requests] == ["/v1/code/sessions/x"]
 
 
 def test_without_its_service_a_client_hears_why(office: Office) -> None:
     """The address of nobody stands for a service that has ended."""
-    head = head_of("POST", "/v1/messages")
-    source = f"""
-with connect({HOST!r}) as connection:
-    print(json.dumps(exchange(connection, {head!r}, b"{{}}")))
-"""
     with refusing_address() as closed:
         route = find_route(f"https://{HOST}", f"{closed}/proxy/x/run/y", "x")
-        with ForwardProxy(office.environ, route) as proxy:
-            done = subprocess.run(  # noqa: S603 - our own client
-                python(source),
-                env={**office.environ, **proxy.variables},
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_S,
-                check=True,
-            )
-    response, body = json.loads(done.stdout)
-    assert response.startswith("HTTP/1.1 502")
+        with (
+            ForwardProxy(office.environ, route) as proxy,
+            connect(HOST, proxy.variables) as connection,
+        ):
+            head, body = exchange(connection, head_of("POST", "/v1/messages"), b"{}")
+    assert head.startswith("HTTP/1.1 502")
     assert json.loads(body)["type"] == "error"
     assert office.upstream.requests == []
 
@@ -479,14 +397,6 @@ def test_a_proxy_that_opens_no_connection_is_an_upstream_that_is_away(
 # -- clients ---------------------------------------------------------------------------------------
 
 REPLY = Answer(content=[text("Hello from the upstream")])
-SDK = f"""
-import anthropic
-client = anthropic.Anthropic(api_key={API_KEY!r}, max_retries=0)
-message = client.messages.create(
-    model={MODEL!r}, max_tokens=10, messages=[{{"role": "user", "content": "hi"}}]
-)
-print(json.dumps(message.content[0].text))
-"""
 
 
 def respond(seen: SeenRequest) -> Script:
@@ -496,10 +406,17 @@ def respond(seen: SeenRequest) -> Script:
     return answer(404, b"{}")
 
 
-def test_the_python_sdk_is_recorded(office: Office) -> None:
+def test_the_python_sdk_is_recorded(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     before = len(office.rows())
     office.upstream.otherwise = Script((respond,))
-    assert office.run(*python(SDK)) == REPLY.text
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    for name, value in office.variables.items():
+        monkeypatch.setenv(name, value)
+    with anthropic.Anthropic(api_key=API_KEY, max_retries=0) as client:
+        message = client.messages.create(
+            model=MODEL, max_tokens=10, messages=[{"role": "user", "content": "hi"}]
+        )
+    assert [block.to_dict() for block in message.content] == [text(REPLY.text)]
     (row,) = office.rows()[before:]
     assert row["client"].startswith("Anthropic/Python")
     assert row["run_id"]
