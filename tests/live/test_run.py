@@ -104,7 +104,7 @@ def test_a_client_with_a_proxy_reaches_the_service_without_it(
     environ = environment(shared_service)
     with refusing_address() as nobody:
         environ |= {"http_proxy": nobody, "HTTPS_PROXY": nobody}
-        done = call(("run", "--endpoint", live.slug, "--", *calling(1)), environ)
+        done = call_here(("run", "--endpoint", live.slug, "--", *calling(1)), environ)
     assert done.returncode == 0, done.stderr
     assert len(live.upstream.requests) == 1
 
@@ -133,7 +133,7 @@ def test_a_service_that_cannot_start_shows_its_last_lines(
     alone: dict[str, str], upstream: Upstream
 ) -> None:
     alone["TAXIMETER_LISTEN"] = upstream.url.removeprefix("http://")
-    done = call(("run", *calling(1)), alone)
+    done = call_here(("run", *calling(1)), alone)
     assert (done.returncode, done.stdout) == (1, "")
     assert "the service could not start. The last lines of" in done.stderr
     assert f"cannot listen on {alone['TAXIMETER_LISTEN']}" in done.stderr
@@ -164,15 +164,17 @@ def test_two_runs_at_the_same_time_have_their_own_totals(
 
 
 def test_a_run_elsewhere_is_counted_over_the_api_and_has_its_attributes(
-    live: Endpoint, shared_service: Service, tmp_path: Path
+    live: Endpoint, shared_service: Service, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     environ = environment(shared_service, **NO_PROXY)
     live.upstream.otherwise = answer(200, message_json())
     key = call_here(("keys", "create", "runs"), environ).stdout.strip()
     environ |= {"TAXIMETER_API_KEY": key, "TAXIMETER_DATA_DIR": str(tmp_path / "none")}
     arguments = ("--endpoint", live.slug, "--base-url", base_url(shared_service), *ATTRIBUTES)
-    done = call(("run", *arguments, *calling(2)), environ)
-    assert (done.returncode, done.stdout) == (0, "200\n200\n"), done.stderr
+    done = call_here(("run", *arguments, *calling(2)), environ)
+    assert (done.returncode, done.stdout, capfd.readouterr().out) == (0, "", "200\n200\n"), (
+        done.stderr
+    )
     assert "taximeter: 2 calls, $" in done.stderr
     assert "Recorded for user ann, project acme/shop, tagged b, env:dev" in done.stderr
     assert attributed(live) == [("ann", "acme/shop", '["b","env:dev"]')] * 2
@@ -195,7 +197,7 @@ def test_the_calls_of_a_run_have_its_attributes_but_where_they_name_their_own(
     environ = environment(shared_service, **NO_PROXY)
     live.upstream.otherwise = answer(200, message_json())
     command = ("--endpoint", live.slug, *ATTRIBUTES, "--", sys.executable, "-c", HEADED)
-    done = call(("run", "--json", *command), environ)
+    done = call_here(("run", "--json", *command), environ)
     assert done.returncode == 0, done.stderr
     found = summary_of(done.stderr)
     assert (found["user"], found["project"], found["tags"]) == (
@@ -216,7 +218,7 @@ def test_nothing_of_a_run_is_kept_with_metadata_only_and_headers_are(
     live.upstream.otherwise = answer(200, message_json())
     environ = environment(shared_service, **NO_PROXY)
     command = ("--endpoint", live.slug, *ATTRIBUTES, "--", sys.executable, "-c", HEADED)
-    done = call(("run", *command), environ)
+    done = call_here(("run", *command), environ)
     assert "are not stored: the endpoint" in done.stderr
     assert "Recorded for" not in done.stderr
     assert attributed(live) == [(None, None, None), ("eve", None, '["own"]')]
