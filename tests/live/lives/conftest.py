@@ -25,8 +25,10 @@ def lives_upstream() -> Iterator[Upstream]:
 def mortal_service(
     lives_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """The service, which prints its addresses as JSON at its first start."""
-    service = Service(tmp_path_factory.mktemp("lives"), lives_upstream.url)
+    """The service, which prints its addresses as JSON at its first start. It waits for streams for longer
+    than a start takes anywhere."""
+    folder = tmp_path_factory.mktemp("lives")
+    service = Service(folder, lives_upstream.url, DRAIN_SECONDS="120")
     service.options = ("--json",)
     with service:
         service.options = ()
@@ -58,11 +60,12 @@ def hasty(mortal_service: Service, request: pytest.FixtureRequest) -> Iterator[E
 @contextmanager
 def _setting(service: Service, variable: str, value: str) -> Iterator[None]:
     """Let the service have a setting from its next start on, and let it go again after that."""
-    service.environment[variable] = value
+    before = service.environment
+    service.environment = before | {variable: value}
     try:
         yield
     finally:
-        del service.environment[variable]
+        service.environment = before
 
 
 @pytest.fixture
