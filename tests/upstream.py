@@ -32,7 +32,7 @@ type Framing = Literal["none", "length", "chunked", "close"]
 PATIENCE_S = 40.0
 """The seconds that a test waits for a condition before it fails; never how long something takes."""
 
-_PEEK_S = 0.005
+_PEEK_S, _LONGEST_PEEK_S = 0.005, 0.1
 _LINE_LIMIT = 1 << 20
 _REASONS = {200: "OK", 100: "Continue", 103: "Early Hints", 404: "Not Found", 529: "Overloaded"}
 
@@ -40,15 +40,16 @@ _REASONS = {200: "OK", 100: "Continue", 103: "Early Hints", 404: "Not Found", 52
 def wait_until(
     condition: Callable[[], object], what: str, *, patience_s: float = PATIENCE_S
 ) -> None:
-    """Look until the condition holds, for at most half of the time: what is waited for takes the processor,
-    too. Raises TimeoutError naming what did not come to pass."""
+    """Look until the condition holds, for at most half of the time, and more seldom the longer it takes: what
+    is waited for takes the processor, too. Raises TimeoutError naming what did not come to pass."""
     never = threading.Event()
     began = looked = time.monotonic()
     while not condition():
         now = time.monotonic()
         if now > began + patience_s:
             raise TimeoutError(f"waited {patience_s:g} s in vain: {what}")
-        never.wait(max(_PEEK_S, now - looked))
+        seldom_s = min((now - began) / 20, _LONGEST_PEEK_S)
+        never.wait(max(_PEEK_S, now - looked, seldom_s))
         looked = time.monotonic()
 
 
