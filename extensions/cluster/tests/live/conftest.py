@@ -1,6 +1,7 @@
 """One cluster for all tests here, whose worker gets all of these files (tests/scheduling.py)."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -17,14 +18,19 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         redis = stack.enter_context(RedisServer(tmp_path_factory.mktemp("redis")))
         upstream = stack.enter_context(Upstream())
 
-        def start(**settings: str) -> Service:
+        def make(**settings: str) -> Service:
             folder = tmp_path_factory.mktemp("node")
-            return stack.enter_context(Service(folder, upstream.url, CLUSTER=redis.url, **settings))
+            service = Service(folder, upstream.url, CLUSTER=redis.url, **settings)
+            stack.callback(service.close)
+            return service
 
-        yield Nodes(
+        found = Nodes(
             redis,
             upstream,
-            web=start(ROLE="recorder,web", QUERY_PROCESSES="1"),
-            proxy=start(ROLE="proxy"),
-            copy=start(ROLE="recorder", GROUP="copy", QUERY_PROCESSES="1"),
+            web=make(ROLE="recorder,web", QUERY_PROCESSES="1"),
+            proxy=make(ROLE="proxy"),
+            copy=make(ROLE="recorder", GROUP="copy", QUERY_PROCESSES="1"),
         )
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(Service.start, (found.web, found.proxy, found.copy)))
+        yield found

@@ -24,7 +24,7 @@ from tests.live.service import Endpoint, Row, Service
 from tests.upstream import wait_until
 
 pytestmark = pytest.mark.live
-PAUSE_S = 0.1
+PAUSE_S = 0.2
 
 
 class Callers:
@@ -79,7 +79,7 @@ def test_a_bucket_is_moved_under_load_and_back_after_a_kill(nodes, second):
 
     def move(target: Service) -> None:
         words = ("cluster", "move", organization_id, names[target], "--json")
-        done = command.call(words, environ)
+        done = command.call_here(words, environ)
         assert done.returncode == 0, (done.stderr, home.output, second.output)
         assert json.loads(done.stdout) == {"bucket": bucket, "moved": True}
 
@@ -89,19 +89,19 @@ def test_a_bucket_is_moved_under_load_and_back_after_a_kill(nodes, second):
     shown = command.call_here(("cluster", "nodes"), environ).stdout
     assert f"{names[second]}  main" in shown
     assert "(proxy)" in shown
-    called = [nodes.endpoint() for _ in range(6)]
+    called = [nodes.endpoint() for _ in range(3)]
     with Callers(called) as callers, ThreadPoolExecutor(1) as thread:
-        callers.wait_for(30)
+        callers.wait_for(10)
         move(second)
-        callers.wait_for(30)
+        callers.wait_for(10)
         assert find_bucket_folders(home.data_dir, bucket) == []
         moving = thread.submit(move, home)
-        callers.wait_for(20)
+        callers.wait_for(10)
         for node in (second, home):
             pids = node.kill9("cluster")
             node.wait_restarted(pids)
         moving.result()
-        callers.wait_for(30)
+        callers.wait_for(10)
     assert set(callers.sent) == {200}
     assert find_bucket_folders(second.data_dir, bucket) == []
     rows: list[list[Row]] = []
