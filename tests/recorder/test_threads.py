@@ -166,7 +166,11 @@ def test_after_a_restart_a_long_thread_is_read_again(recording, client, monkeypa
     recording.restart()
     client.go_on(turn(2), after_s=400.0)
     assert recording.judged()[-1] == ("call-32", "call-31", "expired")
-    assert previous(recording)[1:] == [f"call-{number}" for number in range(1, 32)]
+    recording.restart()
+    other = {"tool_choice": {"type": "any"}}  # which is told from whole prompts alone
+    client.go_on(turn(3), settings=other, answer=nothing_read("last"))
+    assert recording.judged()[-1] == ("call-33", "call-32", "messages")
+    assert previous(recording)[1:] == [f"call-{number}" for number in range(1, 33)]
 
 
 def test_a_call_is_compared_with_that_of_its_parent_in_any_form(recording, client):

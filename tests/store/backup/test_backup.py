@@ -301,7 +301,7 @@ def test_a_restore_that_is_killed_at_any_step_can_be_done_again(place, copy, tar
 
     number = 1
     while killed_after(number, restore) and not (target / "control.db").exists():
-        number += 3
+        number += 5
     assert number > 10
     assert read_contents(target) == ours
 

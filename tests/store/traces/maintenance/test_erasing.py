@@ -1,9 +1,13 @@
 """Erased calls leave nothing of their texts in any file, and all other calls are whole."""
 
+import functools
 import gzip
 import multiprocessing
+import sqlite3
+import tempfile
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -77,7 +81,29 @@ def make_calls() -> tuple[list[UsageLogEntry], list[UsageLogEntry]]:
     return gone, stays
 
 
-def fill(traces: TraceDatabase) -> tuple[list[UsageLogEntry], list[UsageLogEntry]]:
+Calls = tuple[list[UsageLogEntry], list[UsageLogEntry]]
+
+
+@functools.cache
+def make_filled() -> tuple[Calls, sqlite3.Connection]:
+    """Return the calls of a filled database, and a copy of it."""
+    copy = sqlite3.connect(":memory:")
+    with tempfile.TemporaryDirectory() as folder:
+        with TraceDatabase(Path(folder) / "traces.db") as traces:
+            calls = _fill(traces)
+        with closing(sqlite3.connect(Path(folder) / "traces.db")) as db:
+            db.backup(copy)
+    return calls, copy
+
+
+def fill(traces: TraceDatabase) -> Calls:
+    """Have the calls recorded and indexed, with what is derived from them."""
+    calls, copy = make_filled()
+    copy.backup(traces.connection)
+    return calls
+
+
+def _fill(traces: TraceDatabase) -> Calls:
     """Record the calls in turns, index them, and add what is derived from them."""
     gone, stays = make_calls()
     for pair in zip(gone, stays, strict=False):

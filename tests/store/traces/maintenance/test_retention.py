@@ -231,11 +231,14 @@ def test_a_run_that_was_killed_is_finished_by_the_next(traces, small_steps, afte
     assert list(traces.verify()) == []
 
 
+ROUNDS = 8
+
+
 def record_sessions(path: Path, ready: object) -> None:
     """The same sessions over and over, so that what is being pruned is being used again."""
     with TraceDatabase(path) as traces:
         traces.connection.execute("pragma busy_timeout = 10000")
-        for round_ in range(12):
+        for round_ in range(ROUNDS):
             for seed in range(2):
                 insert_all(traces, session(20, seed, start=round_ * 60))
             ready.set()  # type: ignore[attr-defined]
@@ -256,7 +259,7 @@ def test_pruning_while_another_process_records_leaves_every_entry_whole(traces, 
     recorder.join()
     assert recorder.exitcode == 0
     assert removed > 0
-    assert count(traces, "usage") + removed == 12 * 2 * 20
+    assert count(traces, "usage") + removed == ROUNDS * 2 * 20
     assert list(traces.verify()) == []
     traces.prune(before="2026-01-02T11:00", pause=no_pause)
     assert unused(traces) == (0, 0)
