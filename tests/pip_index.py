@@ -1,4 +1,4 @@
-"""A package index of a test's own: wheels in a folder, and pip without the settings of this machine."""
+"""A package index of a test's own: wheels in a folder, and pip and pytest without what else is here."""
 
 import os
 import zipfile
@@ -12,6 +12,12 @@ def without_pip_settings(monkeypatch):
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+
+
+@pytest.fixture
+def without_plugins(monkeypatch):
+    """Let a pytest that a test starts load no plugins, which takes most of the time of a small run."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.pip_index import write_wheel
 
 pytestmark = [
     pytest.mark.slow,  # pip takes a second
-    pytest.mark.usefixtures("without_pip_settings"),
+    pytest.mark.usefixtures("without_pip_settings", "without_plugins"),
 ]
 
 
