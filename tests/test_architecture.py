@@ -61,17 +61,19 @@ ROOMS = read_rooms(TEXT)
 TOP = {path.rstrip("/") for path in ROOMS if "/" not in path.rstrip("/")}
 
 
+@cache
 def find_modules(*rooms: str) -> dict[str, Path]:
-    """Return the files of rooms by the names of their modules."""
+    """Return the files of rooms, or else of all rooms, by the names of their modules."""
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for room in rooms
+        for room in rooms or sorted(TOP)
         for path in find_sources(room)
     }
 
 
-MODULES = find_modules(*sorted(TOP))
-PLUGINS = sorted(name for name in MODULES if re.fullmatch(r"extensions\.\w+\.plugin", name))
+PLUGINS = sorted(
+    f"extensions.{path.parent.name}.plugin" for path in ROOT.glob("extensions/*/plugin.py")
+)
 
 
 READING = {
@@ -129,10 +131,10 @@ def loaded_with(module: str) -> set[str]:
     """Return the modules, ours and others, that are imported where this one is, by our imports."""
     found, open_ = {module}, [module]
     while open_:
-        for each in _at_start(MODULES[open_.pop()]):
+        for each in _at_start(find_modules()[open_.pop()]):
             if each not in found:
                 found.add(each)
-                if each in MODULES:
+                if each in find_modules():
                     open_.append(each)
     return found
 
@@ -147,7 +149,7 @@ def test_the_table_names_every_package_and_nothing_that_is_not_there():
 def test_imports_point_one_way():
     bad = [
         f"{name} imports {imported}, which the row {room.path} does not allow"
-        for name, path in MODULES.items()
+        for name, path in find_modules().items()
         for room in [find_room(path.relative_to(ROOT))]
         for imported in _imports(path)
         if not is_allowed(room, imported)
@@ -183,7 +185,7 @@ def test_a_process_starts_without_what_it_needs_for_few_tasks_only(module, witho
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_every_process_loads_of_an_extension_its_hooks_and_settings_alone(plugin):
     folder = plugin.removesuffix(".plugin")
-    loaded = {name for name in loaded_with(plugin) & set(MODULES) if name.startswith(folder)}
+    loaded = {name for name in loaded_with(plugin) & set(find_modules()) if name.startswith(folder)}
     assert loaded <= {folder, plugin, f"{folder}.settings"}
 
 
@@ -212,15 +214,15 @@ def test_the_web_process_has_nothing_whose_time_is_not_in_proportion_to_a_record
     slow = {"difflib", "markdown_it", "nh3", "pygments"}
     importing = {
         name
-        for name in loaded_with("manage.server") & set(MODULES)
-        if any(each.partition(".")[0] in slow for each in _imports(MODULES[name]))
+        for name in loaded_with("manage.server") & set(find_modules())
+        if any(each.partition(".")[0] in slow for each in _imports(find_modules()[name]))
     }
     # It compares names of a hundred characters at most, and no recorded text.
     assert importing == {"runtime.suggestions"}
 
 
 def test_there_are_no_import_cycles():
-    modules = MODULES | find_modules("bench")
+    modules = find_modules() | find_modules("bench")
     graph = {
         name: {found for each in _imports(path) for found in (each, each.rpartition(".")[0])}
         & set(modules) - {name, name.rpartition(".")[0]}
@@ -232,7 +234,7 @@ def test_there_are_no_import_cycles():
 def test_database_files_are_opened_in_one_place():
     opening = [
         name
-        for name, path in MODULES.items()
+        for name, path in find_modules().items()
         if re.search(r"sqlite3\.connect\((?!\":memory:\")", path.read_text())
     ]
     assert opening == ["store.database"]
@@ -248,7 +250,7 @@ def test_database_files_are_opened_in_one_place():
 def test_a_library_that_is_imported_without_its_ballast_is_imported_in_one_place(library, module):
     importing = {
         name
-        for name, path in MODULES.items()
+        for name, path in find_modules().items()
         if any(each.partition(".")[0] == library for each in _imports(path))
     }
     assert importing == {module}
@@ -347,7 +349,7 @@ def test_a_read_of_the_format_is_found(code):
 @pytest.mark.slow
 def test_the_format_of_requests_and_responses_is_read_in_wire_alone():
     found: dict[str, list[str]] = {}
-    for path in MODULES.values():
+    for path in find_modules().values():
         name = str(path.relative_to(ROOT))
         if not name.startswith(("wire/", *WRITERS)) and (
             reads := list(find_reads_of_requests(parse(path)))

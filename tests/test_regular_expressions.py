@@ -19,7 +19,7 @@ from extensions.credentials_in_calls import rules as secret_rules
 from tests import ROOT
 from tests.matching_times import Case, find_slow
 from tests.sources import parse
-from tests.test_architecture import MODULES
+from tests.test_architecture import find_modules
 
 USES = {
     "match": "match",
@@ -89,7 +89,7 @@ def walk_values(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, re
         within = value
     elif is_dataclass(value) and not isinstance(value, type):
         within = [getattr(value, field.name, None) for field in fields(value)]
-    elif isinstance(value, type) and value.__module__ in MODULES:
+    elif isinstance(value, type) and value.__module__ in find_modules():
         within = list(vars(value).values())
     else:
         return
@@ -139,7 +139,7 @@ def list_cases_within_functions(path: str) -> Iterator[Case]:
 def list_all_cases() -> tuple[Case, ...]:
     """Return every expression of the rooms, each once."""
     cases: list[Case] = []
-    for name, file in MODULES.items():
+    for name, file in find_modules().items():
         path = str(file.relative_to(ROOT))
         if "re" not in {node.id for node in ast.walk(parse(file)) if isinstance(node, ast.Name)}:
             continue  # what it imports is tried where it is made

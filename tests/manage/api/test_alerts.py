@@ -53,9 +53,8 @@ def test_without_an_address_it_goes_to_the_webhook_of_the_organisation(ask):
     assert (status, rule["url"]) == (201, None)
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
+def test_an_alert_that_cannot_be_names_the_field(ask, subtests):
+    for changes, field in (
         ({"kind": "hour_cost"}, "kind"),
         ({"threshold": 0}, "threshold"),
         ({"threshold": "5"}, "threshold"),
@@ -68,11 +67,10 @@ def test_without_an_address_it_goes_to_the_webhook_of_the_organisation(ask):
         ({"url": "http://hooks.example.org"}, "url"),
         ({"url": "https://10.0.0.1/"}, "url"),
         ({"name": "x"}, "name"),
-    ],
-)
-def test_an_alert_that_cannot_be_names_the_field(ask, changes, field):
-    status, response = ask("ann", "POST", "/alerts", ALERT | changes)
-    assert (status, response["error"]["field"]) == (400, field)
+    ):
+        with subtests.test(str(changes)):
+            status, response = ask("ann", "POST", "/alerts", ALERT | changes)
+            assert (status, response["error"]["field"]) == (400, field)
 
 
 def test_the_webhook_of_budgets_has_a_format(ask):

@@ -7,17 +7,17 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, strategies as st
 
-from store.traces.calls import parquet
-from store.traces.calls.parquet import Column, ConversionError, ParquetWriter
 from tests.lazily import import_lazily
 
 pa = import_lazily("pyarrow")  # which takes an eighth of a second
 pq = import_lazily("pyarrow.parquet")
+PARQUET = "store.traces.calls.parquet"
+parquet = import_lazily(PARQUET)  # which imports it, too
 
 
 def write(columns, rows):
     output = io.BytesIO()
-    writer = ParquetWriter(output, [Column(*each) for each in columns])
+    writer = parquet.ParquetWriter(output, [parquet.Column(*each) for each in columns])
     for row in rows:
         writer.write(row)
     writer.close()
@@ -92,12 +92,12 @@ def test_what_is_named_like_a_time_and_is_none_is_text():
 
 
 def test_a_value_of_another_type_names_its_column():
-    with pytest.raises(ConversionError, match="column id: 'x' is not an integer"):
+    with pytest.raises(parquet.ConversionError, match="column id: 'x' is not an integer"):
         write([("id", "integer")], [(1,), ("x",)])
 
 
 def test_a_long_export_is_many_row_groups_of_bounded_size(monkeypatch):
-    monkeypatch.setattr(parquet, "_GROUP_ROWS", 5_000)
+    monkeypatch.setattr(f"{PARQUET}._GROUP_ROWS", 5_000)
     file = write([("id", "integer")], ((n,) for n in range(12_345)))
     sizes = [file.metadata.row_group(n).num_rows for n in range(file.metadata.num_row_groups)]
     assert sum(sizes) == 12_345
@@ -106,7 +106,7 @@ def test_a_long_export_is_many_row_groups_of_bounded_size(monkeypatch):
 
 
 def test_large_values_are_written_before_they_are_many(monkeypatch):
-    monkeypatch.setattr(parquet, "_BATCH_CHARACTERS", 1_000)
-    monkeypatch.setattr(parquet, "_GROUP_BYTES", 2_000)
+    monkeypatch.setattr(f"{PARQUET}._BATCH_CHARACTERS", 1_000)
+    monkeypatch.setattr(f"{PARQUET}._GROUP_BYTES", 2_000)
     file = write([("body", "text")], (("x" * 500,) for _ in range(40)))
     assert file.metadata.num_row_groups >= 8
