@@ -27,6 +27,7 @@ GROUPS = {
             *("tests/live/clients/", "tests/live/wire/"),
             *("tests/live/test_cli.py", "tests/live/test_run.py"),
             *("tests/live/test_prometheus.py", "tests/live/test_send_again.py"),
+            "tests/live/test_recorded.py",
             *("tests/live/test_sign_in.py", "tests/live/test_status_line.py"),
             "tests/live/test_forward_proxy.py",
             *("tests/wire/test_decisions.py", "tests/wire/test_response_costs.py"),

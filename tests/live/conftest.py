@@ -130,8 +130,8 @@ def customised_service(
 ) -> Iterator[tuple[Service, Upstream]]:
     """A service beside the shared one, which has the settings that disturb no other test: a path prefix
     at its upstream, whose certificate is of an authority that its operator names, header prefixes, an
-    origin whose pages may call it, another upstream for endpoints, three seconds of patience, and secrets
-    for signing in."""
+    origin whose pages may call it, another upstream for endpoints, responses that are returned once they are
+    whole, three seconds of patience, and secrets for signing in."""
     context, _, authority_path = upstream_certificate
     with (
         Upstream(tls=context) as upstream,
@@ -142,6 +142,7 @@ def customised_service(
             UPSTREAMS=f"plain={shared_upstream.url}/of/endpoints",
             FORWARD_HEADERS="x-team-,x-trace-id",
             ALLOWED_ORIGINS=PAGE,
+            STREAMING="buffered",
             UPSTREAM_TIMEOUT="connect=3,first_byte=3,idle=3",
             SMTP_URL=f"smtp://{USER}:{quote(PASSWORD)}@127.0.0.1:{mailbox.port}",
             MAIL_FROM="meter@example.org",
@@ -154,10 +155,10 @@ def customised_service(
 
 @pytest.fixture
 def customised(customised_service: tuple[Service, Upstream]) -> Endpoint:
-    """An endpoint on it that one test has for itself."""
+    """An endpoint on it that one test has for itself, whose answers go on chunk by chunk."""
     service, upstream = customised_service
     upstream.reset()
-    return make_new_endpoint(service, upstream)
+    return make_new_endpoint(service, upstream, "live")
 
 
 @pytest.fixture

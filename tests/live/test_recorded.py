@@ -150,26 +150,21 @@ def _expected_at_upstream(sent: Headers, upstream_host: str) -> Headers:
 EXCHANGES = list(_load())
 
 
-@pytest.fixture(scope="module")
-def buffering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Upstream]]:
-    """A service that is set to return responses once they are whole, unless an endpoint says otherwise."""
-    folder = tmp_path_factory.mktemp("recorded")
-    with Upstream() as upstream, Service(folder, upstream.url, STREAMING="buffered") as service:
-        yield service, upstream
-        assert upstream.faults == []
-
-
 @pytest.fixture(scope="module", params=["live", "buffered"])
-def replays(request: pytest.FixtureRequest, buffering: tuple[Service, Upstream]) -> Replays:
+def replays(
+    request: pytest.FixtureRequest, shared_service: Service, shared_upstream: Upstream
+) -> Replays:
     """Everything, sent once through the service in this mode."""
-    service, upstream = buffering
+    service, upstream = shared_service, shared_upstream
+    upstream.reset()
     slugs = {exchange.slug: f"{request.param}-{exchange.slug}" for exchange in EXCHANGES}
     for slug in slugs.values():
-        service.create_endpoint(slug, "live" if request.param == "live" else None)
+        service.create_endpoint(slug, request.param)
     halves = {
         exchange.slug: _replay(exchange, slugs[exchange.slug], service, upstream)
         for exchange in EXCHANGES
     }
+    assert upstream.faults == []
     rows: dict[str, list[Row]] = {slug: [] for slug in slugs.values()}
     for row in service.settled_rows(f"{request.param}-%"):
         rows[row["slug"]].append(row)

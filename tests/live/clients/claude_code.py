@@ -1,14 +1,16 @@
 """Running Claude Code against an endpoint."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.live.clients.checks import base_url
 from tests.live.clients.programs import CLAUDE, Program
-from tests.live.messages import MODEL
+from tests.live.messages import MODEL, Answer
 from tests.live.service import API_KEY, Endpoint
+from tests.upstream import SeenRequest
 
 THREADS = "CLAUDE_CODE_TETHER_LIVE"
 """Switches message threads on, which otherwise a flag does that the vendor's service sets."""
@@ -44,11 +46,28 @@ def claude_code(
 
 
 def run_claude_code(
-    endpoint: Endpoint, folder: Path, *arguments: str, has_threads: bool = False
+    endpoint: Endpoint,
+    folder: Path,
+    *arguments: str,
+    has_threads: bool = False,
+    variables: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The result that Claude Code printed."""
-    with claude_code(endpoint, folder, *arguments, has_threads=has_threads) as program:
+    with claude_code(
+        endpoint, folder, *arguments, has_threads=has_threads, variables=variables
+    ) as program:
         code, output, errors = program.finish()
     assert code == 0, (output, errors)
     result: dict[str, Any] = json.loads(output)
     return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSession:
+    """A session that has called two tools: what its model said, what the upstream saw, what was printed."""
+
+    endpoint: Endpoint
+    home: Path
+    turns: Sequence[Answer]
+    seen: list[SeenRequest]
+    result: dict[str, Any]

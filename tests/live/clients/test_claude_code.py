@@ -14,45 +14,36 @@ from tests.live.clients.checks import (
     assert_entry,
     rows_in_order,
 )
-from tests.live.clients.claude_code import claude_code, run_claude_code
+from tests.live.clients.claude_code import ToolSession, run_claude_code
 from tests.live.clients.programs import CLAUDE, needs_claude_code
 from tests.live.command import call, environment
-from tests.live.messages import MODEL, Answer, error, text, tool_use
-from tests.live.service import API_KEY, Endpoint, Row
+from tests.live.messages import MODEL, Answer, error, tool_use
+from tests.live.service import API_KEY, Endpoint
 from tests.upstream import SeenRequest
 
 METER = tool_use("Bash", {"command": "echo meter-$((40+2))"})
 ALLOWED = ("--allowedTools", "Bash(echo:*)")
 
 
-def assert_claude_code_entries(endpoint: Endpoint, turns: list[Answer], session: str) -> list[Row]:
-    """One entry for each message request that the upstream saw, each with its session."""
-    seen = [r for r in endpoint.upstream.requests if r.target.partition("?")[0] == TARGET]
-    rows = rows_in_order(endpoint)
+@needs_claude_code
+def test_claude_code_runs_a_command_and_a_tool_and_prints_the_answer(
+    tool_session: ToolSession,
+) -> None:
+    result, turns = tool_session.result, tool_session.turns
+    assert result["result"] == REPLY.text
+    _asked, ran, has_read = seen = tool_session.seen
+    assert "meter-42" in _tool_results(ran)
+    assert "the fare is 4711" in _tool_results(has_read)
+    rows = rows_in_order(tool_session.endpoint)
     assert_bodies(rows, seen)
     for row, request, turn in zip(rows, seen, turns, strict=True):
+        assert request.target.partition("?")[0] == TARGET
         product = (request.header("user-agent") or "").split()[0]
         assert product.startswith("claude-cli/")
         assert_entry(row, turn, streamed=True, client=product)
         assert row["client"] == product
-        assert row["session_id"] == request.header("x-claude-code-session-id") == session
-    return rows
-
-
-@needs_claude_code
-def test_claude_code_runs_a_command_and_a_tool_and_prints_the_answer(
-    live: Endpoint, tmp_path: Path
-) -> None:
-    (tmp_path / "fare.txt").write_text("the fare is 4711\n")
-    read = tool_use("Read", {"file_path": str(tmp_path / "fare.txt")}, block_id="toolu_02")
-    turns = [Answer(content=[text("Running."), METER]), Answer(content=[read]), REPLY]
-    live.upstream.enqueue(*(turn.script(streamed=True) for turn in turns))
-    result = run_claude_code(live, tmp_path, *ALLOWED, "--", "say hi")
-    assert result["result"] == REPLY.text
-    _asked, ran, has_read = live.upstream.requests
-    assert "meter-42" in _tool_results(ran)
-    assert "the fare is 4711" in _tool_results(has_read)
-    rows = assert_claude_code_entries(live, turns, result["session_id"])
+        session = request.header("x-claude-code-session-id")
+        assert row["session_id"] == session == result["session_id"]
     assert rows[0]["title_text"] == "say hi"
     cents = sum(row["cost_cents"] for row in rows)
     assert cents == pytest.approx(result["total_cost_usd"] * 100)
@@ -107,22 +98,12 @@ def test_a_run_beats_a_settings_file_that_sets_another_base_url(
 
 
 @needs_claude_code
-def test_lines_of_headers_say_for_whom_a_call_is_made(live: Endpoint, tmp_path: Path) -> None:
+def test_lines_of_headers_say_for_whom_a_call_is_made(tool_session: ToolSession) -> None:
     """Blank lines and those without a colon are skipped, and blanks around values."""
-    lines = (
-        "x-taximeter-user:  ann@example.com  ",
-        "",
-        "no colon",
-        "X-Taximeter-Project: acme/shop",
-        "x-taximeter-tags: Env:Dev, caf\xe9, nightly",
-    )
-    live.upstream.otherwise = REPLY.script(streamed=True)
-    variables = {"ANTHROPIC_CUSTOM_HEADERS": "\n".join(lines)}
-    with claude_code(live, tmp_path, "--", "hi", variables=variables) as program:
-        code, output, errors = program.finish()
-    assert code == 0, (output, errors)
-    row = live.row()
-    assert (row["attributed_user"], row["project"]) == ("ann@example.com", "acme/shop")
-    assert (row["tags"], row["attributes_left_out"]) == ('["env:dev","nightly"]', 1)
-    (seen,) = live.upstream.requests
-    assert not [name for name, _ in seen.headers if name.lower().startswith("x-taximeter-")]
+    rows = tool_session.endpoint.rows()
+    assert len(rows) == len(tool_session.seen) > 0
+    for row in rows:
+        assert (row["attributed_user"], row["project"]) == ("ann@example.com", "acme/shop")
+        assert (row["tags"], row["attributes_left_out"]) == ('["env:dev","nightly"]', 1)
+    for seen in tool_session.seen:
+        assert not [name for name, _ in seen.headers if name.lower().startswith("x-taximeter-")]

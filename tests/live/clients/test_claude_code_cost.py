@@ -62,12 +62,12 @@ def total(rows: list[Row], column: str, model: str) -> float:
 
 @needs_claude_code
 def test_claude_code_and_the_entries_agree_on_the_cost_of_tools_and_a_subagent(
-    endpoint: Endpoint, tmp_path: Path
+    buffered: Endpoint, tmp_path: Path
 ) -> None:
-    endpoint.upstream.enqueue(*(turn.script(streamed=True) for turn in TURNS))
-    result = run_claude_code(endpoint, tmp_path, *COMMANDS)
+    buffered.upstream.enqueue(*(turn.script(streamed=True) for turn in TURNS))
+    result = run_claude_code(buffered, tmp_path, *COMMANDS)
     assert result["result"] == TURNS[-1].text
-    rows = rows_in_order(endpoint)
+    rows = rows_in_order(buffered)
     assert [row["model"] for row in rows] == [turn.model for turn in TURNS]
     assert [row["request_class"] for row in rows] == ["main", "subagent", "subagent", "main"]
     assert rows[1]["agent_id"] == rows[2]["agent_id"] is not None

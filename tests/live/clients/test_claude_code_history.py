@@ -7,22 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from store.control.database import ControlDatabase
-from tests.live.clients.claude_code import run_claude_code
+from tests.live.clients.checks import rows_in_order
+from tests.live.clients.claude_code import ToolSession
 from tests.live.clients.programs import needs_claude_code
 from tests.live.command import call_here, environment
-from tests.live.messages import Answer, text, thinking, tool_use
-from tests.live.service import Endpoint, Row
-
-METER = tool_use("Bash", {"command": "echo meter-$((40+2))"})
-TURNS = (
-    Answer(content=[thinking("Hm.", "c2ln"), text("Running."), METER], message_id="msg_01First"),
-    Answer(content=[text("It is 42.")], message_id="msg_01Second"),
-)
+from tests.live.service import Row
 
 
-def import_into(data_dir: Path, live: Endpoint, home: Path) -> dict[str, Any]:
-    folder = str(home / ".claude" / "projects")
-    environ = environment(live.service, TAXIMETER_DATA_DIR=str(data_dir))
+def import_into(data_dir: Path, session: ToolSession) -> dict[str, Any]:
+    folder = str(session.home / ".claude" / "projects")
+    environ = environment(session.endpoint.service, TAXIMETER_DATA_DIR=str(data_dir))
     done = call_here(("import", "claude-code", folder, "--text", "--json"), environ)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -39,19 +33,17 @@ def read(data_dir: Path) -> list[Row]:
 
 @needs_claude_code
 def test_a_transcript_has_the_calls_that_were_recorded_and_their_requests(
-    live: Endpoint, tmp_path: Path
+    tool_session: ToolSession, tmp_path: Path
 ) -> None:
-    live.upstream.enqueue(*(turn.script(streamed=True) for turn in TURNS))
-    run_claude_code(live, tmp_path, "--allowedTools", "Bash(echo:*)", "--", "say hi")
-    recorded = live.service.wait_for_rows(2, live.slug)
+    recorded = rows_in_order(tool_session.endpoint)
     # Beside the running service, whose recorder stores what is imported.
-    found = import_into(live.service.data_dir, live, tmp_path)
-    assert (found["new"], found["already_there"]) == (0, 2)
+    found = import_into(tool_session.endpoint.service.data_dir, tool_session)
+    assert (found["new"], found["already_there"]) == (0, 3)
 
     fresh = tmp_path / "fresh"
     with ControlDatabase(fresh / "control.db") as control:
         control.set_up()
-    assert import_into(fresh, live, tmp_path)["new"] == 2
+    assert import_into(fresh, tool_session)["new"] == 3
     for ours, theirs in zip(read(fresh), recorded, strict=True):
         for name in (
             "message_id", "model", "session_id", "input_tokens", "output_tokens", "cost_cents",

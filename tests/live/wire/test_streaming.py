@@ -1,8 +1,11 @@
 """The moment at which each part of a response reaches the client."""
 
-from tests.live.service import Endpoint, body_bytes
+import pytest
+
+from tests.live.conftest import EndpointFactory, make_new_endpoint
+from tests.live.service import Endpoint, Service, body_bytes
 from tests.live.wire.checks import EVENTS, STREAM, barrier, wait_spooled
-from tests.upstream import Gate, sse
+from tests.upstream import Gate, Upstream, sse
 
 
 def test_live_each_event_arrives_before_the_upstream_sends_the_next(live: Endpoint) -> None:
@@ -18,6 +21,20 @@ def test_live_each_event_arrives_before_the_upstream_sends_the_next(live: Endpoi
             gate.open()
         assert list(pieces) == []
     assert body_bytes(live.row()["response_body"]) == STREAM
+
+
+@pytest.fixture(params=["by the endpoint", "by the setting"])
+def buffered(
+    request: pytest.FixtureRequest,
+    make_endpoint: EndpointFactory,
+    customised_service: tuple[Service, Upstream],
+) -> Endpoint:
+    """An endpoint whose answers are returned once they are whole, because it says so or nothing."""
+    return (
+        make_endpoint("buffered")
+        if request.param == "by the endpoint"
+        else make_new_endpoint(*customised_service)
+    )
 
 
 def test_buffered_nothing_arrives_before_the_upstream_has_ended(buffered: Endpoint) -> None:
