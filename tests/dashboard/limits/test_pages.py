@@ -6,8 +6,8 @@ from metering.rate_limits import RateLimits
 from runtime import clock
 
 
-def record(person, minutes_ago, used, resets_in, **changes):
-    now = clock.now()
+def record(person, minutes_ago, used, resets_in, now=None):
+    now = now or clock.now()
     limits = RateLimits(
         unified_5h_utilization=used,
         unified_5h_reset_at=clock.format_seconds(now + resets_in),
@@ -15,13 +15,14 @@ def record(person, minutes_ago, used, resets_in, **changes):
         account="account",
     )
     at = clock.format_ms(now - timedelta(minutes=minutes_ago))
-    person.record(created_at=at, rate_limits=limits, **changes)
+    person.record(created_at=at, rate_limits=limits)
     return at
 
 
 def test_windows_have_what_is_left_and_when_they_are_used_up(ann):
-    record(ann, 31, 0.2, timedelta(hours=3))
-    at = record(ann, 1, 0.5, timedelta(hours=3))
+    now = clock.now().replace(microsecond=500_000)  # the same second, however it is rounded
+    record(ann, 31, 0.2, timedelta(hours=3), now)
+    at = record(ann, 1, 0.5, timedelta(hours=3), now)
     found = ann.get("/limits.json").json()
     (item,) = found["items"]
     assert item == {
