@@ -50,11 +50,17 @@ def running_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield place
 
 
+@pytest.fixture(scope="module")
+def is_drawn() -> bool:
+    """Whether pages are drawn. A file whose tests scroll, or wait for images, says that they are."""
+    return False
+
+
 @pytest.fixture
-def new_browser(driver: WebDriver, site: Site) -> Iterator[VisitorFactory]:
+def new_browser(driver: WebDriver, site: Site, is_drawn: bool) -> Iterator[VisitorFactory]:
     """Further visitors, each with cookies of their own."""
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(new_visitor(driver, site.url))
+        yield lambda: stack.enter_context(new_visitor(driver, site.url, is_drawn=is_drawn))
 
 
 @pytest.fixture
@@ -71,9 +77,9 @@ def signed_in(browser: Visitor, site: Site) -> Visitor:
 
 
 @pytest.fixture(scope="module")
-def shared_visitor(driver: WebDriver, site: Site) -> Iterator[Visitor]:
+def shared_visitor(driver: WebDriver, site: Site, is_drawn: bool) -> Iterator[Visitor]:
     """The visitor of all tests of a file that only read."""
-    with new_visitor(driver, site.url) as visitor:
+    with new_visitor(driver, site.url, is_drawn=is_drawn) as visitor:
         yield visitor
 
 

@@ -67,7 +67,10 @@ LIVE = Picture("/calls", 900, r"(?s)(\bnow\b.*){4}")
 
 def take_pictures(driver: WebDriver, folder: Path, names: Collection[str], pace: float) -> None:
     """Run the demo, and write the pictures with these names into a folder."""
-    with _run_demo(pace) as (addresses, errors), new_visitor(driver, addresses.base_url) as visitor:
+    with (
+        _run_demo(pace) as (addresses, errors),
+        new_visitor(driver, addresses.base_url, is_drawn=True) as visitor,
+    ):
         visitor.resize(WIDTH, HEIGHT)
         visitor.prefer("light")
         visitor.open(addresses.sign_in_url)

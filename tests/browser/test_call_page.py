@@ -56,6 +56,11 @@ SECOND = [
 
 
 @pytest.fixture(scope="module")
+def is_drawn() -> bool:
+    return True
+
+
+@pytest.fixture(scope="module")
 def address(site: Site) -> str:
     """The address of the second of two calls."""
     site.upstream.choose = lambda _request: ANSWER.script(streamed=True)

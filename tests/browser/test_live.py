@@ -15,6 +15,11 @@ TOP = "return document.querySelectorAll('[data-live-list] > *')[arguments[0]].ge
 MARKUP = "<b onclick=alert(1)>bold</b>"
 
 
+@pytest.fixture(scope="module")
+def is_drawn() -> bool:
+    return True
+
+
 @pytest.fixture(autouse=True)
 def _answering(site: Site):
     def choose(request: SeenRequest) -> Script:

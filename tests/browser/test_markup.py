@@ -46,7 +46,10 @@ _STARTS = (
     "/traces",
     "/traces/usage",
     "/traces/usage_log",
+    "/traces/cost_by_model",
 )
+# The other tables and queries: the templates and scripts of those above.
+_RESULT = re.compile(r"/traces/[a-z_]+")
 _IDENTITY = re.compile(r"[0-9a-f-]{20,}|[0-9]+")
 _FIND_INTRUDERS = """
 const findIntruders = (page) => [
@@ -168,21 +171,33 @@ def kind_of(address: str) -> str:
     return f"{path}?{'&'.join(names)}"
 
 
+def template_of(address: str) -> str:
+    """Return the path of an address without ids. A session has a mark for one."""
+    parts = urlsplit(kind_of(address)).path.split("/")
+    return "/".join("#" if "%" in part else part for part in parts)
+
+
 def walk(visitor: Visitor, starts: list[str]) -> set[str]:
     """Visit pages of every kind there is, looking for what should not be on them. The kinds.
 
-    Addresses with a query are the same pages with other rows, so they are only fetched and parsed."""
+    Those that have the template and scripts of a page that was opened, with other rows or another name, are
+    only fetched and parsed."""
     waiting = [urljoin(visitor.base_url, start) for start in starts]
+    first = set(waiting)
     seen: set[str] = set()
+    opened: set[str] = set()
     asked: list[str] = []
     while waiting and len(seen) < MOST_PAGES:
         address = waiting.pop(0)
-        if kind_of(address) in seen or urlsplit(address).path.endswith(_DOWNLOADS):
+        parts = urlsplit(address)
+        if kind_of(address) in seen or parts.path.endswith(_DOWNLOADS):
             continue
         seen.add(kind_of(address))
-        if urlsplit(address).query:
+        is_result = _RESULT.fullmatch(parts.path) and address not in first
+        if parts.query or is_result or template_of(address) in opened:
             asked.append(address)
             continue
+        opened.add(template_of(address))
         visitor.open(address)
         assert_harmless(visitor)
         waiting += links_on(visitor)

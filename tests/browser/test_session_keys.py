@@ -1,11 +1,18 @@
 """The keys of a session's page: they go through what is folded, and say where nothing more is."""
 
+import pytest
+
 from tests.browser.example_calls import SESSION
 
 _HERE = "return document.querySelector('.here')?.textContent ?? ''"
 _SAID = "return document.getElementById('said').textContent"
 _FAILED = "return document.querySelectorAll('.line.failed, .event.bad').length"
 _SEEN = "return document.querySelector('.here').getClientRects().length > 0"
+
+
+@pytest.fixture(scope="module")
+def is_drawn() -> bool:
+    return True
 
 
 def test_n_goes_round_all_that_failed_and_opens_what_it_is_in(rosa, example):

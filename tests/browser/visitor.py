@@ -32,6 +32,7 @@ from tests.upstream import wait_until
 type Role = Literal["any", "button", "link", "menu"]
 
 _PAGE_JS = (Path(__file__).parent / "page.js").read_text()
+_SCREENSHOTS = "TAXIMETER_SCREENSHOTS"
 _POLICY = re.compile(r"Content Security Policy|Permissions policy")
 _PART_OF_A_PAGE = re.compile(r"\.(?:css|js|mjs|png|svg|woff2?)$")
 # A dialog nobody expects is an error like another; the page goes on as if it had been dismissed.
@@ -248,7 +249,7 @@ class Visitor:
 
     def screenshot(self, name: str) -> None:
         """The whole page as NAME.png in the folder that TAXIMETER_SCREENSHOTS names, if it does."""
-        folder = os.environ.get("TAXIMETER_SCREENSHOTS")
+        folder = os.environ.get(_SCREENSHOTS)
         if not folder:
             return
         picture = self.cdp("Page.captureScreenshot", format="png", captureBeyondViewport=True)
@@ -359,11 +360,11 @@ class _Jar:
     @classmethod
     def make(cls, driver: WebDriver) -> Self:
         context = call_browser(driver, "Target.createBrowserContext")["browserContextId"]
-        return cls(context, _open_tab(driver, context))
+        return cls(context, _open_tab(driver, context, is_drawn=False))
 
-    def open_tab(self, driver: WebDriver) -> str:
+    def open_tab(self, driver: WebDriver, *, is_drawn: bool) -> str:
         """Open another tab, and return its window."""
-        return _open_tab(driver, self.context)
+        return _open_tab(driver, self.context, is_drawn=is_drawn)
 
     def empty(self, driver: WebDriver) -> None:
         """Forget the visitor: tabs, cookies, storage of every site, and what was fetched."""
@@ -377,14 +378,24 @@ class _Jar:
         driver.execute_cdp_cmd("Storage.clearDataForOrigin", everything)
 
 
-def _open_tab(driver: WebDriver, context: str) -> str:
-    target = {"url": "about:blank", "browserContextId": context}
+def _open_tab(driver: WebDriver, context: str, *, is_drawn: bool) -> str:
+    target = {
+        "url": "about:blank",
+        "browserContextId": context,
+        # Frames are then drawn when they are asked for, which nobody does.
+        "enableBeginFrameControl": not is_drawn,
+    }
     return str(call_browser(driver, "Target.createTarget", **target)["targetId"])
 
 
 @contextmanager
-def new_visitor(driver: WebDriver, base_url: str) -> Iterator[Visitor]:
+def new_visitor(driver: WebDriver, base_url: str, *, is_drawn: bool = False) -> Iterator[Visitor]:
     """Make a visitor with an empty jar of cookies.
+
+    To draw pages takes a third of the processor time, and what is on a page, where, and in which colours
+    is known without. So they are drawn where the visitor asks for it, or pictures are to be kept: only
+    then are there frames of animation, events of scrolling, and images that are loaded when they come into
+    view. A browser that is not chromium-headless-shell draws in any case.
 
     At the end nothing may be left in the console that no test has asked for: a violation of the
     policy anywhere fails the test it happened in."""
@@ -393,7 +404,7 @@ def new_visitor(driver: WebDriver, base_url: str) -> Iterator[Visitor]:
     jar = jars.pop() if jars else _Jar.make(driver)
     is_whole = False
     try:
-        window = jar.open_tab(driver)
+        window = jar.open_tab(driver, is_drawn=is_drawn or _SCREENSHOTS in os.environ)
         driver.switch_to.window(window)
         _looked_at[driver] = window
         visitor = Visitor(driver, window, base_url)
