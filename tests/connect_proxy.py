@@ -69,8 +69,7 @@ class ConnectProxy:
             target = text.split()[1]
             self.heads.append(text)
             self.asked.append(target)
-            line = f"proxy-authorization: {self._authorization}\r\n"
-            if self._authorization and line not in text:
+            if self._authorization and _read_authorization(text) != self._authorization:
                 client.sendall(UNAUTHORISED)
                 client.close()
                 return
@@ -88,6 +87,12 @@ class ConnectProxy:
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             threading.Thread(target=_pump, args=(server, client), daemon=True).start()
             _pump(client, server)
+
+
+def _read_authorization(head: str) -> str | None:
+    """Return the credential for the proxy in a head, or None."""
+    lines = (line.partition(": ") for line in head.split("\r\n"))
+    return next((value for name, _, value in lines if name.lower() == "proxy-authorization"), None)
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

@@ -14,6 +14,7 @@ import pytest
 import trustme
 
 from runtime.settings import Streaming
+from tests.live.office import Office, open_office
 from tests.live.service import Endpoint, Service
 from tests.mailbox import PASSWORD, USER, Mailbox
 from tests.upstream import Upstream
@@ -159,6 +160,13 @@ def customised(customised_service: tuple[Service, Upstream]) -> Endpoint:
     service, upstream = customised_service
     upstream.reset()
     return make_new_endpoint(service, upstream, "live")
+
+
+@pytest.fixture(scope="session")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    """The office of the tests of the forward proxy, and of those that compare it with other ways."""
+    with open_office(tmp_path_factory.mktemp("office")) as office:
+        yield office
 
 
 @pytest.fixture

@@ -1,40 +1,32 @@
 """``taximeter run --forward-proxy``: what is opened, recorded, passed on and left."""
 
-import base64
 import json
 import signal
-import ssl
-import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import certifi
 import psutil
 import pytest
-import trustme
 
 from manage.cli.forward_proxy import ForwardProxy, find_route
-from runtime.runs import new_run_id
 from store.control.database import ControlDatabase
 from store.control.management import Management
-from tests.connect_proxy import PASSWORD, SILENT, USER, ConnectProxy
 from tests.lazily import import_lazily
 from tests.live import forward_client
 from tests.live.clients.programs import CLAUDE, NODE_DIR, needs_claude_code, needs_proxies_in_node
-from tests.live.command import PATIENCE_S, Done, call, call_here, environment, running
+from tests.live.command import PATIENCE_S, Done, call_here, running
 from tests.live.forward_client import connect, encode, exchange, find_issuer, read_until
 from tests.live.messages import MODEL, Answer, text
-from tests.live.service import API_KEY, REQUEST_HEADERS, Row, Service, is_over
+from tests.live.office import AUTHORIZATION, HOST, OTHER, Office
+from tests.live.service import API_KEY, REQUEST_HEADERS, is_over
 from tests.rawclient import RawClient, request
 from tests.upstream import (
     STALL,
     Gate,
     Script,
     SeenRequest,
-    Upstream,
     answer,
     event,
     message_json,
@@ -48,8 +40,6 @@ if TYPE_CHECKING:
 else:
     anthropic = import_lazily("anthropic")  # which takes more than a second
 
-HOST, OTHER = "api.anthropic.com", "files.example.com"
-AUTHORIZATION = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 TOLD = (
     ("Host", HOST),
     ("X-Api-Key", API_KEY),
@@ -63,47 +53,6 @@ TOLD = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Office:
-    """A service whose upstream is reached through the proxy of a company, which knows two hosts."""
-
-    service: Service
-    upstream: Upstream
-    other: Upstream
-    proxy: ConnectProxy
-    environ: dict[str, str]
-    variables: dict[str, str]
-
-    def reset(self) -> None:
-        for each in (self.upstream, self.other):
-            each.reset()
-            each.otherwise = answer(200, message_json())
-        self.proxy.asked.clear()
-        self.proxy.heads.clear()
-
-    def run(self, *command: str, **more: str) -> Any:
-        """Return what a client of the forward proxy that most tests share prints as JSON."""
-        done = subprocess.run(  # noqa: S603 - our own clients
-            command,
-            env=self.environ | self.variables | more,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def run_whole(self, *command: str, **more: str) -> Any:
-        """Return what a client prints as JSON that `taximeter run` has started."""
-        done = call(("run", "--forward-proxy", "--", *command), self.environ | more)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def rows(self) -> list[Row]:
-        return self.service.settled_rows()
-
-
 def python(source: str) -> tuple[str, ...]:
     """Return a client of raw bytes for `taximeter run`."""
     start = f"import json, os, ssl, sys\nfrom {forward_client.__name__} import *\n"
@@ -113,47 +62,6 @@ def python(source: str) -> tuple[str, ...]:
 def run_here(environ: dict[str, str], *arguments: str) -> Done:
     """Do as `taximeter run --forward-proxy` does, in this process."""
     return call_here(("run", "--forward-proxy", *arguments), environ)
-
-
-@pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    folder = tmp_path_factory.mktemp("office")
-    authority = trustme.CA()
-    contexts = []
-    for host in (HOST, OTHER):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert(host).configure_cert(context)
-        contexts.append(context)
-    with (
-        Upstream(tls=contexts[0]) as upstream,
-        Upstream(tls=contexts[1]) as other,
-        authority.cert_pem.tempfile() as trusted,
-        ConnectProxy(
-            {HOST: ("127.0.0.1", upstream.port), OTHER: ("127.0.0.1", other.port)}, AUTHORIZATION
-        ) as proxy,
-    ):
-        address = proxy.url.replace("//", f"//{USER}:{PASSWORD.replace(':', '%3A')}@")
-        with Service(
-            folder,
-            f"https://{HOST}",
-            UPSTREAM_PROXY=address,
-            UPSTREAMS=f"silent=https://{SILENT},refused=https://refused.example.com",
-            UPSTREAM_TIMEOUT="connect=3,first_byte=40,idle=40",
-            SSL_CERT_FILE=trusted,
-        ) as service:
-            environ = environment(service, HTTPS_PROXY=address, SSL_CERT_FILE=trusted)
-            url = f"http://{service.host}/proxy/default/run/{new_run_id()}"
-            with ForwardProxy(environ, find_route(f"https://{HOST}", url, "default")) as shared:
-                yield Office(
-                    service=service,
-                    upstream=upstream,
-                    other=other,
-                    proxy=proxy,
-                    environ=environ,
-                    variables=shared.variables,
-                )
-            assert PASSWORD not in service.output
-            assert PASSWORD not in (service.data_dir / "service.json").read_text()
 
 
 @pytest.fixture(autouse=True)

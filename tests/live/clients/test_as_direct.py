@@ -6,7 +6,6 @@ which client and service come to it; so the client without a proxy of ours does 
 """
 
 import json
-import ssl
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,17 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
-from tests.connect_proxy import ConnectProxy
 from tests.live.clients.checks import REPLY
 from tests.live.clients.programs import CLAUDE, needs_claude_code
-from tests.live.command import PATIENCE_S, TAXIMETER, environment
+from tests.live.command import PATIENCE_S, TAXIMETER
 from tests.live.messages import MODEL, Answer, text, tool_use
-from tests.live.service import API_KEY, Service
+from tests.live.office import Office
+from tests.live.service import API_KEY
 from tests.upstream import SeenRequest, Upstream, answer
 
-HOST = "api.anthropic.com"
 METER = tool_use("Bash", {"command": "echo meter-$((40+2))"})
 ASKED = ("-p", "--model", MODEL, "--allowedTools", "Bash(echo:*)", "--", "go")
 # Another value in each call, or in each session.
@@ -102,31 +99,17 @@ def is_call(seen: SeenRequest) -> bool:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    folder = tmp_path_factory.mktemp("direct")
-    authority = trustme.CA()
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(HOST).configure_cert(tls)
-    with (
-        Upstream(tls=tls) as upstream,
-        authority.cert_pem.tempfile() as trusted,
-        ConnectProxy({HOST: ("127.0.0.1", upstream.port)}) as proxy,
-        Service(
-            folder, f"https://{HOST}", UPSTREAM_PROXY=proxy.url, SSL_CERT_FILE=trusted
-        ) as service,
-    ):
-        session = tmp_path_factory.mktemp("session")
-        environ = environment(
-            service,
-            ANTHROPIC_API_KEY=API_KEY,
-            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
-            DISABLE_AUTOUPDATER="1",
-            HTTPS_PROXY=proxy.url,
-            NODE_EXTRA_CA_CERTS=trusted,
-            SSL_CERT_FILE=trusted,
-        )
-        environ |= {"HOME": str(session), "TMPDIR": str(session)}
-        yield Machine(upstream=upstream, environ=environ, session=session)
+def machine(office: Office, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    session = tmp_path_factory.mktemp("session")
+    environ = office.environ | {
+        "ANTHROPIC_API_KEY": API_KEY,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "NODE_EXTRA_CA_CERTS": office.authority_path,
+        "HOME": str(session),
+        "TMPDIR": str(session),
+    }
+    return Machine(upstream=office.upstream, environ=environ, session=session)
 
 
 @pytest.fixture(scope="module")
