@@ -48,6 +48,7 @@ _STARTS = (
     "/traces/usage_log",
     "/traces/cost_by_model",
 )
+_TABS = ("calls", "context", "savings", "tools")  # of a session
 # The other tables and queries: the templates and scripts of those above.
 _RESULT = re.compile(r"/traces/[a-z_]+")
 _IDENTITY = re.compile(r"[0-9a-f-]{20,}|[0-9]+")
@@ -193,6 +194,8 @@ def walk(visitor: Visitor, starts: list[str]) -> set[str]:
         if kind_of(address) in seen or parts.path.endswith(_DOWNLOADS):
             continue
         seen.add(kind_of(address))
+        if template_of(address) == "/sessions/#" and not parts.query:
+            waiting += [f"{address}/{tab}" for tab in _TABS]
         is_result = _RESULT.fullmatch(parts.path) and address not in first
         if parts.query or is_result or template_of(address) in opened:
             asked.append(address)
