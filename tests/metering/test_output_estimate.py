@@ -211,11 +211,13 @@ def test_thinking_that_is_counted_apart_is_measured_apart():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_long_stream_is_measured_by_some_of_its_parts(seed):
     sizes = random.Random(seed)  # noqa: S311 - the same sizes in each run
-    pieces = [text("x" * sizes.randint(1, 60)) for _ in range(2_000)]
+    pieces, longer = (
+        [text("x" * sizes.randint(1, most)) for _ in range(2_000)] for most in (60, 300)
+    )
     found = {"type": "web_search_tool_result", "content": "y" * 20_000}  # much that is no output
     result = event("content_block_start", index=1, content_block=found)
     pieces[500:500] = pieces[1000:1000] = [result] * 5
-    body = start() + b"".join(pieces) * 20
+    body = start() + b"".join(pieces) * 16 + b"".join(longer) * 10
     assert len(body) > 4 * MAX_READ_BYTES
     exact = body.count(b"x") - start().count(b"x")
     assert measure(body).characters == pytest.approx(exact, rel=0.1)
