@@ -1,7 +1,7 @@
 """Workers share the tests by whole files, and those that share a browser or a service as one file.
 
 So there is one browser, with one service and one example organisation, however many workers there are.
-There is one worker more than processors, since tests of running services wait a tenth of their time.
+There are two workers more than processors, since tests of running services wait for other processes.
 """
 
 from collections.abc import Generator
