@@ -1,9 +1,11 @@
 """The time of pages with a million calls, alone and under load by others.
 
-One service has three organisations: with 1,000,000 calls, with 1,000 calls, and with 1,000,000 texts.
-Every page is requested at the front door with the cookie of a signed-in person, in turns for the large
-and the small organisation, so that other load on the machine affects both."""
+One service has three organisations: with 1,000,000 calls, with 1,000 calls, and with 1,000,000 texts. The
+local user has 1,000 calls, too. Every page is requested at the front door with the cookie of a signed-in
+person, in turns for the large and the small organisation, so that other load on the machine affects both.
+"""
 
+import json
 import shutil
 import threading
 import time
@@ -24,13 +26,16 @@ from bench.long_session import LAST_BYTES, SESSION, TURNS, add_session
 from bench.multiplying import multiply
 from bench.options import Options
 from bench.visitor import Visitor
+from dashboard.status_line.pages import PATH as STATUS_LINE
 from store.control.database import ControlDatabase
 from store.traces.database import TraceDatabase
+from store.traces.paths import trace_path
 
 MANY, FEW, TEXTS = 1_000_000, 1_000, 1_000_000
 QUICK_MANY, QUICK_TEXTS = 20_000, 20_000
 ROUNDS, QUICK_ROUNDS, TARGET_MS, SEARCH_TARGET_MS = 30, 5, 100.0, 200.0
 LARGER_TARGET_MS = 150.0  # of more than a million calls
+STATUS_LINE_TARGET_MS = 5.0
 CALL_TARGET_MS, COMPARE_TARGET_MS, SESSION_TARGET_MS = 150.0, 300.0, 300.0
 ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
 ENDLESS_AT_ONCE = 12
@@ -136,6 +141,21 @@ def measure_long_session(large: Visitor, last_id: int, rounds: int) -> Iterator[
         yield make_page(f"pages/long/{name}", title, times_ms, target)
 
 
+def measure_status_line(port: int, rounds: int) -> Iterator[Figure]:
+    """Time the status line of a session of the local user."""
+    body = json.dumps({"session_id": "session-0"})
+    times_ms = []
+    with closing(HTTPConnection(HOST, port, timeout=120)) as connection:
+        for _ in range(1 + rounds):  # the first one reads the calls
+            started_s = time.perf_counter()
+            connection.request("POST", STATUS_LINE, body)
+            line = connection.getresponse().read()
+            times_ms.append((time.perf_counter() - started_s) * 1000)
+            if not line.startswith(b"$"):
+                raise BenchError(f"the status line is {line!r}")
+    yield make_page("pages/status line", "status line", times_ms[1:], STATUS_LINE_TARGET_MS)
+
+
 def measure_search(visitor: Visitor, rounds: int, texts: int) -> Iterator[Figure]:
     """Time searches over ``texts`` texts, with snippets and counts of later calls."""
     for name, text in searching.QUERIES.items():
@@ -174,15 +194,17 @@ def prepare(folder: Path, many: int, texts: int) -> Visitors:
     indexed = searching.prepare(folder, texts)
     with ControlDatabase(data_dir / "control.db") as control:
         control.set_up()
+        local = trace_path(data_dir, control.get_local_organization().id)
         large, small, search = (
             Visitor(control, data_dir, f"org-{number}-{time.time_ns()}") for number in range(3)
         )
-    for visitor in (large, small, search):
-        visitor.path.parent.mkdir(parents=True)
+    for path in (large.path, small.path, search.path, local):
+        path.parent.mkdir(parents=True)
     shutil.copy(filled, large.path)
     add_up_times(large.path)  # of a database that an earlier version has filled
     shutil.copy(indexed, search.path)
     fill_whole(small.path, FEW)
+    fill_whole(local, FEW)
     return Visitors(large=large, small=small, texts=search)
 
 
@@ -216,6 +238,7 @@ def measure(options: Options) -> Iterator[Figure]:
         yield from measure_pages(visitors, rounds, many)
         yield from measure_long_session(visitors.large, last_id, rounds)
         yield from measure_search(visitors.texts, rounds, texts)
+        yield from measure_status_line(service.port, rounds)
         yield from measure_live(visitors.large, service.port, rounds)
         yield from measure_endless(visitors, service.port, rounds)
 

@@ -1,4 +1,4 @@
-"""The status line of a running service, by the line for ``sh`` that is installed, and how long it takes."""
+"""The status line of a running service, by the line for ``sh`` that is installed."""
 
 import fcntl
 import json
@@ -10,7 +10,6 @@ import struct
 import subprocess
 import termios
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -159,16 +158,3 @@ def test_claude_code_shows_the_line_below_a_session(live: Endpoint, tmp_path: Pa
         live.service.wait_for_rows(1, live.slug)
         terminal.wait_for(" · cache ")
     live.upstream.reset()
-
-
-def test_a_response_takes_less_than_five_milliseconds(live: Endpoint) -> None:
-    times_ms = []
-    with live.service.connect() as client:
-        for _ in range(50):
-            began = time.perf_counter()
-            found = client.exchange(
-                request("POST", "/statusline", [("Host", live.service.host)], BODY)
-            )
-            times_ms.append(1000 * (time.perf_counter() - began))
-            assert found.status == 200
-    assert min(times_ms) < 5, "other work on the machine may delay some, but not all"
