@@ -82,9 +82,10 @@ def check_page(ann, stranger, page):
             body = response.json()
             said = page.response.model_validate_json(response.content, strict=True)
             assert said.model_dump(mode="json", by_alias=True) == body, query
-    refused = stranger.get(address)
-    assert refused.status_code == 401
-    Error.model_validate_json(refused.content)
+    for headers in ({}, {"authorization": "Bearer sk_no"}):
+        refused = stranger.get(address, headers=headers)
+        assert refused.status_code == 401
+        Error.model_validate_json(refused.content)
 
 
 def test_before_the_first_call_a_page_is_as_the_document_says_too(ann, subtests):
