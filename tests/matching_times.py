@@ -17,10 +17,9 @@ from typing import Any
 
 from tests.hostile_texts import make_hostile_texts
 
-LENGTH = (
-    10_000  # characters, which take milliseconds in proportion, and half a second in any other way
-)
-LIMIT_S = 0.06  # of processor time, for one text
+# Characters, which take milliseconds in proportion, and half a second in any other way.
+LENGTH = 10_000
+LIMIT_S = 0.15  # of processor time, for one text
 METHODS: dict[str, Callable[[re.Pattern[Any], Any], object]] = {
     "match": lambda pattern, text: pattern.match(text),
     "fullmatch": lambda pattern, text: pattern.fullmatch(text),
