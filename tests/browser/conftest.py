@@ -52,7 +52,7 @@ def running_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def is_drawn() -> bool:
-    """Whether pages are drawn. A file whose tests scroll, or wait for images, says that they are."""
+    """Return whether pages are drawn. A file whose tests scroll, or wait for images, says that they are."""
     return False
 
 

@@ -358,7 +358,7 @@ def _see_windows(walk: Walk) -> None:
         words for name, words in read_figures(walk.visitor).items() if "Subscription" in name
     ]
     assert re.search(
-        r"5 hours ?34 % ?at most 66 ?% left; resets (\w+ )?\d\d:\d\d.*Week ?31 % ?at most 69 ?% left",
+        r"5 hours ?34 % ?at most 66 ?% left; resets ([A-Z][a-z]{2} )?\d\d:\d\d.*Week ?31 % ?at most 69 ?% left",
         limits,
     )
 

@@ -8,7 +8,7 @@ import psutil
 
 from tests.live.service import Child, Endpoint, Service
 
-OFTEN = re.compile(r"\b([3-9]|\d\d) times in a row")
+OFTEN = re.compile(r"\b([4-9]|\d\d) times in a row")
 
 
 def kill_as_often_as_it_comes(service: Service, name: Child, times: int) -> None:
@@ -42,7 +42,7 @@ def test_a_recorder_that_cannot_run_leaves_the_proxy_serving_and_healthz_says_wh
 
     service.wait_until(
         lambda: OFTEN.search(complaint()) and "recorder.lock" in complaint(),
-        "a recorder that died three times",
+        "a recorder that died four times",
     )
     assert service.health() == 503
     assert crashing.send().status == 200

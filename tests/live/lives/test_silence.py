@@ -13,4 +13,5 @@ def test_a_web_process_that_stands_still_is_replaced_and_calls_go_on(crashing: E
     assert crashing.send().status == 200
     service.wait_restarted({"web": web})
     assert "the web process has not responded for" in service.errors
+    service.wait_healthy()
     assert len(crashing.rows()) == 1
