@@ -46,6 +46,7 @@ from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, record
 from tests.dashboard.queries.hostile import ENDLESS_STEPS, HUNGRY, LONG_TEXTS, SORT, UNION
 from tests.dashboard.queries.pool import (
     COUNT,
+    PATIENT_S,
     WITHOUT_DATASETTE,
     Client,
     ask,
@@ -79,6 +80,15 @@ def same_priority(monkeypatch):
     """Leave processes that computed something slow the priority of the others: with less of a busy
     machine a short query may reach its time limit, in this test or in a later one."""
     monkeypatch.setattr(processes_module, "SLOW_NICENESS", os.nice(0) + isolation.NICENESS)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Wait for processes as long as they need on a busy machine: to confirm, to leave off, to start, and
+    to be taken for slow ones. Tests of such a limit set it themselves."""
+    for name in ("RUNNING_S", "STOP_S", "MAX_QUICK_S"):
+        monkeypatch.setattr(proxy_module, name, PATIENT_S)
+    monkeypatch.setattr(processes_module, "WAIT_S", PATIENT_S)
 
 
 @pytest.fixture(scope="module")
@@ -196,12 +206,6 @@ async def test_repeated_kills_are_refused_for_a_while(proxy, now_s):
 # -- clients that leave ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def patient(monkeypatch):
-    """Give processes the time to leave off that they need on a busy machine."""
-    monkeypatch.setattr(proxy_module, "STOP_S", 60.0)
-
-
 async def find_computing(proxy, organization_id, begun_s=0.0):
     """The process that has spent more than ``begun_s`` on something for an organisation."""
     found: list[int] = []
@@ -241,7 +245,7 @@ async def leave(proxy, organization_id, target, begun_s=0.0, **more):
     assert client.status == 0
 
 
-async def test_whoever_leaves_costs_no_process_and_is_blamed_for_nothing(proxy, pool, patient):
+async def test_whoever_leaves_costs_no_process_and_is_blamed_for_nothing(proxy, pool):
     before = pool.pids()
     for _ in range(2 * MAX_KILLS):
         await leave(proxy, "ours", sql(ENDLESS))
@@ -276,7 +280,6 @@ async def test_without_room_among_slow_queries_what_does_not_leave_off_counts_to
     proxy, monkeypatch
 ):
     monkeypatch.setattr(proxy_module, "STOP_S", 0.05)
-    monkeypatch.setattr(proxy_module, "MAX_QUICK_S", 60.0)
     await proxy._lanes.acquire("theirs", is_slow=True)
     assert not proxy._lanes._lanes[True].free
     target = sql(ENDLESS_STEPS["the check of the text"])
@@ -289,9 +292,7 @@ async def test_without_room_among_slow_queries_what_does_not_leave_off_counts_to
     assert proxy._refusals.find_wait("ours")
 
 
-async def test_a_query_that_begins_anew_as_a_slow_one_kills_nothing(
-    proxy, pool, patient, monkeypatch
-):
+async def test_a_query_that_begins_anew_as_a_slow_one_kills_nothing(proxy, pool, monkeypatch):
     monkeypatch.setattr(proxy_module, "QUICK_S", 0.01)
     before = pool.pids()
     client, slow = start_reading(proxy, "ours", sql(ENDLESS))
@@ -349,7 +350,6 @@ async def test_processes_that_stand_still_are_replaced_and_nobody_is_blamed(
     proxy, pool, monkeypatch
 ):
     monkeypatch.setattr(proxy_module, "RUNNING_S", 0.3)
-    monkeypatch.setattr(processes_module, "WAIT_S", 60.0)
     stopped = pool.pids()
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
@@ -692,7 +692,7 @@ async def test_nothing_is_sent_to_a_caller_who_was_removed_while_waiting(proxy, 
     assert client.status == 0
 
 
-async def test_an_export_ends_when_its_reader_leaves(proxy, long_traces, pool, patient):
+async def test_an_export_ends_when_its_reader_leaves(proxy, long_traces, pool):
     client = Client()
     client.reads.set()
     client.on_part = lambda _part: client.has_left.set()
@@ -753,7 +753,6 @@ async def test_pages_that_nobody_reads_take_no_process_from_the_others(proxy, po
     """They are one message each: the process has done its part at once, and all waits in buffers."""
     monkeypatch.setattr(proxy_module, "READING_AFTER_S", 0.2)
     monkeypatch.setattr(slow_readers, "NO_PROGRESS_S", 120.0)
-    monkeypatch.setattr(processes_module, "WAIT_S", 20.0)
     names = ["ours", "unread_1", "unread_2"]
     assert len(names) == COUNT
     for name in names[1:]:
