@@ -7,6 +7,7 @@ import pytest
 
 from tests.browser.site import Site
 from tests.browser.visitor import Visitor
+from tests.live.wire.checks import files_with
 from tests.upstream import Gate, answer, error_json, message_events, sse
 
 CREDENTIAL = "sk-ant-pasted-into-the-page-4711"
@@ -68,8 +69,7 @@ def test_a_changed_call_streams_beside_the_old_one(
     assert "max_tokens" in signed_in.text
     signed_in.back()
     assert signed_in.run("return document.getElementById('credential').value") == ""
-    for path in site.service.data_dir.rglob("*"):
-        assert not path.is_file() or CREDENTIAL.encode() not in path.read_bytes(), path
+    assert files_with(site.service, CREDENTIAL.encode()) == []
     assert CREDENTIAL not in site.service.output
 
 

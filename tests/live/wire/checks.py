@@ -1,6 +1,7 @@
 """Examples and checks that the tests of the wire share."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.live.service import Endpoint, Service
@@ -58,9 +59,23 @@ def wait_spooled(service: Service, text: bytes) -> None:
 
 
 def files_with(service: Service, *needles: bytes) -> list[str]:
-    """Return the files in the data directory that hold any of these."""
-    return [
-        path.name
-        for path in service.data_dir.rglob("*")
-        if path.is_file() and any(needle in path.read_bytes() for needle in needles)
-    ]
+    """Return the files in the data directory that hold any of these.
+
+    A file that goes away meanwhile may stand under another name, so all are looked at again."""
+    found: list[str] = []
+
+    def has_read_all() -> bool:
+        try:
+            files = [path for path in service.data_dir.rglob("*") if path.is_file()]
+            found[:] = [path.name for path in files if _holds(path, needles)]
+        except FileNotFoundError:
+            return False
+        return True
+
+    service.wait_until(has_read_all, "files that stay where they are")
+    return found
+
+
+def _holds(path: Path, needles: tuple[bytes, ...]) -> bool:
+    content = path.read_bytes()
+    return any(needle in content for needle in needles)
