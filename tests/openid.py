@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from tests.lazily import import_lazily
+from tests.upstream import PATIENCE_S
 
 if TYPE_CHECKING:
     import oidc_provider_mock
@@ -48,7 +49,7 @@ class OpenIdProvider:
 
     def change(self, account: Account) -> None:
         """Change what the provider says of this person from now on."""
-        with httpx.Client(trust_env=False) as client:
+        with httpx.Client(trust_env=False, timeout=PATIENCE_S) as client:
             client.put(
                 f"{self.url}/users/{account.subject}", json=account.claims
             ).raise_for_status()

@@ -199,7 +199,7 @@ def test_the_script_starts_servers_and_a_sentinel_that_a_node_can_use(tmp_path: 
         url = f"redis+sentinel://taximeter-proxy:third@127.0.0.1:{sentinel}/main"
         node = server.connect(url)
         stack.callback(server.close, node)
-        admin = stack.enter_context(closing(redis.Redis(port=replica, password="other")))
+        admin = stack.enter_context(closing(redis.Redis("127.0.0.1", replica, password="other")))
 
         def arrives() -> bool:
             with suppress(redis.RedisError):

@@ -15,6 +15,7 @@ import pytest
 
 from tests.live.messages import MODEL
 from tests.live.service import API_KEY, Service
+from tests.rawclient import TIMEOUT_S
 from tests.upstream import Upstream, answer
 
 IMAGE = os.environ.get("TAXIMETER_IMAGE")
@@ -80,6 +81,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageService]:
             f"http://{service.host}/proxy/default/v1/messages",
             headers={"x-api-key": API_KEY, "anthropic-version": "2023-06-01"},
             json={"model": MODEL, "max_tokens": 4, "messages": []},
+            timeout=TIMEOUT_S,
         )
         assert response.json() == body
         yield service
@@ -106,5 +108,6 @@ def test_it_is_healthy_as_its_own_check_sees_it(service: ImageService) -> None:
 
 
 def test_its_pages_answer(service: ImageService) -> None:
-    page = httpx.get(f"http://{service.host}/", headers={"accept": "text/html"})
+    url = f"http://{service.host}/"
+    page = httpx.get(url, headers={"accept": "text/html"}, timeout=TIMEOUT_S)
     assert page.status_code in (200, 303)

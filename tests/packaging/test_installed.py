@@ -18,6 +18,7 @@ import pytest
 from tests import ROOT
 from tests.live.messages import MODEL
 from tests.live.service import API_KEY, Service
+from tests.rawclient import TIMEOUT_S
 from tests.upstream import Upstream, answer
 
 PROGRAM = os.environ.get("TAXIMETER_INSTALLED")
@@ -83,6 +84,7 @@ def service(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Ite
             f"http://{service.host}/proxy/default/v1/messages",
             headers={"x-api-key": API_KEY, "anthropic-version": "2023-06-01"},
             json={"model": MODEL, "max_tokens": 4, "messages": []},
+            timeout=TIMEOUT_S,
         )
         assert response.json() == body
         assert len(service.wait_for_rows(1)) == 1
@@ -97,7 +99,9 @@ def visitor(service: Service) -> Iterator[httpx.Client]:
     token = LINK.search(service.output)
     assert token
     origin = f"http://{service.host}"
-    with httpx.Client(base_url=origin, follow_redirects=True, headers=PAGE) as client:
+    with httpx.Client(
+        base_url=origin, follow_redirects=True, headers=PAGE, timeout=TIMEOUT_S
+    ) as client:
         form = {"token": token[1]}
         assert client.post("/sign-in/link", data=form, headers={"origin": origin}).is_success
         yield client
@@ -120,7 +124,8 @@ def test_data_is_in_the_directory_of_the_platform_and_that_is_said(
 def test_a_key_reads_the_call_and_every_query_as_json(service: InstalledService) -> None:
     key = json.loads(service.run("keys", "create", "test", "--json"))["key"]
     authorization = {"authorization": f"Bearer {key}"}
-    with httpx.Client(base_url=f"http://{service.host}", headers=authorization) as client:
+    url = f"http://{service.host}"
+    with httpx.Client(base_url=url, headers=authorization, timeout=TIMEOUT_S) as client:
         rows = client.get("/traces/usage_log.json?_shape=array").json()
         assert [(row["model"], row["output_tokens"]) for row in rows] == [(MODEL, 4)]
         for query in METADATA["queries"]:
