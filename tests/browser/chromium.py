@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from tests.live.service import Output, is_over
 from tests.upstream import wait_until
 
 START_S = 40.0
+PATIENCE_S = 100.0  # with a page or a script, of a browser that gets little of the processor
 TRIES = 5
 _PORT = re.compile(r"started successfully on port (\d+)")
 # The first draws no windows, and takes two thirds of the processor time.
@@ -192,9 +194,9 @@ def _open_session(port: int, address: str) -> Iterator[WebDriver]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Remote(f"http://127.0.0.1:{port}", options=options)
     try:
-        driver.set_page_load_timeout(START_S)
-        driver.set_script_timeout(START_S)
-        connection = create_connection(f"ws://{address}", START_S, suppress_origin=True)
+        driver.set_page_load_timeout(PATIENCE_S)
+        driver.set_script_timeout(PATIENCE_S)
+        connection = create_connection(f"ws://{address}", PATIENCE_S, suppress_origin=True)
         with closing(connection):
             _connections[driver] = connection
             yield driver
@@ -220,16 +222,29 @@ def _no_proxy() -> Iterator[None]:
 
 
 def _end(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
-    """Kill chromedriver and what it has started, and see them gone."""
+    """Kill Chromium or chromedriver and what it has started, and see them gone.
+
+    Most are in its process group, which is killed in one step: none of it can start another meanwhile."""
     family: list[psutil.Process] = []
     with suppress(psutil.NoSuchProcess):
         family = psutil.Process(process.pid).children(recursive=True)
-    process.kill()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     for child in family:
         with suppress(psutil.NoSuchProcess):
             child.kill()
-    wait_until(lambda: all(map(is_over, family)), "the end of the browser's processes")
+    wait_until(
+        lambda: all(map(is_over, [*family, *_list_group(process.pid)])),
+        "the end of the browser's processes",
+    )
+
+
+def _list_group(group: int) -> Iterator[psutil.Process]:
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if os.getpgid(pid) == group:
+                yield psutil.Process(pid)
 
 
 def _find_browser() -> str | None:

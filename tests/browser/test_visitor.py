@@ -3,8 +3,10 @@
 from urllib.parse import quote
 
 import pytest
+from selenium.common.exceptions import WebDriverException
 
 from tests.browser.visitor import new_visitor
+from tests.upstream import wait_until
 
 STRICT = "<meta http-equiv=content-security-policy content=\"default-src 'none'\">"
 SOUND = "<!doctype html><html lang=en><title>Page</title><main><h1>Page</h1>{}</main>"
@@ -98,6 +100,22 @@ def test_every_fault_is_found(desk, subtests):
             assert fault in {found.partition(":")[0] for found in desk.faults()}
 
 
+def test_a_page_that_another_one_replaces_meanwhile_is_looked_at_again(desk):
+    words = "aborted by navigation: loader has changed while resolving nodes"
+    errors = [WebDriverException(words)]
+
+    def look():
+        if errors:
+            raise errors.pop()
+        return True
+
+    desk.wait_for(look)
+    assert errors == []
+    errors.append(WebDriverException("disconnected"))
+    with pytest.raises(WebDriverException, match="disconnected"):
+        desk.wait_for(look)
+
+
 def test_a_visitor_finds_nothing_of_another_who_was_there_before(driver, site):
     write = """localStorage.a = sessionStorage.b = 1;
         const request = indexedDB.open("c");
@@ -116,7 +134,7 @@ def test_a_visitor_finds_nothing_of_another_who_was_there_before(driver, site):
         before.run("window.open('/sign-in')")
         tabs = len(driver.window_handles)
     with new_visitor(driver, site.url) as after:
-        assert len(driver.window_handles) == tabs - 1
+        wait_until(lambda: len(driver.window_handles) == tabs - 1, "the end of both tabs")
         for address in sites:
             after.open(f"{address}/sign-in")
             assert after.cookies() == {}

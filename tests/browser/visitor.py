@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from selenium.common.exceptions import (
     JavascriptException,
     StaleElementReferenceException,
+    WebDriverException,
 )
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
@@ -43,6 +44,8 @@ for (const [kind, answer] of [["alert", undefined], ["confirm", false], ["prompt
 _looked_at: WeakKeyDictionary[WebDriver, str] = WeakKeyDictionary()
 _empty_jars: "WeakKeyDictionary[WebDriver, list[_Jar]]" = WeakKeyDictionary()
 _MISSING = (JavascriptException, StaleElementReferenceException)
+# What chromedriver says when another page replaces the one that it looks at; that has no class of its own.
+_REPLACED = re.compile(r"aborted by navigation|execution context|loader has changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +179,14 @@ class Visitor:
         self._turn_to()
 
         def holds() -> object:
-            with suppress(*_MISSING):
+            try:
                 return condition()
-            return False
+            except _MISSING:
+                return False
+            except WebDriverException as error:
+                if not _REPLACED.search(str(error)):
+                    raise
+                return False
 
         try:
             wait_until(holds, "the condition")
