@@ -63,17 +63,34 @@ def test_a_client_that_has_gone_leaves_nothing_behind(limits, boards):
 
 
 class FromAfar(ConnectionLimit):
-    """A limit that takes loopback for a client elsewhere."""
+    """A limit that takes loopback for a client elsewhere. The moment after which it closes a connection
+    ends when a test is over."""
+
+    def __init__(self, *rules):
+        super().__init__(*rules)
+        self.closing = []
 
     def find_client(self, peer):
         return peer
 
+    def _close(self, connection):
+        self.closing.append(connection)
+
+    def close_all(self):
+        for each in self.closing:
+            super()._close(each)
+
 
 @pytest.fixture
-async def connect(boards, monkeypatch):
-    """Connects to an acceptor that serves one connection of a client at a time."""
-    monkeypatch.setattr(connection_limit, "LINGER_S", 0.1)
-    limit = FromAfar(1, (), boards[0])
+def limit(boards):
+    """One connection of a client at a time."""
+    return FromAfar(1, (), boards[0])
+
+
+@pytest.fixture
+async def connect(boards, limit, monkeypatch):
+    """Connects to an acceptor with that limit."""
+    monkeypatch.setattr(connection_limit, "LINGER_S", 0)
     clients = []
 
     async def serve(reader, writer):
@@ -92,7 +109,9 @@ async def connect(boards, monkeypatch):
         acceptor.close()
     for _, writer in clients:
         writer.close()
-    await wait_until(lambda: limit._lingering == 0)
+    await wait_until(lambda: len(limit.closing) == limit._lingering)
+    limit.close_all()
+    assert limit._lingering == 0
 
 
 async def wait_until(condition):
@@ -106,7 +125,7 @@ async def wait_for_connections(board, count):
 
 
 async def test_a_client_reads_why_its_connection_is_refused_and_is_served_when_it_has_room(
-    connect, boards, caplog
+    connect, boards, limit, caplog
 ):
     _, first = await connect()
     await wait_for_connections(boards[0], 1)
@@ -120,6 +139,7 @@ async def test_a_client_reads_why_its_connection_is_refused_and_is_served_when_i
         assert b"\r\nconnection: close" in head
         assert json.loads(body)["error"]["type"] == "overloaded_error"
     assert boards[0].total(Shared.CONNECTIONS_REFUSED) == 2
+    assert limit._lingering == 2, "closed at once, what was sent would take the response back"
     assert caplog.text.count("127.0.0.1 has 1 connections") == 1
     first.close()
     await wait_for_connections(boards[0], 0)
@@ -127,11 +147,13 @@ async def test_a_client_reads_why_its_connection_is_refused_and_is_served_when_i
     await wait_for_connections(boards[0], 1)
 
 
-async def test_only_some_of_those_turned_away_stay_open_for_a_moment(connect, boards, monkeypatch):
+async def test_only_some_of_those_turned_away_stay_open_for_a_moment(
+    connect, boards, limit, monkeypatch
+):
     monkeypatch.setattr(connection_limit, "MOST_LINGERING", 1)
     await connect()
     await wait_for_connections(boards[0], 1)
     for _ in range(3):
         reader, _ = await connect()
         assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
-    assert boards[0].total(Shared.CONNECTIONS) == 1
+    assert (boards[0].total(Shared.CONNECTIONS), limit._lingering) == (1, 1)

@@ -61,8 +61,8 @@ async def test_a_client_that_takes_nothing_of_a_page_is_ended(
     """Closed in order, its connection would wait for it to take what is in the buffer."""
     handler = connect()
     handler.client_transport.unsent_bytes = unsent_bytes
-    begin(handler.client, Phase.IDLE, request_is_whole=True, endpoint=None)
-    timeouts.close_overdue(time.monotonic() + later_s)
+    exchange = begin(handler.client, Phase.IDLE, request_is_whole=True, endpoint=None)
+    timeouts.close_overdue(exchange.waiting_since_s + later_s)
     assert handler.client_transport.was_aborted == ends
 
 
@@ -79,9 +79,9 @@ async def test_a_client_that_goes_on_sending_fast_enough_is_never_ended(
 ):
     handler = connect()
     exchange = begin(handler.client, Phase.REQUEST)
-    exchange.upload_since_s -= settings.request_idle_seconds + 10
+    exchange.upload_since_s = began_s = exchange.upload_since_s - 100
     exchange.pass_request_chunk(bytes(11 * LEAST_UPLOAD_BYTES_PER_S))
-    timeouts.close_overdue(time.monotonic())
+    timeouts.close_overdue(began_s + settings.request_idle_seconds + 10)
     assert handler.closed == []
 
 

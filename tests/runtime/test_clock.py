@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,8 +28,16 @@ def test_both_shapes_are_read_back(text):
     )
 
 
-def test_ids_are_unique_uuids_of_version_7_that_sort_by_time():
+def test_ids_are_unique_uuids_of_version_7_that_sort_by_time(monkeypatch):
+    """Also those that are a quarter of a microsecond apart, across milliseconds and seconds."""
+    times_ns = iter(range(1_767_323_045_999_900_000, 1_767_323_046_000_150_000, 250))
+    monkeypatch.setattr(clock, "time", SimpleNamespace(time_ns=lambda: next(times_ns)))
     ids = [clock.new_id() for _ in range(1000)]
     assert len(set(ids)) == 1000
     assert all(i[14] == "7" and i[19] in "89ab" and len(i) == 36 for i in ids)
     assert ids == sorted(ids)
+
+
+def test_ids_of_one_instant_differ(monkeypatch):
+    monkeypatch.setattr(clock, "time", SimpleNamespace(time_ns=lambda: 1_767_323_045_999_900_000))
+    assert len({clock.new_id() for _ in range(100)}) == 100

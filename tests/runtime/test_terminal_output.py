@@ -2,7 +2,16 @@ import io
 import os
 from contextlib import suppress
 
+import pytest
+
+from runtime import terminal_output
 from runtime.terminal_output import LineWriter
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Let the last lines have all the time that their thread needs."""
+    monkeypatch.setattr(terminal_output, "LAST_LINES_S", 60.0)
 
 
 def test_lines_come_out_in_order():
@@ -14,7 +23,8 @@ def test_lines_come_out_in_order():
     assert stream.getvalue() == "one\ntwo\n"
 
 
-def test_a_stream_that_nobody_reads_holds_nobody_up():
+def test_a_stream_that_nobody_reads_holds_nobody_up(monkeypatch):
+    monkeypatch.setattr(terminal_output, "LAST_LINES_S", 0.01)
     read_fd, write_fd = os.pipe()
     stream = os.fdopen(write_fd, "w")
     writer = LineWriter(stream)

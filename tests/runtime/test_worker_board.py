@@ -1,9 +1,18 @@
-import time
+from types import SimpleNamespace
 
 import pytest
 
 from runtime import worker_board
 from runtime.worker_board import FRESH_FOR_S, Shared, WorkerBoard
+
+NOW_S = 1000
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """The clock of all workers, which stands still."""
+    stopped = SimpleNamespace(monotonic=lambda: NOW_S, monotonic_ns=lambda: NOW_S * 10**9)
+    monkeypatch.setattr(worker_board, "time", stopped)
 
 
 @pytest.fixture
@@ -101,7 +110,9 @@ def test_a_trouble_is_cut_where_it_is_too_long(boards):
 
 def test_a_worker_whose_loop_stands_still_is_a_trouble(boards):
     boards[0].begin_serving()
-    boards[0].beat(time.monotonic() - FRESH_FOR_S - 1)
+    boards[0].beat(NOW_S - FRESH_FOR_S)
+    assert list(boards[1].troubles_of_others()) == []
+    boards[0].beat(NOW_S - FRESH_FOR_S - 0.1)
     assert list(boards[1].troubles_of_others()) == ["worker 1 of the proxy does not respond"]
     boards[0].end_serving()
     assert list(boards[1].troubles_of_others()) == [], "it has stopped, and its calls go on"
