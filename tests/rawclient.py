@@ -14,7 +14,7 @@ from typing import Literal, Self
 type Headers = Sequence[tuple[str, str]]
 type Framing = Literal["none", "length", "chunked", "close"]
 
-TIMEOUT_S = 40.0
+TIMEOUT_S = 120.0
 
 
 def request(

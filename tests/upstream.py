@@ -29,7 +29,7 @@ from typing import Literal, Self
 type Headers = Sequence[tuple[str, str]]
 type Framing = Literal["none", "length", "chunked", "close"]
 
-PATIENCE_S = 40.0
+PATIENCE_S = 120.0
 """The seconds that a test waits for a condition before it fails; never how long something takes."""
 
 _PEEK_S, _LONGEST_PEEK_S = 0.005, 0.1

@@ -18,7 +18,7 @@ from manage.cli.main import cli
 from tests.live.service import Output, Service
 
 TAXIMETER = Path(sys.executable).with_name("taximeter")
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 type Done = subprocess.CompletedProcess[str]
 

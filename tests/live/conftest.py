@@ -6,6 +6,7 @@ organisations (tests/live/organizations) and most other settings (`customised_se
 """
 
 import itertools
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
@@ -132,19 +133,21 @@ def customised_service(
     """A service beside the shared one, which has the settings that disturb no other test: a path prefix
     at its upstream, whose certificate is of an authority that its operator names, header prefixes, an
     origin whose pages may call it, another upstream for endpoints, responses that are returned once they are
-    whole, three seconds of patience, and secrets for signing in."""
+    whole, eight seconds of patience, an upstream that never says anything, and secrets for signing in."""
     context, _, authority_path = upstream_certificate
     with (
         Upstream(tls=context) as upstream,
+        socket.create_server(("127.0.0.1", 0)) as silent,
         Service(
             tmp_path_factory.mktemp("customised"),
             f"{upstream.url}/some/prefix",
             SSL_CERT_FILE=authority_path,
-            UPSTREAMS=f"plain={shared_upstream.url}/of/endpoints",
+            UPSTREAMS=f"plain={shared_upstream.url}/of/endpoints,"
+            f"silent=https://127.0.0.1:{silent.getsockname()[1]}",
             FORWARD_HEADERS="x-team-,x-trace-id",
             ALLOWED_ORIGINS=PAGE,
             STREAMING="buffered",
-            UPSTREAM_TIMEOUT="connect=3,first_byte=3,idle=3",
+            UPSTREAM_TIMEOUT="connect=8,first_byte=8,idle=8",
             SMTP_URL=f"smtp://{USER}:{quote(PASSWORD)}@127.0.0.1:{mailbox.port}",
             MAIL_FROM="meter@example.org",
             GITHUB_CLIENT_ID="id",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 def connect(host: str, environ: Mapping[str, str] = os.environ) -> ssl.SSLSocket:

@@ -87,7 +87,7 @@ def open_office(folder: Path) -> Iterator[Office]:
             f"https://{HOST}",
             UPSTREAM_PROXY=address,
             UPSTREAMS=f"silent=https://{SILENT},refused=https://refused.example.com",
-            UPSTREAM_TIMEOUT="connect=3,first_byte=40,idle=40",
+            UPSTREAM_TIMEOUT="connect=6,first_byte=60,idle=60",
             SSL_CERT_FILE=trusted,
         ) as service:
             environ = environment(service, HTTPS_PROXY=address, SSL_CERT_FILE=trusted)

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from runtime import clock
 from runtime.settings import Streaming
 from store.control.database import ControlDatabase
 from store.control.management import Management
@@ -33,8 +34,8 @@ from tests.upstream import Upstream, wait_until
 type Row = dict[str, Any]
 type Child = Literal["proxy", "recorder", "web", "queries", "cluster"]
 
-START_S = 40.0
-STOP_S = 40.0
+START_S = 120.0
+STOP_S = 120.0
 API_KEY = "sk-ant-dummy-0123456789abcdefghijklmnopqrstuvwxyz"
 """The upstream credential of these tests. It must be found nowhere but at the upstream."""
 REQUEST_HEADERS: Headers = (
@@ -290,6 +291,18 @@ class Service:
     def get(self, path: str, headers: Headers = ()) -> Response:
         return self.send(request("GET", path, [("Host", self.host), *headers]))
 
+    def get_page(self, path: str, headers: Headers = ()) -> Response:
+        """Request a page until there is a process for it: one that is too slow to begin is replaced, and its
+        client is told to try again."""
+        found: list[Response] = []
+
+        def is_made() -> bool:
+            found[:] = [self.get(path, headers)]
+            return found[0].status != 503
+
+        self.wait_until(is_made, f"the page {path}")
+        return found[0]
+
     def health(self) -> int | None:
         """The status of /healthz, None while nobody answers."""
         try:
@@ -392,12 +405,25 @@ class Service:
             return management.create_key(management.local_caller(), name)[1]
 
     def create_endpoint(
-        self, slug: str, streaming: Streaming | None = None, *, metadata_only: bool = False
+        self,
+        slug: str,
+        streaming: Streaming | None = None,
+        *,
+        metadata_only: bool = False,
+        upstream: str | None = None,
     ) -> None:
+        """Create an endpoint. ``upstream`` is the name of another upstream than that of the service."""
         with ControlDatabase(self.data_dir / "control.db") as control:
-            management = Management(control, self.data_dir)
+            management = Management(
+                control, self.data_dir, upstreams=(upstream,) if upstream else ()
+            )
             management.create_endpoint(
-                management.local_caller(), slug, slug, streaming, metadata_only=metadata_only
+                management.local_caller(),
+                slug,
+                slug,
+                streaming,
+                metadata_only=metadata_only,
+                upstream=upstream,
             )
 
     def delete_endpoint(self, slug: str) -> None:
@@ -405,13 +431,17 @@ class Service:
             management = Management(control, self.data_dir)
             management.delete_endpoint(management.local_caller(), slug)
 
-    def set_budget(self, slug: str, *, limit_usd: float) -> None:
-        """Set a budget for the day that refuses calls."""
+    def set_budget(self, slug: str, *, limit_usd: float) -> str:
+        """Set a budget for the day that refuses calls, and return the id of its endpoint. Days are those of a
+        zone in which it is about noon, so that none ends while a test is under way."""
         with ControlDatabase(self.data_dir / "control.db") as control:
             management = Management(control, self.data_dir)
-            management.budgets.put(
-                management.local_caller(), slug, period="day", limit_usd=limit_usd, action="refuse"
+            caller = management.local_caller()
+            management.budgets.set_time_zone(caller, f"Etc/GMT{clock.now().hour - 12:+d}")
+            made = management.budgets.put(
+                caller, slug, period="day", limit_usd=limit_usd, action="refuse"
             )
+            return made.budget.subject_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def test_tail_follows_what_is_recorded_in_the_order_it_ends(
     (plain,) = call_here(
         ("tail", "-n", "1", "--no-follow", "--slug", endpoint.slug), environment(shared_service)
     ).stdout.splitlines()
-    assert plain in shared_service.output  # the line that the recorder printed
+    shared_service.wait_until(lambda: plain in shared_service.output, "the line of the recorder")
 
 
 def test_a_running_service_is_backed_up_with_a_rule_for_each_of_its_files(

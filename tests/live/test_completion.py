@@ -30,7 +30,7 @@ def complete(shell: str, script: str) -> list[str]:
         env=os.environ | {"PATH": path},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     found = [line.split()[0] for line in done.stdout.splitlines()]

@@ -11,8 +11,6 @@ import psutil
 import pytest
 
 from manage.cli.forward_proxy import ForwardProxy, find_route
-from store.control.database import ControlDatabase
-from store.control.management import Management
 from tests.lazily import import_lazily
 from tests.live import forward_client
 from tests.live.clients.programs import CLAUDE, NODE_DIR, needs_claude_code, needs_proxies_in_node
@@ -21,6 +19,7 @@ from tests.live.forward_client import connect, encode, exchange, find_issuer, re
 from tests.live.messages import MODEL, Answer, text
 from tests.live.office import AUTHORIZATION, HOST, OTHER, Office
 from tests.live.service import API_KEY, REQUEST_HEADERS, is_over
+from tests.live.wire.checks import files_with
 from tests.rawclient import RawClient, request
 from tests.upstream import (
     STALL,
@@ -135,8 +134,7 @@ def test_what_passes_is_stored_nowhere(office: Office) -> None:
         exchange(connection, head, secret)
     (seen,) = office.upstream.requests
     assert bytes(seen.body) == secret
-    files = [path for path in office.service.data_dir.rglob("*") if path.is_file()]
-    assert [path for path in files if secret in path.read_bytes()] == []
+    assert files_with(office.service, secret) == []
 
 
 def test_other_hosts_keep_their_certificates_and_all_goes_through_the_proxy_of_the_user(
@@ -267,12 +265,6 @@ def test_without_its_service_a_client_hears_why(office: Office) -> None:
 # -- the service behind the proxy of a company -----------------------------------------------------
 
 
-def create(office: Office, slug: str, upstream: str) -> None:
-    with ControlDatabase(office.service.data_dir / "control.db") as control:
-        management = Management(control, office.service.data_dir, upstreams=(upstream,))
-        management.create_endpoint(management.local_caller(), slug, slug, upstream=upstream)
-
-
 def test_calls_of_a_service_behind_a_proxy_and_its_own_pages_share_a_connection(
     office: Office,
 ) -> None:
@@ -292,7 +284,7 @@ def test_calls_of_a_service_behind_a_proxy_and_its_own_pages_share_a_connection(
 def test_a_proxy_that_opens_no_connection_is_an_upstream_that_is_away(
     office: Office, upstream: str, status: int, outcome: str
 ) -> None:
-    create(office, f"to-{upstream}", upstream)
+    office.service.create_endpoint(f"to-{upstream}", upstream=upstream)
     response = office.service.send(
         request("POST", f"/proxy/to-{upstream}/v1/messages", REQUEST_HEADERS, b"{}")
     )

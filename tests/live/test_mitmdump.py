@@ -14,7 +14,7 @@ from store.spool import reader
 from tests import ROOT
 from tests.live.service import API_KEY
 from tests.rawclient import RawClient, request
-from tests.upstream import Upstream, answer, kept_port, wait_until
+from tests.upstream import PATIENCE_S, Upstream, answer, kept_port, wait_until
 
 pytestmark = pytest.mark.live
 MITMDUMP = Path(sys.executable).parent / "mitmdump"
@@ -58,7 +58,7 @@ def test_stock_mitmdump_runs_the_addon(upstream: Upstream, tmp_path: Path) -> No
                 )
         finally:
             mitmdump.send_signal(signal.SIGTERM)
-            mitmdump.wait(30)
+            mitmdump.wait(PATIENCE_S)
     assert (response.status, response.body) == (200, b'{"type":"message"}')
     (seen,) = upstream.requests
     assert seen.target == "/v1/messages"

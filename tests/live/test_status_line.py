@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from manage.cli import statusline_commands
 from tests.live.clients.programs import CLAUDE, needs_claude_code
-from tests.live.command import call_here, environment
+from tests.live.command import PATIENCE_S, call_here, environment
 from tests.live.messages import MODEL, Answer, text
 from tests.live.service import API_KEY, REQUEST_HEADERS, Endpoint
 from tests.rawclient import request
@@ -29,6 +30,12 @@ SESSION = "0e3f7d5a-6d2f-4a0e-9f3d-3f6d5b1d7c11"
 BODY = json.dumps({"session_id": SESSION, "cost": {"total_cost_usd": 1}}).encode()
 _CONTROL = re.compile(rb"\x1b\[[0-9;?>]*[a-zA-Z]|\x1b\][^\x07]*\x07|\s")
 REPLY = Answer(content=[text("Done.")])
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the installed line wait for the service; for how long it does otherwise is in tests/manage/cli."""
+    monkeypatch.setattr(statusline_commands, "PATIENCE_S", 60)
 
 
 @pytest.fixture
@@ -52,7 +59,7 @@ def run(command: str, body: bytes = BODY) -> str:
         shell=True,
         input=body,
         capture_output=True,
-        timeout=20,
+        timeout=120,
         check=False,
         env={"PATH": "/usr/bin:/bin", "http_proxy": "http://127.0.0.1:1"},
     )
@@ -123,7 +130,7 @@ class Terminal:
     def wait_for(self, words: str) -> None:
         """Wait until it has shown these words, wherever the cursor was in between."""
         shown = ("".join(words.split())).encode()
-        wait_until(lambda: shown in _CONTROL.sub(b"", self._shown), words, patience_s=60)
+        wait_until(lambda: shown in _CONTROL.sub(b"", self._shown), words, patience_s=PATIENCE_S)
 
     def _read(self) -> None:
         with suppress(OSError):  # the end of the process

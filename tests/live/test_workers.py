@@ -1,5 +1,6 @@
 """Two workers of the proxy: limits over both, and what the end of one of them means for the other."""
 
+import itertools
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -144,24 +145,26 @@ def test_kill_9_of_a_worker_cuts_its_own_streams_only_and_loses_no_row(
 
 @contextmanager
 def calling_all_the_time(endpoints: Sequence[Endpoint]) -> Iterator[list[Response]]:
-    """Let a client of each endpoint make calls, on connections that it keeps; yield the responses."""
+    """Let three clients make calls, on connections that they keep, to so many endpoints that no limit is
+    reached; yield the responses."""
     responses: list[Response] = []
     is_over = threading.Event()
     failures: list[BaseException] = []
 
-    def call_until_over(endpoint: Endpoint) -> None:
+    def call_until_over(own: Sequence[Endpoint]) -> None:
+        messages = itertools.cycle(endpoint.message() for endpoint in own)
         try:
             while not is_over.is_set():
-                with endpoint.connect() as client:
+                with own[0].connect() as client:
                     is_kept = True
                     while is_kept and not is_over.wait(0.1):
-                        response = client.exchange(endpoint.message())
+                        response = client.exchange(next(messages))
                         responses.append(response)
                         is_kept = response.header("connection") != "close"
         except BaseException as error:  # raised below, in the test's own thread
             failures.append(error)
 
-    threads = [threading.Thread(target=call_until_over, args=[each]) for each in endpoints]
+    threads = [threading.Thread(target=call_until_over, args=[endpoints[n::3]]) for n in range(3)]
     for thread in threads:
         thread.start()
     try:
@@ -179,7 +182,7 @@ def test_a_restart_of_the_workers_one_by_one_fails_no_call(
     make_endpoint: Callable[[], Endpoint],
     connect_to_both: Callable[[], dict[int, list[RawClient]]],
 ) -> None:
-    endpoint, *others = [make_endpoint() for _ in range(4)]
+    endpoint, *others = [make_endpoint() for _ in range(13)]
     by_worker = connect_to_both()
     old = set(by_worker)
     first, second = (clients[0] for clients in by_worker.values())

@@ -45,7 +45,7 @@ needs_proxies_in_node = pytest.mark.skipif(
     " install one, and run tests/live/node/install.sh",
 )
 
-NODE_S = 60.0
+NODE_S = 120.0
 """The seconds that a program may take before its test fails."""
 
 
@@ -95,13 +95,13 @@ class Program:
         """Wait for the next line of its standard output, and return it."""
         self._lines += 1
         wait_until(
-            lambda: self._output.read_text().count("\n") >= self._lines or self._has_ended(),
+            lambda: self._output.read_bytes().count(b"\n") >= self._lines or self._has_ended(),
             f"line {self._lines} of its output",
             patience_s=NODE_S,
         )
-        text = self._output.read_text()
-        assert text.count("\n") >= self._lines, f"it has ended: {self._errors.read_text()}"
-        return text.split("\n")[self._lines - 1]
+        lines = self._output.read_bytes().split(b"\n")
+        assert len(lines) > self._lines, f"it has ended: {self._errors.read_text()}"
+        return lines[self._lines - 1].decode()
 
     def _has_ended(self) -> bool:
         return self._process.poll() is not None
@@ -111,7 +111,8 @@ class Program:
 
     def wait_printed(self, text: str) -> None:
         """Wait until its standard output has this in it."""
-        wait_until(lambda: text in self._output.read_text(), text, patience_s=NODE_S)
+        shown = text.encode()  # what is being written may end within a character
+        wait_until(lambda: shown in self._output.read_bytes(), text, patience_s=NODE_S)
 
     def finish(self) -> tuple[int, str, str]:
         """Close its standard input and wait: exit code, standard output, standard error."""

@@ -50,7 +50,7 @@ def converse(endpoint: Endpoint, folder: Path, *, has_threads: bool) -> str:
 def read_lines(endpoint: Endpoint, path: str, session: str) -> list[str]:
     """Return the lines of a page, without what two runs of the same conversation do not share."""
     key = [("Authorization", f"Bearer {endpoint.service.create_key('page')}")]
-    response = endpoint.service.get(path, key)
+    response = endpoint.service.get_page(path, key)
     assert response.status == 200
     page = NUMBERS.sub("…", response.body.decode().replace(session, "…"))
     lines = CHANGING.sub("…", unescape(re.sub(r"<[^>]+>", "", page))).splitlines()

@@ -149,7 +149,7 @@ def assert_shown(endpoint: Endpoint, rows: Sequence[Row]) -> None:
     """The session has its calls in order, their costs, and the title of the first."""
     service = endpoint.service
     key = [("Authorization", f"Bearer {service.create_key('threads')}")]
-    answered = service.get(f"/sessions/{rows[0]['session']}.json", key)
+    answered = service.get_page(f"/sessions/{rows[0]['session']}.json", key)
     shown = json.loads(answered.body)
     assert (shown["title"], shown["calls"], shown["cache_breaks"]) == (
         words(endpoint),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from store.budget_file import BudgetFile
 from tests.lazily import import_lazily
 from tests.live.clients.checks import (
     CALL,
@@ -146,13 +147,16 @@ def test_a_budget_that_is_used_up_refuses_the_next_call_at_once(
 ) -> None:
     """The SDK does not repeat it, although it may repeat other calls twice."""
     sdk = make_sdk(live, max_retries=2)
-    live.service.set_budget(live.slug, limit_usd=0.000_001)
+    endpoint_id = live.service.set_budget(live.slug, limit_usd=0.000_001)
     live.upstream.enqueue(REPLY.script(streamed=False))
     sdk.messages.create(**QUESTION)
     assert live.row()["cost_cents"] > 0.0001
 
-    listed = live.service.data_dir / "budgets.json"
-    live.service.wait_until(lambda: b'"day"' in listed.read_bytes(), "a budget that is used up")
+    listed = BudgetFile(live.service.data_dir)
+    live.service.wait_until(
+        lambda: endpoint_id in {each.subject_id for each in listed.read()},
+        "a budget that is used up",
+    )
     for streamed in (False, True):
         live.upstream.otherwise = REPLY.script(streamed=streamed)
         refused = refuse(live, partial(create, sdk, streamed=streamed))

@@ -39,10 +39,10 @@ def barrier(service: Service) -> None:
     assert service.get("/livez").status == 200
 
 
-def is_cut(endpoint: Endpoint) -> bool:
+def is_cut(endpoint: Endpoint, data: bytes | None = None) -> bool:
     """Return whether the client hears that its answer is not whole, and nothing that looks like another."""
     try:
-        response = endpoint.send()
+        response = endpoint.send(data)
     except Cut:
         return True
     if response.status == 502:  # nothing of the answer had come when a reset overtook it
@@ -53,7 +53,7 @@ def is_cut(endpoint: Endpoint) -> bool:
 def wait_spooled(service: Service, text: bytes) -> None:
     """Wait until the proxy has got so far with an answer."""
     service.wait_until(
-        lambda: any(text in path.read_bytes() for path in service.data_dir.glob("spool/*/*.open")),
+        lambda: any(text in _read(path) for path in service.data_dir.glob("spool/*/*.open")),
         f"{text!r} in the spool",
     )
 
@@ -79,3 +79,11 @@ def files_with(service: Service, *needles: bytes) -> list[str]:
 def _holds(path: Path, needles: tuple[bytes, ...]) -> bool:
     content = path.read_bytes()
     return any(needle in content for needle in needles)
+
+
+def _read(path: Path) -> bytes:
+    """Return what is in a file of a running service, nothing if it is there no more."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""

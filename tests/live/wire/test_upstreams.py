@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from store.control.database import ControlDatabase
-from store.control.management import Management
-from tests.live.service import REQUEST_HEADERS, Endpoint, Service
+from tests.live.service import REQUEST_HEADERS, Endpoint
 from tests.live.wire.checks import assert_own_error, error_of
 from tests.rawclient import request
 from tests.upstream import Upstream, answer, message_json
@@ -22,17 +20,11 @@ cache_write_1h = 1
 """
 
 
-def create(service: Service, slug: str, upstream: str) -> None:
-    with ControlDatabase(service.data_dir / "control.db") as control:
-        management = Management(control, service.data_dir, upstreams={upstream})
-        management.create_endpoint(management.local_caller(), slug, slug, upstream=upstream)
-
-
 def test_calls_on_one_connection_go_where_their_endpoints_say(
     customised: Endpoint, shared_upstream: Upstream, tmp_path: Path
 ) -> None:
     service = customised.service
-    create(service, "elsewhere", "plain")
+    service.create_endpoint("elsewhere", upstream="plain")
     shared_upstream.reset()
     for upstream in (customised.upstream, shared_upstream):
         upstream.otherwise = answer(200, message_json())
@@ -56,7 +48,7 @@ def test_an_upstream_that_is_named_no_more_gets_nothing_and_no_other_does(
     customised: Endpoint, shared_upstream: Upstream
 ) -> None:
     service = customised.service
-    create(service, "gone", "old")
+    service.create_endpoint("gone", upstream="old")
     shared_upstream.reset()
     for path in ("/v1/messages", "/v1/messages/count_tokens", "/v1/models"):
         response = service.send(request("POST", f"/proxy/gone{path}", REQUEST_HEADERS, b"{}"))
