@@ -154,15 +154,21 @@ def main() -> None:
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
     """Raise TimeoutError in the block after ``seconds``. Works in the main thread only."""
+    is_over = False
 
     def give_up(_number: int, _frame: FrameType | None) -> None:
-        raise TimeoutError("it did not respond in time")
+        if not is_over:
+            raise TimeoutError("it did not respond in time")
 
     before = signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
     try:
-        yield
-    finally:
+        try:
+            yield
+        finally:
+            is_over = True
+    finally:  # also if the signal came before ``is_over`` was set
+        is_over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 

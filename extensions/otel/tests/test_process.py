@@ -52,6 +52,7 @@ def start(tmp_path, collector):
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
             "OTEL_EXPORTER_OTLP_HEADERS": f"x-key={SECRET}",
             "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "60",  # an acknowledgement in vain would be one too many
             "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
             **settings,
         }
@@ -99,7 +100,7 @@ def test_exactly_the_finished_calls_arrive_over_kills_and_restarts(
     second = start()
     collector.wait_for(lambda: set(ids) <= set(collector.ids()))
     second.send_signal(signal.SIGTERM)
-    assert second.wait(30) == 0
+    assert second.wait(60) == 0
     record(5)
     bad, missing_key = ids[-3], [True]
 
