@@ -1,7 +1,7 @@
 """The tools over a data directory: what agents get, and what they do not."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -56,7 +56,9 @@ def walk(value):
             yield from walk(each)
 
 
-def test_spend_has_totals_and_groups(tools, traces):
+def test_spend_has_totals_and_groups(tools, traces, monkeypatch):
+    noon = datetime(2026, 1, 10, 12, tzinfo=UTC)  # at midnight what was just now was yesterday
+    monkeypatch.setattr(clock, "now", lambda: noon)
     record(traces, 3, model="claude-opus-5-5")
     found = read(tools.spend("7d", "model", None))
     assert (found["totals"]["calls"], found["totals"]["cost_cents"]) == (3, 300.0)
