@@ -54,6 +54,7 @@ class RedisServer:
                 client.close()
                 return
             time.sleep(0.01)
+        self.kill()
         raise AssertionError((self.folder / "log").read_text())
 
     def kill(self) -> None:

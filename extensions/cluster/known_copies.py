@@ -39,12 +39,11 @@ class KnownCopies:
         if read_node(self._data_dir) is None:
             return True
         begun_s = time.monotonic()
-        while time.monotonic() < begun_s + PATIENCE_S:
-            state = ClusterState.read(self._data_dir)
-            if state is None:
-                return False
+        while (state := ClusterState.read(self._data_dir)) is not None:
             if state.level_s is not None and state.level_s >= begun_s:
                 return True
+            if time.monotonic() >= begun_s + PATIENCE_S:
+                break
             time.sleep(LOOK_S)
         return False
 

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from extensions.cluster import server
+from extensions.cluster import copies, server, state
 from store.spool.writer import SpoolRun
 from tests.redis_server import RedisServer
 from tests.upstream import PATIENCE_S
+
+LIFE_S = 1000.0
 
 
 @pytest.fixture(autouse=True)
@@ -18,9 +20,12 @@ def _databases_are_copies(quick_databases: None) -> None:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait longer for a server on a machine that does much else; what is away refuses at once."""
+    """Wait longer for a server on a machine that does much else; what is away refuses at once. And take
+    nobody for dead who has not been heard of for some seconds."""
     for name in ("CONNECT_S", "READ_S", "QUICK_S"):
         monkeypatch.setattr(server, name, PATIENCE_S)
+    monkeypatch.setattr(copies, "ALIVE_S", LIFE_S)
+    monkeypatch.setattr(state, "FRESH_FOR_S", LIFE_S)
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ addresses. So the links of one node can be cut, and a server from the others whi
 """
 
 import subprocess
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,8 @@ from tests.redis_server import SERVER
 from tests.upstream import kept_port, wait_until
 
 NAME = "main"
-DOWN_MS = 500  # without an answer a server is down
+# For so long without an answer a server is down: at once, or later than any pause of a busy machine.
+DOWN_MS, PATIENT_MS = 500, 600_000
 PATIENCE_S = 60.0
 
 
@@ -37,7 +38,7 @@ class Process:
         self._command = [program, str(folder / "server.conf"), *words]
         lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {folder}", *options]
         (folder / "server.conf").write_text("".join(f"{line}\n" for line in lines))
-        self.client: Any = redis.Redis(port=self.port, socket_timeout=2)
+        self.client: Any = redis.Redis(port=self.port, socket_timeout=PATIENCE_S)
         self.start()
 
     def start(self) -> None:
@@ -91,13 +92,16 @@ class Link:
 
 
 class Servers:
-    """The servers of a cluster. Which of both is the primary changes."""
+    """The servers of a cluster. Which of both is the primary changes.
 
-    def __init__(self, folder: Path) -> None:
+    ``down_ms``: for so long without an answer a server is down, unless ``noticing_deaths``."""
+
+    def __init__(self, folder: Path, down_ms: int = PATIENT_MS) -> None:
         if SERVER is None:
             pytest.skip("there is no redis-server; Debian's package of that name brings it")
         self._folder = folder
         self._program = SERVER
+        self._down_ms = down_ms
         self._stack = ExitStack()
         self._relays = Relays()
         self._all: list[Process] = []
@@ -118,7 +122,7 @@ class Servers:
                 self._stack.enter_context(kept_port()),
                 (
                     f"sentinel monitor {NAME} 127.0.0.1 {first} 1",
-                    f"sentinel down-after-milliseconds {NAME} {DOWN_MS}",
+                    f"sentinel down-after-milliseconds {NAME} {self._down_ms}",
                     f"sentinel failover-timeout {NAME} 2000",
                 ),
                 "--sentinel",
@@ -210,6 +214,14 @@ class Servers:
     def wait_whole(self) -> None:
         """Wait until all is as it should be."""
         wait_until(lambda: self.is_whole, "a primary with its replica", patience_s=PATIENCE_S)
+
+    @contextmanager
+    def noticing_deaths(self) -> Iterator[None]:
+        """Let Sentinel notice within the block at once that a server is dead."""
+        name = "down-after-milliseconds"
+        self.sentinel.client.sentinel_set(NAME, name, DOWN_MS)
+        yield
+        self.sentinel.client.sentinel_set(NAME, name, self._down_ms)
 
     def wait_for_failover(self, before: Process) -> None:
         """Wait until another server than this one is the primary."""

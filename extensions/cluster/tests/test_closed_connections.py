@@ -102,8 +102,9 @@ async def test_limits_hold_over_a_failover(tmp_path_factory):
             assert await nodes.admit(BEFORE) == BEFORE
             before, after = servers.primary, servers.replica
             wait_until(lambda: after.client.llen(WINDOW) == BEFORE, "the window at the replica")
-            before.kill()
-            servers.wait_for_failover(before)
+            with servers.noticing_deaths():
+                before.kill()
+                servers.wait_for_failover(before)
             wait_until(
                 lambda: servers.sentinel.client.sentinel_master("main")["flags"] == "master",
                 "the end of the failover",

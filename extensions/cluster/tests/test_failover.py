@@ -30,7 +30,6 @@ def test_the_log_goes_on_at_the_replica_when_the_primary_dies(servers, run, root
     shipper.run_round()
     receiver.run_round()
     before = servers.primary
-    before.kill()
     spool(run, "0002")
 
     def has_both() -> bool:
@@ -41,7 +40,9 @@ def test_the_log_goes_on_at_the_replica_when_the_primary_dies(servers, run, root
                 shipper.disconnect()
         return names(tmp_path / "main") == ["0001~org-1.done", "0002~org-1.done"]
 
-    wait_until(has_both, "both calls, by way of the replica")
+    with servers.noticing_deaths():
+        before.kill()
+        wait_until(has_both, "both calls, by way of the replica")
     assert servers.primary is not before
     server.close(shipping)
     server.close(receiving)

@@ -68,13 +68,11 @@ async def test_what_nodes_admitted_without_the_server_is_in_its_window(redis_ser
     assert instants == sorted(instants, reverse=True)
     assert len(instants) == 4
     assert instants[2] - instants[3] == pytest.approx(20e6, abs=1)
-    assert [await windows.admit("messages default", 5) for _ in range(2)] == [
-        0,
-        pytest.approx(30, abs=5),
-    ]
+    assert await windows.admit("messages default", 5) == 0
+    assert 5 < await windows.admit("messages default", 5) <= 30
     await windows.note("messages default", 5, [1.0] * 5)  # no more than the limit is kept
     assert client.llen(KEY) == 5
-    assert await windows.admit("messages default", 5) > 50
+    assert 30 < await windows.admit("messages default", 5) <= 59
     before = client.lrange(KEY, 0, -1)
     client.config_set("maxmemory", 1)
     with pytest.raises(redis.OutOfMemoryError):

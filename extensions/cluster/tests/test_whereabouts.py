@@ -15,9 +15,8 @@ from store.control.database import ControlDatabase
 
 
 @pytest.fixture
-def whereabouts(tmp_path, client, monkeypatch):
+def whereabouts(tmp_path, client):
     """Return what the node ``home`` knows, which keeps nothing, with a node in each of two groups."""
-    monkeypatch.setattr(copies, "ALIVE_S", 1000.0)  # however long this machine takes
     for group in ("main", "copy"):
         client.xgroup_create(COPIES, group, mkstream=True)
         Copy(client, group, f"{group}-1", find_address=partial(str, f"{group}:1")).hold()

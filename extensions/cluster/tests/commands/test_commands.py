@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 
+import httpx
 import pytest
 import uvicorn
 from click.testing import CliRunner
@@ -32,14 +33,15 @@ from store.control.database import ControlDatabase
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.store.traffic import make_entry, make_item
+from tests.upstream import PATIENCE_S, kept_port
 
 GROUPS = ("main", "copy")
 ARRIVAL = "2026-01-31T12:00:00.000Z"
 
 
 @contextmanager
-def serving(data_dir: Path) -> Iterator[str]:
-    """Serve a node that keeps calls; yield its address."""
+def serving(data_dir: Path, port: int) -> Iterator[str]:
+    """Serve a node that keeps calls at a port; yield its address."""
     settings = Settings.from_env(
         {
             "TAXIMETER_DATA_DIR": str(data_dir),
@@ -49,12 +51,11 @@ def serving(data_dir: Path) -> Iterator[str]:
     )
     config = uvicorn.Config(make_app(settings), log_config=None)
     server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        host, port = listening.getsockname()
+    with socket.create_server(("127.0.0.1", port)) as listening:
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:
-            yield f"{host}:{port}"
+            yield f"127.0.0.1:{port}"
         finally:
             server.should_exit = True
             thread.join()
@@ -97,7 +98,9 @@ def organization_id(data_dir):
 
 
 @pytest.fixture
-def nodes(data_dir, tmp_path):
+def nodes(data_dir, tmp_path, monkeypatch):
+    for name in ("TIMEOUT", "TIMEOUT_BEFORE_OTHERS"):  # a busy machine may take longer
+        monkeypatch.setattr(cluster_backend, name, httpx.Timeout(PATIENCE_S))
     nodes = Nodes()
     addresses = {}
     with ExitStack() as stack, ControlDatabase(data_dir / "control.db") as control:
@@ -109,7 +112,10 @@ def nodes(data_dir, tmp_path):
             with ControlDatabase(folder / "control.db", checks_references=False) as other:
                 bring_over(control, other)
             nodes.ends[group] = stack.enter_context(ExitStack())
-            addresses[group] = nodes.ends[group].enter_context(serving(folder))
+            port = stack.enter_context(
+                kept_port()
+            )  # which is nobody else's once that node has ended
+            addresses[group] = nodes.ends[group].enter_context(serving(folder, port))
         PageNodes(
             here="home",
             group="main",

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from extensions.cluster.tests.crashes.scene import PRESSED, SLUGS, Scene
-from extensions.cluster.tests.servers import Link, Servers
+from extensions.cluster.tests.servers import DOWN_MS, Link, Servers
 from tests.live.service import Service
 from tests.small_disk import CannotMountError, mounted
 from tests.upstream import Upstream
@@ -75,7 +75,7 @@ def open_cluster(folder: Path, rate: float, lasts_s: float) -> Iterator[Cluster]
     """Start everything, with the load paused."""
     with ExitStack() as stack:
         (folder / "redis").mkdir()
-        servers = stack.enter_context(Servers(folder / "redis"))
+        servers = stack.enter_context(Servers(folder / "redis", DOWN_MS))
         upstream = stack.enter_context(Upstream())
         site = Site(stack, folder, upstream, servers)
         small_disk = None
