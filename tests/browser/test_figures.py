@@ -18,6 +18,7 @@ from metering.formats import (
 )
 from tests.browser.example_calls import HAIKU, PHRASE, SESSION, TASK
 from tests.browser.facts import BREAK_COSTS, Facts, read_figures, read_rows
+from tests.browser.results import read_results, see_result
 
 WEEK = "created_at >= date('now', '-6 days')"
 FAILED_TOOLS = (
@@ -239,7 +240,7 @@ def rosa_at(visitor, path):
 
 def test_search(rosa, facts, example):
     rosa.open('/search?q="night+tariff+fails"')
-    hits = read_json(rosa, '/search.json?q="night+tariff+fails"')["items"]
+    hits = read_results(rosa, '/search.json?q="night+tariff+fails"')
     having = facts.rows(
         "select id from usage_log where instr(cast(request_body as text), 'night tariff fails')"
         " and session_id = ? order by created_at",
@@ -247,8 +248,8 @@ def test_search(rosa, facts, example):
     )
     hit = min(hits, key=lambda each: each["id"])
     assert (hit["role"], hit["id"]) == ("user", having[0]["id"])
-    rosa.see(f"Call {having[0]['id']}")
-    (said,) = read_json(rosa, f'/search.json?q="{PHRASE}"'.replace(" ", "+"))["items"]
+    see_result(rosa, f"Call {having[0]['id']}")
+    (said,) = read_results(rosa, f'/search.json?q="{PHRASE}"'.replace(" ", "+"))
     assert (said["role"], said["id"], said["other_calls"]) == (
         "assistant",
         example.ids["phrase"],

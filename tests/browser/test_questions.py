@@ -24,6 +24,7 @@ from tests.browser.example import Example
 from tests.browser.example_calls import PHRASE, SESSION, SONNET, TASK
 from tests.browser.facts import BREAK_COSTS, PROMPT, Facts, read_figures, read_rows
 from tests.browser.held import held_call
+from tests.browser.results import see_result
 from tests.browser.site import Site
 from tests.browser.visitor import Role, Visitor
 from tests.lazily import import_lazily
@@ -316,7 +317,7 @@ def _see_flights(walk: Walk) -> None:
 @answers("The call in which a phrase was said, and by whom")
 def _see_phrase(walk: Walk) -> None:
     walk.search(f'"{PHRASE}"')
-    walk.visitor.see(PHRASE)
+    see_result(walk.visitor, PHRASE)
     walk.visitor.see("assistant")
     walk.follow(f"Call {walk.example.ids['phrase']}")
     walk.visitor.see(PHRASE)

@@ -4,6 +4,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser.looks import ALL_LOOKS, assert_fit
+from tests.browser.results import see_result
 from tests.browser.site import Site
 from tests.live.messages import Answer, text
 from tests.upstream import Script, SeenRequest
@@ -44,7 +45,7 @@ def test_a_phrase_is_found_with_the_keyboard_alone(talked, reader):
     with reader.page_change():
         reader.press(Keys.ENTER)
     assert reader.path == "/search"
-    reader.see("quokkadile sleeps in the <b>shade</b>")
+    see_result(reader, "quokkadile sleeps in the <b>shade</b>")
     reader.see("assistant")
     marks = reader.run("return [...document.querySelectorAll('mark')].map(e => e.textContent)")
     assert "quokkadile sleeps" in marks
