@@ -2,7 +2,7 @@
 the newest of the package index.
 
 Each is installed into an environment of its own above ``.venv``, which stays as it is. What is locked is left
-out: the whole suite runs with it."""
+out: the whole suite runs with it. What fails is repeated alone, as among all the tests."""
 
 import subprocess
 import sys
@@ -12,6 +12,8 @@ import venv
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import pytest
 
 from runtime.installing import MITMPROXY_OLDEST
 from tests import ROOT
@@ -53,7 +55,7 @@ def main() -> int:
                 continue
             known.add(found)
             print(f"With {PACKAGE} {found}:", flush=True)
-            statuses.append(_run_tests(python))
+            statuses.append(_run_tests(python, Path(folder)))
     return max(statuses)
 
 
@@ -111,9 +113,19 @@ def _find_version(python: Path) -> str:
     return done.stdout.strip()
 
 
-def _run_tests(python: Path) -> int:
-    """Run the tests by this Python, which runs all processes that they start, too."""
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *IN_PARALLEL, *TESTS]
+def _run_tests(python: Path, folder: Path) -> int:
+    """Run the tests by this Python, which runs all processes that they start, too; return the exit status."""
+    command = [str(python), "-m", "pytest", "-q", "-o", f"cache_dir={folder / 'cache'}", *TESTS]
+    status = _run([*command, *IN_PARALLEL])
+    if status != pytest.ExitCode.TESTS_FAILED:
+        return status
+    status = _run([*command, "--last-failed", "--last-failed-no-failures=none"])
+    if status == 0:
+        print("The tests above passed only when repeated alone.", file=sys.stderr)
+    return status
+
+
+def _run(command: list[str]) -> int:
     return subprocess.run(command, cwd=ROOT, check=False).returncode  # noqa: S603 - ours
 
 

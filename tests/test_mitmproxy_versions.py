@@ -35,6 +35,29 @@ def test_tests_run_with_the_oldest_and_the_newest_and_one_that_fails_is_told(
     assert said.index("1 failed") > newest > said.index("1 passed")
 
 
+def test_what_fails_beside_others_and_passes_alone_passes(pip_index, monkeypatch, capfd):
+    write_wheel(pip_index, "mitmproxy", MITMPROXY_OLDEST)
+    monkeypatch.setattr(
+        mitmproxy_versions, "_read_dependencies", lambda: [f"mitmproxy<={MITMPROXY_OLDEST}"]
+    )
+    tests = pip_index / "test_time.py"
+    tests.write_text(
+        "from pathlib import Path\n"
+        "TRIED = Path(__file__).with_suffix('.tried')\n"
+        "def test_that_had_no_time():\n"
+        "    has_time = TRIED.exists()\n"
+        "    TRIED.touch()\n"
+        "    assert has_time\n"
+        "def test_that_passes(): pass\n"
+    )
+    monkeypatch.setattr(mitmproxy_versions, "TESTS", (str(tests),))
+    monkeypatch.setattr(mitmproxy_versions, "IN_PARALLEL", ("-p", "no:xdist"))
+    assert mitmproxy_versions.main() == 0
+    said = capfd.readouterr()
+    assert said.out.index("1 failed, 1 passed") < said.out.index("1 passed, 1 deselected")
+    assert "passed only when repeated alone" in said.err
+
+
 def test_one_that_does_not_fit_our_other_bounds_fails(pip_index, capfd):
     write_wheel(pip_index, "mitmproxy", MITMPROXY_OLDEST, "Requires-Dist: brotli<1.2\n")
     assert mitmproxy_versions.main() == 2
