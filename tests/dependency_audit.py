@@ -24,7 +24,7 @@ from tests import ROOT
 LOCK = ROOT / "requirements-dev.lock"
 STAMP = ROOT / ".venv" / "audited"
 SERVICE = os.environ.get("PIP_AUDIT_OSV_URL", "https://api.osv.dev/v1/query")
-REACH_S, AUDIT_S = 3.0, 120.0
+REACH_S, RESPONSE_S, AUDIT_S = 3.0, 5, 120.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--service", default=SERVICE, help="the address of OSV's query operation")
     given = parser.parse_args(arguments)
     digest = hashlib.sha256(given.lock.read_bytes()).hexdigest()
-    stamp = f"{digest} {datetime.datetime.now(datetime.UTC):%Y-%m-%d}\n"
+    stamp = f"{digest} {find_day()}\n"
     if given.stamp.exists() and given.stamp.read_text() == stamp:
         return 0
     trouble = _find_trouble(given.service)
@@ -55,6 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
         file=sys.stderr,
     )
     return 1
+
+
+def find_day() -> str:
+    """Return today's date."""
+    return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
 
 
 def _find_trouble(service: str) -> str | None:
@@ -80,7 +85,8 @@ def _audit(lock: Path, service: str) -> Any:
         "--progress-spinner",
         "off",
     ]
-    command += ["--vulnerability-service", "osv", "--osv-url", service, "--timeout", "5"]
+    command += ["--vulnerability-service", "osv", "--osv-url", service]
+    command += ["--timeout", str(RESPONSE_S)]
     try:
         done = subprocess.run(  # noqa: S603 - a tool of ours
             command, capture_output=True, text=True, timeout=AUDIT_S, check=False

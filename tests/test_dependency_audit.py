@@ -63,6 +63,14 @@ def osv() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
+@pytest.fixture(autouse=True)
+def _has_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the stand-in take its time, and no day end meanwhile."""
+    for limit in ("REACH_S", "RESPONSE_S"):
+        monkeypatch.setattr(dependency_audit, limit, 60)
+    monkeypatch.setattr(dependency_audit, "find_day", lambda: "2026-01-02")
+
+
 def audit(folder: Path, service: str, lock: str = LOCK) -> int:
     (folder / "lock").write_text(lock)
     given = ["--lock", str(folder / "lock"), "--stamp", str(folder / "stamp")]
@@ -105,3 +113,6 @@ def test_a_lock_that_passed_is_not_audited_again_on_the_same_day(
     assert asked == ["pip"]
     assert audit(tmp_path, service, LOCK + "# changed\n") == 0
     assert asked == ["pip", "pip"]
+    monkeypatch.setattr(dependency_audit, "find_day", lambda: "2026-01-03")
+    assert audit(tmp_path, service, LOCK + "# changed\n") == 0
+    assert asked == ["pip", "pip", "pip"]

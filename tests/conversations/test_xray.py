@@ -1,5 +1,4 @@
 import json
-import time
 from collections import Counter
 from typing import Any
 
@@ -9,6 +8,7 @@ from hypothesis import given, strategies as st
 
 from conversations.xray import list_spans
 from tests.conversations.sessions import MARKER, assistant, conversation, text, tool, user
+from tests.processor_time import takes_less_than
 from tests.recorded import CASES, RECORDED, needs_recorded
 from wire.request_places import MAX_VALUES
 
@@ -98,9 +98,8 @@ def test_each_part_of_a_request_has_its_category():
 )
 def test_the_time_is_in_proportion_to_the_text(words):
     body = orjson.dumps({"messages": [user(text("<system-reminder>" + words * 30_000))]})
-    began_s = time.process_time()
-    assert list_spans(body)
-    assert time.process_time() - began_s < 10, "by the square of it, it would be minutes"
+    with takes_less_than(10):  # by the square of it, it would be minutes
+        assert list_spans(body)
 
 
 def test_reminders_and_memory_files_are_told_apart_from_what_the_user_said():

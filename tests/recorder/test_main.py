@@ -18,6 +18,7 @@ def test_where_no_reserve_can_be_made_the_recorder_shows_that_it_lives(tmp_path,
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
+    monkeypatch.setattr("runtime.heartbeat.FRESH_FOR_S", 60.0)
     recorder = Recorder(Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)}))
     recorder.stop()
     recorder.run()
@@ -75,6 +76,7 @@ def test_the_lines_of_a_batch_are_written_at_once(tmp_path, monkeypatch):
     """A text wakes the thread that writes, which takes as long as to read a response."""
     texts = []
     monkeypatch.setattr(LineWriter, "write_line", lambda _writer, text: texts.append(text))
+    monkeypatch.setattr("recorder.entry_store.BATCH_S", 60.0)
     settings = Settings.from_env({"TAXIMETER_DATA_DIR": str(tmp_path)})
     run = SpoolRun(settings.spool_path)
     for slug in ("first", "second"):

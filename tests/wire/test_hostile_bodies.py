@@ -5,7 +5,6 @@ proportion takes eight times as long, or up to 15 times if the larger one outgro
 what is not 64 times.
 """
 
-import gc
 import importlib
 import inspect
 import pkgutil
@@ -13,13 +12,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from math import inf
-from time import process_time
+from time import thread_time
 from typing import Any
 
 import pytest
 
 import wire
 from tests import ROOT
+from tests.processor_time import without_collector
 from wire.batch_results import parse_result
 from wire.chat_completions import read_chat, read_chat_envelope
 from wire.content import find_fallbacks, list_content, read_content
@@ -239,17 +239,13 @@ def _takes_bytes(function: Callable[..., object]) -> bool:
 
 
 def _measure(read: Callable[[bytes], object], body: bytes, times: int = 1) -> float:
-    """Return the seconds of the processor that the best of some readings takes, without the collector of
-    garbage: it begins only for many objects, and takes the longer the more other tests have left."""
+    """Return the seconds of the processor that the best of some readings takes."""
     best_s = inf
-    gc.disable()
-    try:
+    with without_collector():
         for _ in range(times):
-            start = process_time()
+            start = thread_time()
             read(body)
-            best_s = min(best_s, process_time() - start)
-    finally:
-        gc.enable()
+            best_s = min(best_s, thread_time() - start)
     return best_s
 
 

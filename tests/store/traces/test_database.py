@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -406,9 +407,13 @@ def test_a_process_killed_inside_a_batch_loses_nothing_and_doubles_nothing(trace
         assert list(traces.verify()) == []
 
 
-def insert_in_turns(path: Path, seed: int) -> None:
+PATIENCE_S = 60.0
+
+
+def insert_in_turns(path: Path, seed: int, barrier: Barrier) -> None:
     with TraceDatabase(path) as traces:
-        traces.connection.execute("pragma busy_timeout = 10000")
+        barrier.wait()  # one that is alone when it closes the database locks it
+        traces.connection.execute("pragma busy_timeout = 60000")
         for entry in agent_entries(40, seed % 2):
             traces.insert([entry])
 
@@ -416,7 +421,10 @@ def insert_in_turns(path: Path, seed: int) -> None:
 @pytest.mark.slow
 def test_two_processes_can_write_the_same_database(traces_path):
     context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=insert_in_turns, args=(traces_path, n)) for n in range(3)]
+    barrier = context.Barrier(3, timeout=PATIENCE_S)
+    processes = [
+        context.Process(target=insert_in_turns, args=(traces_path, n, barrier)) for n in range(3)
+    ]
     for process in processes:
         process.start()
     for process in processes:

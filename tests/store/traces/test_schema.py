@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -210,23 +211,35 @@ def test_what_is_not_a_database_is_reported_as_sqlite_does(tmp_path):
     assert path.read_bytes() == b"this is no database" * 100
 
 
-def open_and_close(path: Path, barrier: object) -> None:
-    barrier.wait()  # type: ignore[attr-defined]
-    database.open_database(path, schema.migrations).close()
+PATIENCE_S = 60.0
+
+
+def open_at_once(path: Path, migrations: Migrations, count: int) -> None:
+    """Let processes open a database at once. Each leaves it open until all have it: one that is alone when it
+    closes a database locks it for as long as the machine lets it wait there."""
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(count, timeout=PATIENCE_S)
+    processes = [
+        context.Process(target=open_between, args=(path, migrations, barrier)) for _ in range(count)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * count
+
+
+def open_between(path: Path, migrations: Migrations, barrier: Barrier) -> None:
+    barrier.wait()
+    with closing(database.open_database(path, migrations)):
+        barrier.wait()
 
 
 @pytest.mark.slow
 def test_processes_that_make_the_same_database_at_once_all_succeed(tmp_path):
-    context = multiprocessing.get_context("fork")
     for attempt in range(2):
         path = tmp_path / str(attempt) / "traces.db"
-        barrier = context.Barrier(4)
-        processes = [context.Process(target=open_and_close, args=(path, barrier)) for _ in range(4)]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join()
-        assert [process.exitcode for process in processes] == [0] * 4
+        open_at_once(path, schema.migrations, 4)
         with closing(database.open_database(path, schema.migrations)) as connection:
             assert columns(connection, "usage_log")[: len(CONTRACT)] == CONTRACT
             assert pragma(connection, "auto_vacuum") == 2
@@ -267,23 +280,9 @@ def m001_slow(db: Database) -> None:
         db.execute("insert into counted values (1)")
 
 
-def open_slowly(path: Path, barrier: object) -> None:
-    barrier.wait()  # type: ignore[attr-defined]
-    database.open_database(path, slow).close()
-
-
 @pytest.mark.slow
 def test_a_second_process_waits_for_a_migration_longer_than_the_busy_timeout(tmp_path):
-    context = multiprocessing.get_context("fork")
-    barrier = context.Barrier(3)
-    processes = [
-        context.Process(target=open_slowly, args=(tmp_path / "slow.db", barrier)) for _ in range(3)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
+    open_at_once(tmp_path / "slow.db", slow, 3)
 
 
 def insert_and_fail(connection: sqlite3.Connection) -> None:

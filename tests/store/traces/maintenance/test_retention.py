@@ -3,6 +3,7 @@ import multiprocessing
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -232,30 +233,31 @@ def test_a_run_that_was_killed_is_finished_by_the_next(traces, small_steps, afte
 
 
 ROUNDS = 8
+PATIENCE_S = 60.0
 
 
-def record_sessions(path: Path, ready: object) -> None:
+def record_sessions(path: Path, has_begun: Event, is_pruning: Event) -> None:
     """The same sessions over and over, so that what is being pruned is being used again."""
     with TraceDatabase(path) as traces:
-        traces.connection.execute("pragma busy_timeout = 10000")
+        traces.connection.execute("pragma busy_timeout = 60000")
         for round_ in range(ROUNDS):
             for seed in range(2):
                 insert_all(traces, session(20, seed, start=round_ * 60))
-            ready.set()  # type: ignore[attr-defined]
+            has_begun.set()
+            is_pruning.wait(PATIENCE_S)
 
 
 @pytest.mark.slow
 def test_pruning_while_another_process_records_leaves_every_entry_whole(traces, traces_path):
     # A connection of SQLite must not be carried into another process, and a fork would carry ours.
     context = multiprocessing.get_context("spawn")
-    ready = context.Event()
-    recorder = context.Process(target=record_sessions, args=(traces_path, ready))
+    has_begun, is_pruning = context.Event(), context.Event()
+    recorder = context.Process(target=record_sessions, args=(traces_path, has_begun, is_pruning))
     recorder.start()
-    ready.wait()
-    removed = rounds = 0
+    assert has_begun.wait(PATIENCE_S)
+    removed = 0
     while recorder.is_alive():
-        removed += traces.prune(max_bytes=300_000, pause=no_pause).entries
-        rounds += 1
+        removed += traces.prune(max_bytes=300_000, pause=lambda _: is_pruning.set()).entries
     recorder.join()
     assert recorder.exitcode == 0
     assert removed > 0

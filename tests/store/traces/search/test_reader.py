@@ -56,7 +56,7 @@ def make_thread(tmp_path):
             session_id="other",
         )
         Indexer(traces.connection, time.monotonic).run(60)
-        reader = SearchReader(traces.connection)
+        reader = SearchReader(traces.connection, lambda: 0.0)  # for which no time passes
 
         def search(words, **only):
             found = reader.search(parse_query(words), Filter(**only), 20, Place())
