@@ -59,6 +59,7 @@ class Follower:
         self._receiver = receiver
         self._send = send
         self._with_bodies = with_bodies
+        self._seen: dict[str, Stamp] = {}  # where nothing was left to send
         self._done: dict[str, Stamp] = {}
         self._troubles = defaultdict[str, TroubleLog](
             lambda: TroubleLog(logger, "Calls of an organisation cannot be read: %s")
@@ -93,7 +94,10 @@ class Follower:
             return False
         self._troubles[organization_id].clear()
         if not batch:
-            self._done[organization_id] = stamp
+            # A file may change again within the same tick of its clock: look once more after a change.
+            if self._seen.get(organization_id) == stamp:
+                self._done[organization_id] = stamp
+            self._seen[organization_id] = stamp
             return False
         try:
             left_out = min(self._send(organization_id, batch), len(batch))

@@ -40,7 +40,8 @@ def identify_file(path: Path) -> FileId | None:
 
 
 def find_stamp(path: Path) -> Stamp:
-    """Return modification times and sizes of a database and its log; each commit changes them."""
+    """Return modification times and sizes of a database and its log. Each commit changes them, unless it
+    follows another within the same tick of the file system's clock."""
     found = []
     for file in (path, f"{path}-wal"):
         with suppress(OSError):

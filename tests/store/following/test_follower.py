@@ -6,6 +6,7 @@ import pytest
 from store.following import follower as follower_module
 from store.following.follower import BatchRefusedError, Follower, ReceiverAwayError, begin
 from store.following.positions import Positions, make_migrations
+from store.traces.calls.finished_calls import FinishedCalls
 from store.traces.database import TraceDatabase
 from store.traces.paths import trace_path
 from tests.store.traffic import make_entry
@@ -83,6 +84,26 @@ def test_each_call_is_sent_once_in_the_order_in_which_it_was_stored(
     make().run_round()  # a new process
     follower.run_round()
     assert sent == first + second
+
+
+def test_calls_that_are_stored_within_one_tick_of_the_clock_of_files_are_all_sent(
+    make, record, sent, monkeypatch
+):
+    monkeypatch.setattr(follower_module, "find_stamp", lambda _: ((1, 4096),))
+    reads = []
+    read = FinishedCalls.read_after
+    monkeypatch.setattr(
+        FinishedCalls, "read_after", lambda *given: reads.append(given) or read(*given)
+    )
+    follower = make()
+    ids = record(1)
+    follower.run_round()
+    ids += record(1)
+    follower.run_round()
+    assert sent == ids
+    count = len(reads)
+    follower.run_round()
+    assert len(reads) == count, "nothing is read while nothing changes"
 
 
 def test_calls_wait_while_the_receiver_is_away(make, record, sent):
