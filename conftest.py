@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests.migrated_files", "tests.pip_index", "tests.scheduling"]
+pytest_plugins = [
+    "tests.migrated_files",
+    "tests.pip_index",
+    "tests.scheduling",
+    "tests.steady_clock",
+]
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder in it that is the user's own
 ROOM_BYTES = 2 * 1024**3

@@ -33,10 +33,35 @@ def databases_are_copies(quick_databases: None) -> None:
 
 
 @pytest.fixture(autouse=True)
+def days_do_not_end(steady_clock: None) -> None:
+    """Let tests say what is shown of today, this month and the last week."""
+
+
+@pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("TAXIMETER_"):
             monkeypatch.delenv(name)
+
+
+# The product gives up on these after some seconds, which a busy machine may take.
+LIMITS = (
+    "manage.cli.checkout.GIT_S",
+    "manage.doctor.database_checks.DAMAGE_S",
+    "manage.doctor.extension_checks.TRIAL_S",
+    "manage.doctor.service_check.HEALTH_TIMEOUT_S",
+    "manage.doctor.transparency.PATIENCE_S",
+    "manage.doctor.trial_proxy.START_S",
+    "manage.healthcheck.TIMEOUT_S",
+    "runtime.heartbeat.FRESH_FOR_S",
+)
+
+
+@pytest.fixture(autouse=True)
+def all_the_time_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what has a limit of time have a minute; a test of such a limit sets it itself."""
+    for name in LIMITS:
+        monkeypatch.setattr(name, 60.0)
 
 
 @pytest.fixture

@@ -509,7 +509,7 @@ def test_a_price_file_is_read_as_the_recorder_reads_it(look, tmp_path):
 
 
 def test_a_clock_that_cannot_be_right(look, traces, monkeypatch):
-    now = datetime.now(UTC)
+    now = clock.now()
     assert look("clock").keys() == {"ok"}
     monkeypatch.setattr(clock, "now", lambda: datetime(1970, 1, 2, tzinfo=UTC))
     assert "cannot be right" in look("clock")["wrong"]
