@@ -6,6 +6,7 @@ import stat
 import pytest
 from click.testing import CliRunner
 
+from manage.cli import statusline_commands
 from manage.cli.main import cli
 from tests.upstream import Upstream, answer, refusing_address
 
@@ -101,6 +102,7 @@ def test_options_that_mean_nothing_are_refused(run):
 
 def ask(url, monkeypatch, data_dir, *arguments, body='{"session_id": "s1"}'):
     monkeypatch.setenv("TAXIMETER_BASE_URL", url)
+    monkeypatch.setattr(statusline_commands, "PATIENCE_S", 60.0)
     command = ["statusline", *arguments, "--data-dir", str(data_dir)]
     result = CliRunner().invoke(cli, command, input=body)
     assert result.exit_code == 0, result.output
