@@ -15,8 +15,10 @@ from tests.upstream import Upstream
 
 PAGE = "https://app.example"
 FEW_DESCRIPTORS = 1000
+IDLE_S = 2.0
+"""The patience with clients: those of tests that wait it out share it, and others must never need it."""
 SETTINGS = {
-    "REQUEST_IDLE_SECONDS": "1",
+    "REQUEST_IDLE_SECONDS": f"{IDLE_S:g}",
     "REQUEST_MEMORY": "64MB",
     "ALLOWED_ORIGINS": PAGE,
     "TRUSTED_PROXIES": "127.0.0.1",

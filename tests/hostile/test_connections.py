@@ -61,5 +61,6 @@ def test_idle_connections_give_way_to_new_clients_when_descriptors_run_short(
             client = stack.enter_context(service.connect())
             assert client.exchange(LIVEZ).status == 200
         assert client.exchange(LIVEZ).status == 200  # not the one that has just come
+    service.wait_until(lambda: "idle longest are closed" in service.output, "the line of the log")
     assert service.output.count("idle longest are closed") == 1
     assert "Traceback" not in service.output

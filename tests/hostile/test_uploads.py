@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 import psutil
 import pytest
 
-from tests.hostile.conftest import PAGE, count_unread, proxy_memory
+from tests.hostile.conftest import IDLE_S, PAGE, count_unread, proxy_memory
 from tests.live.service import REQUEST_HEADERS, Endpoint, Service
 from tests.rawclient import RawClient, request
 from tests.upstream import PATIENCE_S, READ_BODY, STALL, Gate, Script, head, last_chunk
@@ -108,9 +108,11 @@ def test_a_small_refused_body_leaves_the_connection_for_the_next_request(
 
 
 def test_a_client_that_stops_within_its_body_is_ended(endpoint: Endpoint) -> None:
-    for path in ("/v1/messages", "/v1/files"):
-        with endpoint.connect() as client:
-            client.send(upload_head(endpoint.target(path), 1000, ("Origin", PAGE)) + b"{")
+    clients = [endpoint.connect() for _ in range(2)]
+    for client, path in zip(clients, ("/v1/messages", "/v1/files"), strict=True):
+        client.send(upload_head(endpoint.target(path), 1000, ("Origin", PAGE)) + b"{")
+    for client in clients:
+        with client:
             response = client.read_response()
             assert (response.status, response.header("x-taximeter-error")) == (
                 408,
@@ -141,7 +143,7 @@ def test_an_upload_that_its_upstream_does_not_take_is_not_the_clients_fault(
         sender = threading.Thread(target=send)
         sender.start()
         gate.wait_reached()
-        assert not sent.wait(2.5), "the upstream took everything unread"
+        assert not sent.wait(2.5 * IDLE_S), "the upstream took everything unread"
         gate.open()
         assert client.read_response().status == 200
         sender.join()
