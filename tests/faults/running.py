@@ -18,7 +18,7 @@ SETTINGS = {
     "WORKERS": "2",
     "DISK_RESERVE": "100KB",
     "DRAIN_SECONDS": "5",
-    "UPSTREAM_TIMEOUT": "connect=5,first_byte=20,idle=20",
+    "UPSTREAM_TIMEOUT": "connect=20,first_byte=40,idle=40",  # held calls are not overdue
 }
 
 

@@ -85,7 +85,8 @@ class Result:
 def stop_worker(service: Service, excuses: Excuses) -> psutil.Process:
     """Stop a worker of the proxy with SIGSTOP, and excuse the calls on its connections."""
     victim = psutil.Process(min(service.worker_pids()))
-    victim.suspend()
+    victim.suspend()  # until it stands still, it goes on to take connections
+    wait_until(lambda: victim.status() == psutil.STATUS_STOPPED, "a worker that stands still")
     excuses.ports |= {
         each.raddr.port
         for each in victim.net_connections()
