@@ -27,11 +27,12 @@ def test_one_client_address_has_only_so_many_requests_at_the_web_process(service
     web = psutil.Process(service.pids()["web"])
     page = request("GET", "/sign-in", [("Host", service.host)])
     with ExitStack() as stack:
-        clients = [stack.enter_context(service.connect()) for _ in range(MAX_OF_ADDRESS + 2)]
         web.suspend()
         try:
-            for client in clients:
-                client.send(page)
+            clients = []
+            for _ in range(MAX_OF_ADDRESS + 2):
+                clients.append(stack.enter_context(service.connect()))
+                clients[-1].send(page)  # at once: nobody may be silent for long
             service.wait_until(lambda: sum(bool(c.arrived()) for c in clients) == 2, "the refusals")
             refused = next(client for client in clients if client.arrived())
             response = refused.read_response()

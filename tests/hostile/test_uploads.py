@@ -171,8 +171,10 @@ def test_large_uploads_above_the_memory_for_them_get_503(endpoint: Endpoint) -> 
 
 def test_a_client_that_holds_much_memory_leaves_room_for_others(endpoint: Endpoint) -> None:
     with ExitStack() as stack:
-        holders = [stack.enter_context(endpoint.connect()) for _ in range(16)]
-        for holder in holders:
+        holders = []
+        for _ in range(16):
+            holder = stack.enter_context(endpoint.connect())
+            holders.append(holder)
             here = ("x-forwarded-for", "203.0.113.1")
             holder.send(upload_head(endpoint.target(), 8 * MEBI, here))
             for _ in range(4):
