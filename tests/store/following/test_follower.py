@@ -1,5 +1,6 @@
 import sqlite3
 from contextlib import closing
+from unittest import mock
 
 import pytest
 
@@ -90,20 +91,17 @@ def test_calls_that_are_stored_within_one_tick_of_the_clock_of_files_are_all_sen
     make, record, sent, monkeypatch
 ):
     monkeypatch.setattr(follower_module, "find_stamp", lambda _: ((1, 4096),))
-    reads = []
-    read = FinishedCalls.read_after
-    monkeypatch.setattr(
-        FinishedCalls, "read_after", lambda *given: reads.append(given) or read(*given)
-    )
+    reads = mock.Mock(wraps=FinishedCalls.open)
+    monkeypatch.setattr(FinishedCalls, "open", reads)
     follower = make()
     ids = record(1)
     follower.run_round()
     ids += record(1)
     follower.run_round()
     assert sent == ids
-    count = len(reads)
+    reads.reset_mock()
     follower.run_round()
-    assert len(reads) == count, "nothing is read while nothing changes"
+    reads.assert_not_called()
 
 
 def test_calls_wait_while_the_receiver_is_away(make, record, sent):
