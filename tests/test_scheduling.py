@@ -81,7 +81,7 @@ def test_workers_report_every_outcome(tmp_path):
         "schemathesis",
     ]
     plugins += [f"no:{name}" for name in without]
-    options = ["-n1", "--dist=loadfile", "-ra", *(f"-p{name}" for name in plugins)]
+    options = ["-n1", "--dist=loadfile", "-ra", "--color=no", *(f"-p{name}" for name in plugins)]
     run = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-m", "pytest", *options, f"--rootdir={tmp_path}", tmp_path],
         env=os.environ | {"PYTHONPATH": os.fspath(ROOT)},
