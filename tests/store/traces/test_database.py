@@ -407,7 +407,7 @@ def test_a_process_killed_inside_a_batch_loses_nothing_and_doubles_nothing(trace
         assert list(traces.verify()) == []
 
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def insert_in_turns(path: Path, seed: int, barrier: Barrier) -> None:

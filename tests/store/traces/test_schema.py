@@ -211,7 +211,7 @@ def test_what_is_not_a_database_is_reported_as_sqlite_does(tmp_path):
     assert path.read_bytes() == b"this is no database" * 100
 
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def open_at_once(path: Path, migrations: Migrations, count: int) -> None:

@@ -233,7 +233,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(traces, small_steps, afte
 
 
 ROUNDS = 8
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def record_sessions(path: Path, has_begun: Event, is_pruning: Event) -> None:
