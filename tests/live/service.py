@@ -23,11 +23,11 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from runtime import clock
 from runtime.settings import Streaming
 from store.control.database import ControlDatabase
 from store.control.management import Management
 from tests import ROOT
+from tests.live.noon import find_noon_zone
 from tests.rawclient import TIMEOUT_S, Cut, Headers, RawClient, Response, request
 from tests.upstream import Upstream, wait_until
 
@@ -437,7 +437,7 @@ class Service:
         with ControlDatabase(self.data_dir / "control.db") as control:
             management = Management(control, self.data_dir)
             caller = management.local_caller()
-            management.budgets.set_time_zone(caller, f"Etc/GMT{clock.now().hour - 12:+d}")
+            management.budgets.set_time_zone(caller, find_noon_zone())
             made = management.budgets.put(
                 caller, slug, period="day", limit_usd=limit_usd, action="refuse"
             )

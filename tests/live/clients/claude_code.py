@@ -9,6 +9,7 @@ from typing import Any
 from tests.live.clients.checks import base_url
 from tests.live.clients.programs import CLAUDE, Program
 from tests.live.messages import MODEL, Answer
+from tests.live.noon import find_noon_zone
 from tests.live.service import API_KEY, Endpoint
 from tests.upstream import SeenRequest
 
@@ -29,6 +30,7 @@ def claude_code(
         "ANTHROPIC_API_KEY": API_KEY,
         "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",
         "TMPDIR": str(folder),
+        "TZ": find_noon_zone(),  # a prompt names the day
         THREADS: str(int(has_threads)),
         **dict.fromkeys(
             (

@@ -18,6 +18,7 @@ from tests.live.clients.checks import REPLY
 from tests.live.clients.programs import CLAUDE, needs_claude_code
 from tests.live.command import PATIENCE_S, TAXIMETER
 from tests.live.messages import MODEL, Answer, text, tool_use
+from tests.live.noon import find_noon_zone
 from tests.live.office import Office
 from tests.live.service import API_KEY
 from tests.upstream import SeenRequest, Upstream, answer
@@ -108,6 +109,7 @@ def machine(office: Office, tmp_path_factory: pytest.TempPathFactory) -> Machine
         "NODE_EXTRA_CA_CERTS": office.authority_path,
         "HOME": str(session),
         "TMPDIR": str(session),
+        "TZ": find_noon_zone(),  # a prompt names the day
     }
     return Machine(upstream=office.upstream, environ=environ, session=session)
 
