@@ -22,8 +22,8 @@ from metering.object_reading import make_session, read_objects, set_counts
 from metering.prices import PriceTable
 from metering.rate_limits import parse_limits
 from metering.upstream_objects import UpstreamObject
+from recorder.header_fields import parse_product
 from recorder.open_databases import OpenDatabases
-from recorder.record import parse_product
 from recorder.setting_aside import set_aside
 from runtime import clock
 from store.spool import reader

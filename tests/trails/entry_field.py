@@ -74,9 +74,9 @@ def walk(copy: Copy) -> None:
         before="    betas: str | None = None\n",
     )
     copy.insert(
-        "recorder/record.py",
-        "        team=clean_text(head.team),\n",
-        after="        api_version=clean_text(head.api_version),\n",
+        "recorder/header_fields.py",
+        '        "team": clean_text(head.team),\n',
+        after='        "api_version": clean_text(head.api_version),\n',
     )
     copy.insert("metering/metadata_only.py", '    "team",\n', after='    "api_version",\n')
     copy.append("store/traces/schema.py", MIGRATION)
