@@ -24,9 +24,10 @@ def test_every_process_may_have_as_many_descriptors_as_the_system_allows(service
 
 
 def test_one_client_address_has_only_so_many_requests_at_the_web_process(service: Service) -> None:
-    web = psutil.Process(service.pids()["web"])
+    up, web = psutil.Process(service.pid), psutil.Process(service.pids()["web"])
     page = request("GET", "/sign-in", [("Host", service.host)])
     with ExitStack() as stack:
+        up.suspend()  # it would kill a web process that is silent for ten seconds
         web.suspend()
         try:
             clients = []
@@ -38,6 +39,7 @@ def test_one_client_address_has_only_so_many_requests_at_the_web_process(service
             response = refused.read_response()
         finally:
             web.resume()
+            up.resume()
         assert (response.status, response.header("x-taximeter-error")) == (503, "web_busy")
         assert response.header("retry-after") == "1"
         clients.remove(refused)

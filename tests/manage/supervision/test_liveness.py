@@ -15,7 +15,7 @@ from manage.supervision.liveness import ask_livez, end_when_silent
 from runtime.stacks import STACKS_SIGNAL
 
 SERVER = """
-import socket
+import re, socket
 from runtime import readiness, stacks
 stacks.write_at_signal()
 listener = socket.socket(fileno={fd})
@@ -26,7 +26,7 @@ while True:
 """
 RESPONDING = "connected.sendall(b'HTTP/1.1 200 OK'); connected.close()"
 # Nothing but a signal of the kernel ends it: it holds its interpreter for hours.
-STUCK = "import re; re.match('(a*)*b', 'a' * 100)"
+STUCK = "re.match('(a*)*b', 'a' * 100)"
 
 
 @pytest.fixture
@@ -73,6 +73,7 @@ async def test_a_process_that_is_stopped_is_killed(watch):
 
 async def test_a_process_that_holds_its_interpreter_writes_its_stacks(watch, monkeypatch):
     monkeypatch.setattr(liveness, "STACKS_S", 60.0)
+    monkeypatch.setattr(liveness, "MOST_TURNS", 50)  # until it has come that far
     lines: list[str] = []
     child, running = await watch(STUCK, lines)
     async with asyncio.timeout(60):
