@@ -12,13 +12,12 @@ from typing import Self
 from tests.faults.oracle import Attempt, Call, is_numbered, number_of
 from tests.faults.traffic import Plan, make_plan, make_script
 from tests.rawclient import Cut, Headers, RawClient, request
-from tests.upstream import Gate, Script, SeenRequest, Upstream, wait_until
+from tests.upstream import PATIENCE_S, Gate, Script, SeenRequest, Upstream, wait_until
 
 CLIENTS = 64
 HOLD_FOR = 40  # so many later calls begin before a held response goes on
 MOST_ATTEMPTS = 3
 RETRY_S = 0.3
-PATIENCE_S = 60.0
 HEADERS: Headers = (
     ("Host", "taximeter.test"),
     ("Content-Type", "application/json"),

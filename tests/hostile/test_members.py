@@ -10,6 +10,7 @@ from store.control.database import ControlDatabase
 from store.control.management import Management
 from store.control.users import Users
 from tests.live.service import Endpoint, Service
+from tests.upstream import PATIENCE_S
 
 BUDGET = {"period": "day", "limit_usd": 1e-9, "action": "refuse"}
 type Ask = Callable[..., httpx.Response]
@@ -30,7 +31,7 @@ def ask_as_member(service: Service) -> Iterator[Ask]:
 def open_client(service: Service, key: str) -> httpx.Client:
     headers = {"authorization": f"Bearer {key}"}
     return httpx.Client(
-        base_url=f"http://{service.host}/api", headers=headers, timeout=60, trust_env=False
+        base_url=f"http://{service.host}/api", headers=headers, timeout=PATIENCE_S, trust_env=False
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.upstream import PATIENCE_S
 
 pytestmark = pytest.mark.live
 
@@ -36,7 +37,7 @@ def start(data_dir, arguments, environ=None, **streams):
 def test_a_full_disk_is_one_line_and_exit_status_1(data_dir, arguments):
     with Path("/dev/full").open("w") as full:
         command = start(data_dir, arguments, stdout=full)
-        _, errors = command.communicate(timeout=60)
+        _, errors = command.communicate(timeout=PATIENCE_S)
     assert errors == "Error: standard output: No space left on device\n"
     assert command.returncode == 1
 
@@ -46,7 +47,7 @@ def test_a_reader_that_has_gone_is_no_error_to_speak_of(data_dir):
     os.close(read)
     command = start(data_dir, ["endpoints", "list"], stdout=write)
     os.close(write)
-    _, errors = command.communicate(timeout=60)
+    _, errors = command.communicate(timeout=PATIENCE_S)
     assert errors == ""
     assert command.returncode == 1
 
@@ -57,6 +58,6 @@ def test_a_service_that_cannot_print_its_address_leaves_nothing_behind(data_dir)
     with Path("/dev/full").open("w") as full, tempfile.TemporaryDirectory() as folder:
         environ = {"TMPDIR": folder, "TAXIMETER_LISTEN": "127.0.0.1:0"}
         command = start(data_dir, ["up"], environ, stdout=full)
-        _, errors = command.communicate(timeout=60)
+        _, errors = command.communicate(timeout=PATIENCE_S)
         assert list(Path(folder).iterdir()) == []
     assert errors == "Error: standard output: No space left on device\n"

@@ -15,6 +15,7 @@ from manage.supervision.children import (
     DeathWindow,
     RestartRule,
 )
+from tests.upstream import PATIENCE_S
 
 
 def python(code: str) -> Child:
@@ -22,7 +23,7 @@ def python(code: str) -> Child:
 
 
 async def wait_until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -79,7 +80,7 @@ async def test_the_end_of_a_child_is_its_own_and_not_that_of_what_it_forked():
         "os.abort()"
     )
     child = python(code)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         assert await child.run_once(os.environ) == -signal.SIGABRT
     (forked,) = child.last_lines
     os.kill(int(forked), signal.SIGKILL)

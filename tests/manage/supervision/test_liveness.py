@@ -13,6 +13,7 @@ from manage.supervision import liveness
 from manage.supervision.children import Child
 from manage.supervision.liveness import ask_livez, end_when_silent
 from runtime.stacks import STACKS_SIGNAL
+from tests.upstream import PATIENCE_S
 
 SERVER = """
 import re, socket
@@ -66,7 +67,7 @@ async def test_a_process_that_is_stopped_is_killed(watch):
     lines: list[str] = []
     child, running = await watch(RESPONDING, lines)
     child.send_signal(signal.SIGSTOP)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         assert await running == -signal.SIGKILL
     assert lines[0].startswith("the web process has not responded for")
 
@@ -76,7 +77,7 @@ async def test_a_process_that_holds_its_interpreter_writes_its_stacks(watch, mon
     monkeypatch.setattr(liveness, "MOST_TURNS", 50)  # until it has come that far
     lines: list[str] = []
     child, running = await watch(STUCK, lines)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not any("re/__init__.py" in line for line in lines):
             await asyncio.sleep(0.01)
     assert not running.done()
@@ -95,7 +96,7 @@ async def test_a_process_that_responds_lives_on_also_after_all_stood_still(watch
             await asyncio.sleep(2 * liveness.TURN_S)
 
     child, running = await watch(RESPONDING, lines, ask)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while len(asked) < 5:
             await asyncio.sleep(0.01)
     assert child.is_running
@@ -111,7 +112,7 @@ async def test_an_error_and_a_process_that_is_not_ready_are_no_silence(watch):
         raise ConnectionResetError
 
     child, running = await watch(RESPONDING, lines, ask)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while len(asked) < 3:
             await asyncio.sleep(0.01)
     child.is_ready = False
@@ -134,7 +135,7 @@ async def test_the_next_process_is_not_killed_for_the_last_one(monkeypatch):
 
     monkeypatch.setattr(Child, "send_signal", send_signal)
     watching = asyncio.create_task(end_when_silent(child, asyncio.Event().wait, lambda _: None))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not sent:
             await asyncio.sleep(0.001)
     for _ in range(10):

@@ -13,6 +13,7 @@ from manage.supervision.supervisor import Supervisor
 from runtime.child_troubles import read_troubles
 from runtime.errors import ChildError, StartError
 from runtime.settings import Settings
+from tests.upstream import PATIENCE_S
 
 
 def settings(tmp_path, listen, log_format="text"):
@@ -59,7 +60,7 @@ async def keep(tmp_path, printed, log_format):
             supervisor._keep(child, os.environ | {"PYTHONPATH": os.curdir})
         )
         tasks.append((child, keeping))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not (child.was_ready or keeping.done()):
                 await asyncio.sleep(0.01)
         if keeping.done():
@@ -108,7 +109,7 @@ async def test_in_json_every_line_of_a_process_and_about_it_is_an_object(keep, t
         "print('back', file=sys.stderr, flush=True)\n"
         "signal.pause()\n"
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not any("back" in line for line in printed):
             await asyncio.sleep(0.01)
     lines = [json.loads(line) for line in printed]
