@@ -1,11 +1,9 @@
 """The health check of a container."""
 
-import socket
-
 import pytest
 
 from manage.healthcheck import find_fault
-from tests.upstream import CLOSE, Script, Upstream, answer
+from tests.upstream import CLOSE, Script, Upstream, answer, refusing_address
 
 
 def listen_at(upstream: Upstream) -> dict[str, str]:
@@ -40,12 +38,9 @@ def test_anything_else_that_responds_is_a_fault(script: Script) -> None:
 
 
 def test_nothing_that_listens_is_a_fault():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    fault = find_fault({"TAXIMETER_LISTEN": f"127.0.0.1:{port}"})
-    assert (
-        fault == f"http://127.0.0.1:{port}/livez does not respond: [Errno 111] Connection refused"
-    )
+    with refusing_address() as url:
+        fault = find_fault({"TAXIMETER_LISTEN": url.removeprefix("http://")})
+    assert fault == f"{url}/livez does not respond: [Errno 111] Connection refused"
 
 
 def test_a_proxy_on_every_interface_is_asked_on_loopback():

@@ -12,7 +12,7 @@ from manage.cli.run_commands import _find_folder, choose_slug, describe_run
 from manage.supervision.run_lock import RunLock, watch
 from manage.supervision.run_service import ANY_PORT, choose_listen
 from runtime.settings import Settings
-from tests.upstream import wait_until
+from tests.upstream import kept_port, wait_until
 
 SUMS = {
     "calls": 3,
@@ -105,12 +105,13 @@ def test_an_endpoint_that_cannot_be_chosen_is_a_sentence(slugs, wanted, message)
 
 
 def test_a_default_port_that_is_taken_is_replaced_and_one_that_was_chosen_is_not():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with kept_port() as port:  # nobody else takes it in between
+        address = f"127.0.0.1:{port}"
         settings = Settings.from_env({"TAXIMETER_LISTEN": address})
-        assert choose_listen(settings, {}) == ANY_PORT
-        assert choose_listen(settings, {"TAXIMETER_LISTEN": address}) == address
-    assert choose_listen(settings, {}) == address
+        with socket.create_server(("127.0.0.1", port)):
+            assert choose_listen(settings, {}) == ANY_PORT
+            assert choose_listen(settings, {"TAXIMETER_LISTEN": address}) == address
+        assert choose_listen(settings, {}) == address
 
 
 def test_a_service_is_unused_once_the_last_run_has_ended(tmp_path):
