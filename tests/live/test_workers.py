@@ -27,9 +27,11 @@ def workers_upstream() -> Iterator[Upstream]:
 def service(
     workers_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """One service for all tests, which lives on whatever happens to its workers."""
+    """One service for all tests, which lives on whatever happens to its workers, and closes no connection
+    because a client or a successor takes its time."""
     folder = tmp_path_factory.mktemp("workers")
-    with Service(folder, workers_upstream.url, WORKERS="2") as service:
+    settings = {"WORKERS": "2", "DRAIN_SECONDS": "600", "REQUEST_IDLE_SECONDS": "600"}
+    with Service(folder, workers_upstream.url, **settings) as service:
         yield service
 
 
