@@ -2,6 +2,8 @@
 
 import shutil
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, time
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -9,16 +11,35 @@ from anyio.from_thread import start_blocking_portal
 
 from manage.server import make_app
 from manage.supervision import workers
+from runtime import clock
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.traces.paths import traces_folder
 from tests.dashboard.people import BASE_URL, Someone, open_browser
 from tests.dashboard.query_server import QueryServer
 
+NOW = time(9, 30, tzinfo=UTC)
+
 
 @pytest.fixture(autouse=True)
 def databases_are_copies(quick_databases):
     """Save the migrations: most of these tests make a database or two."""
+
+
+@pytest.fixture
+def today():
+    """The day of the test. It is the real one, which SQL of canned queries looks up; a file whose dates
+    are written out has its own."""
+    return clock.now().date()
+
+
+@pytest.fixture(autouse=True)
+def still_clock(today, monkeypatch):
+    """Let no second and no midnight pass between what a test records and what a page says of it, and let
+    hours before and after be of the same day."""
+    at = datetime.combine(today, NOW)
+    still = SimpleNamespace(now=lambda _zone: at, fromisoformat=datetime.fromisoformat)
+    monkeypatch.setattr(clock, "datetime", still)
 
 
 @pytest.fixture(scope="session")

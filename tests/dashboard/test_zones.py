@@ -1,7 +1,7 @@
 """Times on pages are those of the organisation's zone, wherever the page is made."""
 
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -15,6 +15,11 @@ from tests.dashboard.pages import words_of
 ZONE = "Pacific/Auckland"  # thirteen hours before UTC in January
 AT = "2026-01-01T23:30:10.000Z"
 TIMES = re.compile(r'<time[^>]* datetime="([^"]+)"[^>]*>(.*?)</time>')
+
+
+@pytest.fixture
+def today():
+    return date(2026, 11, 28)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ class EventStream:
         self.is_complete = False
 
     async def open(self) -> "EventStream":
-        message = await asyncio.wait_for(self._messages.get(), 10)
+        message = await asyncio.wait_for(self._messages.get(), 60)
         self.status = message["status"]
         self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
         return self
@@ -50,7 +50,7 @@ class EventStream:
     async def next(self) -> Event | None:
         """Return the next event, None at the end. Heartbeats are passed over."""
         while True:
-            message = await asyncio.wait_for(self._messages.get(), 10)
+            message = await asyncio.wait_for(self._messages.get(), 60)
             if not message.get("more_body"):
                 self.is_complete = True
                 return None

@@ -17,16 +17,19 @@ from store.traces.savings.savings import FindingRow, Looked
 from tests.dashboard.pages import Page, words_of
 from tests.dashboard.sessions.story.turns import BREAK
 
-TODAY = clock.now().date().isoformat()
 SAVED = (
     "select sum(cents) from savings where finding not in"
     " ('long_gap', 'client_tools', 'large_result') and day >= ?"
 )
 
 
+def today():
+    return clock.now().date().isoformat()
+
+
 def row(finding, cents, **changes):
     values: dict[str, Any] = {
-        "day": TODAY,
+        "day": today(),
         "subject": "",
         "calls": 3,
         "tokens": 5_000,
@@ -43,7 +46,7 @@ def store(person, *rows, session="s1", first_day="", **fields):
         due = savings.find_due(db, 1e12)
         assert due is not None
         looked = Looked(
-            method=1, computed_at=f"{TODAY}T10:00:00.000Z", calls=7, conversations=3, opened=2
+            method=1, computed_at=f"{today()}T10:00:00.000Z", calls=7, conversations=3, opened=2
         )
         savings.write_findings(
             db,

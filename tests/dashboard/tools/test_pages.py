@@ -13,11 +13,10 @@ from store.traces.savings.tool_sums import Payer, Target, ToolSums
 from store.traces.sums import histograms
 from tests.dashboard.pages import words_of
 
-TODAY = clock.format_ms(clock.now())[:10]
 
-
-def store(person, *uses, day=TODAY, slug="default", credential="c0ffeec0ffee", session="s"):
+def store(person, *uses, day=None, slug="default", credential="c0ffeec0ffee", session="s"):
     """Store sums of tools, each given by server, tool, target and sums."""
+    day = day or clock.now().date().isoformat()
     payer = Payer(day, slug, credential)
     sums = {(payer, Target(*names)): found for *names, found in uses}
     with TraceDatabase(person.path) as traces, database.immediate(traces.connection):
