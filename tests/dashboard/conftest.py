@@ -1,5 +1,6 @@
 """Fixtures of the tests of pages: a service in this process, and its people."""
 
+import os
 import shutil
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, time
@@ -9,12 +10,18 @@ import httpx
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from dashboard import kept_connections
+from dashboard.queries import isolation, processes, query, query_proxy, responses
+from dashboard.tables import sums
+from dashboard.tables.trace_browser import SETTINGS
 from manage.server import make_app
 from manage.supervision import workers
-from runtime import clock
+from runtime import clock, heartbeat
 from runtime.settings import Settings
 from store.control.database import ControlDatabase
 from store.traces.paths import traces_folder
+from store.traces.search import reader as search_reader
+from store.traces.sums import overview_reader
 from tests.dashboard.people import BASE_URL, Someone, open_browser
 from tests.dashboard.query_server import QueryServer
 
@@ -40,6 +47,34 @@ def still_clock(today, monkeypatch):
     at = datetime.combine(today, NOW)
     still = SimpleNamespace(now=lambda _zone: at, fromisoformat=datetime.fromisoformat)
     monkeypatch.setattr(clock, "datetime", still)
+
+
+PATIENT_S = 300.0
+LIMITS_S = {
+    heartbeat: ("FRESH_FOR_S",),
+    kept_connections: ("BUSY_TIMEOUT_S",),
+    overview_reader: ("ROWS_TIME_S",),
+    processes: ("WAIT_S",),
+    query: ("DEADLINE_S", "PAGE_CPU_S", "PAGE_DEADLINE_S", "PLAIN_PAGE_CPU_S"),
+    query_proxy: ("MAX_WAIT_S", "READING_AFTER_S", "RUNNING_S"),
+    responses: ("PAGE_S",),
+    search_reader: ("SEARCH_S", "COUNT_S", "HARD_LIMIT_S"),
+}
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Let a machine that is slow, or stands still for a while, stop no query, and leave nothing out of a
+    page. Tests of such a limit set it themselves. What is slow has the priority of the others, or else
+    it has nearly nothing of a busy machine."""
+    monkeypatch.setattr(processes, "SLOW_NICENESS", os.nice(0) + isolation.NICENESS)
+    for module, names in LIMITS_S.items():
+        for name in names:
+            monkeypatch.setattr(module, name, PATIENT_S)
+    for name in ("TOTALS_TIME_MS", "GROUPS_TIME_MS"):
+        monkeypatch.setattr(sums, name, round(1000 * PATIENT_S))
+    for name in ("facet_time_limit_ms", "sql_time_limit_ms"):
+        monkeypatch.setitem(SETTINGS, name, round(1000 * PATIENT_S))
 
 
 @pytest.fixture(scope="session")

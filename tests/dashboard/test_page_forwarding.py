@@ -99,9 +99,14 @@ def pool(tmp_path_factory):
 
 
 @pytest.fixture
-def forwarding(pool, monkeypatch):
-    """The web process's side, with less patience."""
+def impatient(monkeypatch):
+    """Take a page for a slow one sooner than people's are."""
     monkeypatch.setattr(query, "PAGE_CPU_S", 0.4)
+
+
+@pytest.fixture
+def forwarding(pool):
+    """The web process's side."""
     pool.wait_ready()
     with closing(QueryProxy(pool.folder, COUNT - 1)) as proxy:
         yield make_forwarding(proxy)
@@ -125,7 +130,9 @@ async def visit(forwarding, n, name="call", **arguments):
 
 @pytest.mark.live
 @pytest.mark.parametrize("name", SLOW_TEXTS)
-async def test_a_page_that_takes_too_long_is_plain_and_others_do_not_wait(forwarding, pool, name):
+async def test_a_page_that_takes_too_long_is_plain_and_others_do_not_wait(
+    forwarding, impatient, pool, name
+):
     n = list(SLOW_TEXTS).index(name) + 2
     slow = asyncio.create_task(visit(forwarding, n))
     served = 0
@@ -149,7 +156,7 @@ async def test_a_page_that_does_not_take_long_has_colours(forwarding):
 
 
 @pytest.mark.live
-async def test_texts_that_others_recorded_close_nothing_to_their_readers(forwarding):
+async def test_texts_that_others_recorded_close_nothing_to_their_readers(forwarding, impatient):
     views = (
         "read",
         "messages/0-1",
@@ -164,7 +171,7 @@ async def test_texts_that_others_recorded_close_nothing_to_their_readers(forward
 
 @pytest.mark.live
 @pytest.mark.parametrize("name", SLOW_TEXTS)
-async def test_a_file_of_a_session_has_slow_texts_as_they_are(forwarding, name):
+async def test_a_file_of_a_session_has_slow_texts_as_they_are(forwarding, impatient, name):
     n = list(SLOW_TEXTS).index(name) + 2
     asked = {"usage_ids": [1, n], "pictures_bytes": 0}
     found = await forwarding.fetch(as_request(), ANN, "export", asked)

@@ -50,7 +50,7 @@ from store.traces.sums.sum_columns import (
 )
 from store.traces.sums.timings import ALL, MEASURES, NOTHING, Timing
 
-ROWS_TIME_S = 1.0
+ROWS_TIME_S = 1.0  # of reading calls, where no table of sums has what is asked for
 SHARES = (
     "requests_share",
     "tokens_share",
@@ -68,10 +68,9 @@ class OverviewReader:
 
     Every method may raise sqlite3.Error."""
 
-    def __init__(self, db: sqlite3.Connection, rows_time_s: float = ROWS_TIME_S) -> None:
-        """Read by ``db``, which the caller closes. ``rows_time_s`` limits the time of reading calls."""
+    def __init__(self, db: sqlite3.Connection) -> None:
+        """Read by ``db``, which the caller closes."""
         self._db = db
-        self._rows_time_s = rows_time_s
 
     @property
     def is_ready(self) -> bool:
@@ -90,7 +89,7 @@ class OverviewReader:
     def _read(self, query: Query, *, timed: bool) -> Found:
         names = {*query.filters, *filter(None, [query.by])}
         if find_requested(query.filters.get("model", "")) is not None:
-            return read_calls(self._db, query, self._rows_time_s)
+            return read_calls(self._db, query, ROWS_TIME_S)
         if not names & OF_CALLS:
             timings, _ = self.read_timings(query) if timed else ({}, {})
             return Found(self._read_sums(query), timings=timings)
@@ -98,7 +97,7 @@ class OverviewReader:
             return Found(self._read_said(query, query.by))
         if not query.filters and not query.hourly:
             return self._read_agents(query, AGENT_COLUMNS[query.by or "session"])
-        return read_calls(self._db, query, self._rows_time_s)
+        return read_calls(self._db, query, ROWS_TIME_S)
 
     def sum_cents(self, query: Query) -> tuple[float, float]:
         """Return (cost, value covered by subscriptions) of a period in cents."""

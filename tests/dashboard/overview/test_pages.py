@@ -11,14 +11,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from dashboard.overview import reading
 from metering.body_fields import calculate_speed
 from metering.entry import UsageSource
 from metering.rate_limits import RateLimits
 from store.spool.format import Rejection
 from store.traces.database import TraceDatabase
+from store.traces.sums import overview_reader
 from store.traces.sums.histograms import RESOLUTION
-from store.traces.sums.overview_reader import OverviewReader
 from tests.store.traces.sums.test_products import READING, make_object
 from tests.store.traffic import make_entry
 
@@ -298,7 +297,7 @@ def test_reading_calls_stops_after_a_while_and_says_so(ann, monkeypatch):
     ann.record(
         *({"created_at": f"2026-03-{day:02}T01:00:00.000Z"} for day in range(8, 15)), session_id="s"
     )
-    monkeypatch.setattr(reading, "OverviewReader", lambda db: OverviewReader(db, rows_time_s=-1))
+    monkeypatch.setattr(overview_reader, "ROWS_TIME_S", -1)
     monkeypatch.setattr("store.traces.sums.overview_calls._PROGRESS_STEPS", 1)
     assert overview(ann, "agent=(none)")["complete_from"] == "2026-03-14T10:00:00Z"
     complete = overview(ann, "by=session&model=claude-sonnet-4-5")

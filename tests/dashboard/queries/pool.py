@@ -15,6 +15,7 @@ import psutil
 from starlette.types import Message
 
 from dashboard.queries.page_request import PageRequest
+from dashboard.queries.process import MAX_GROWN_BYTES
 from dashboard.queries.protocol import SOCKET_SUFFIX
 from dashboard.queries.query import Query
 from dashboard.queries.query_proxy import QueryProxy
@@ -22,6 +23,7 @@ from dashboard.slow_readers import PacedResponse, UnreadResponses
 from runtime import parent_watch
 from store.control.sessions import Visitor
 from tests import ROOT
+from tests.live.service import is_over
 from tests.upstream import wait_until
 
 COUNT = 3
@@ -43,6 +45,14 @@ put("dashboard.tables.instances", Instances=lambda *_: SimpleNamespace(use=lambd
 put("dashboard.tables.trace_browser", TraceBrowser=SimpleNamespace(load_templates=lambda: None))
 """
 PATIENT_S = 60.0  # of those who are to be answered, however busy the machine is
+# A pool whose processes stop no query because the machine is slow, unless its address has a time limit.
+PATIENT = f"""
+from dashboard.queries import process
+from dashboard.tables.trace_browser import SETTINGS
+
+process.ALARM_S = {round(PATIENT_S)}
+SETTINGS.update(sql_time_limit_ms={round(1000 * PATIENT_S)}, facet_time_limit_ms={round(1000 * PATIENT_S)})
+"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,11 +88,27 @@ class Pool:
         self.process = psutil.Process(self.start().pid)
 
     def wait_ready(self) -> None:
+        """Wait until all processes can be asked and none is about to end: one that was killed is still
+        listed for a moment, and so is one that has grown."""
         wait_until(
-            lambda: len(self.pids()) >= COUNT,
+            lambda: len(self.pids()) == COUNT and set(self.pids()) == self._list_lasting(),
             f"{COUNT} query processes of {self.process}, {self.children()}",
             patience_s=START_S,
         )
+
+    def _list_lasting(self) -> set[int]:
+        children = [child for child in self.children() if not is_over(child)]
+        return {child.pid for child in children if peak_bytes(child.pid) <= MAX_GROWN_BYTES}
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the most memory in bytes that a process has ever used, as it sees it itself; 0 of one that has
+    ended, or where the kernel does not say so."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) << 10
+    return 0
 
 
 @contextmanager

@@ -74,10 +74,7 @@ async def test_a_hundred_organisations_take_no_more_than_the_few_that_stay_open(
 # -- time --------------------------------------------------------------------------------------------
 
 
-async def test_twelve_endless_queries_keep_nobody_else_waiting(client, ann, cid, monkeypatch):
-    monkeypatch.setattr(
-        query_module, "DEADLINE_S", 60
-    )  # they end by themselves, however busy the machine
+async def test_twelve_endless_queries_keep_nobody_else_waiting(client, ann, cid):
     await client.get("/traces/usage", headers=cid.cookie)
     endless = [asyncio.create_task(client.get(sql(ENDLESS), headers=ann.cookie)) for _ in range(12)]
     for _ in range(10):
@@ -124,12 +121,14 @@ def test_a_query_for_which_nobody_waits_is_interrupted(ann):
 async def test_what_has_to_be_stopped_says_what_to_do_and_then_to_wait(
     client, ann, cid, monkeypatch
 ):
+    monkeypatch.setattr(query_proxy, "QUICK_S", 0.05)
     monkeypatch.setattr(query_module, "DEADLINE_S", 0.05)
     for suffix in ("", ".json", ".json"):
         answer = await client.get(sql(ENDLESS, suffix), headers=ann.cookie)
         assert answer.status_code == 400
         assert "The query was stopped" in answer.text
-    monkeypatch.setattr(query_module, "DEADLINE_S", 4.0)
+    for module, name in ((query_proxy, "QUICK_S"), (query_module, "DEADLINE_S")):
+        monkeypatch.setattr(module, name, 60.0)
     answer = await client.get("/traces/usage.json", headers=ann.cookie)
     assert answer.status_code == 429
     assert 0 < int(answer.headers["retry-after"]) <= 60

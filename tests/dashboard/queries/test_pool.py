@@ -23,6 +23,7 @@ from dashboard.queries import (
     processes as processes_module,
     query as query_module,
     query_proxy as proxy_module,
+    refusals,
     responses,
 )
 from dashboard.queries.__main__ import PAUSE_S, QueryPool, _Query, prepare_folder
@@ -36,7 +37,7 @@ from dashboard.queries.query_proxy import (
     RefusedError,
     StoppedError,
 )
-from dashboard.queries.refusals import MAX_KILLS, REFUSED_S
+from dashboard.queries.refusals import MAX_KILLS
 from runtime import parent_watch
 from runtime.organization_locks import BusyError
 from store.traces.database import TraceDatabase
@@ -46,6 +47,7 @@ from tests.dashboard.browsing import ENDLESS, OURS, THEIRS, record
 from tests.dashboard.queries.hostile import ENDLESS_STEPS, HUNGRY, LONG_TEXTS, SORT, UNION
 from tests.dashboard.queries.pool import (
     COUNT,
+    PATIENT,
     PATIENT_S,
     WITHOUT_DATASETTE,
     Client,
@@ -66,6 +68,7 @@ SLOW = (
 )
 
 
+TIME_LIMIT_MS = 3_000  # of a query of people's
 # More processor time than a process needs before a query runs in it.
 BEGUN_S = 0.3
 # Endless until there is something in the file, and then done at once.
@@ -76,19 +79,14 @@ ENDLESS_WHILE_EMPTY = (
 
 
 @pytest.fixture(autouse=True)
-def same_priority(monkeypatch):
-    """Leave processes that computed something slow the priority of the others: with less of a busy
-    machine a short query may reach its time limit, in this test or in a later one."""
-    monkeypatch.setattr(processes_module, "SLOW_NICENESS", os.nice(0) + isolation.NICENESS)
-
-
-@pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    """Wait for processes as long as they need on a busy machine: to confirm, to leave off, to start, and
-    to be taken for slow ones. Tests of such a limit set it themselves."""
-    for name in ("RUNNING_S", "STOP_S", "MAX_QUICK_S"):
+    """Wait for processes as long as they need on a busy machine, also to leave off and to be taken for
+    slow ones, and remember kills until a test has seen what comes of them. Tests of such a limit set it
+    themselves."""
+    for name in ("STOP_S", "MAX_QUICK_S"):
         monkeypatch.setattr(proxy_module, name, PATIENT_S)
-    monkeypatch.setattr(processes_module, "WAIT_S", PATIENT_S)
+    for name in ("WITHIN_S", "REFUSED_S"):
+        monkeypatch.setattr(refusals, name, 60 * PATIENT_S)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +95,7 @@ def pool(tmp_path_factory):
     record(trace_path_in(traces, "ours"), OURS)
     record(trace_path_in(traces, "theirs"), THEIRS)
     (traces.parent / "control.db").write_bytes(b"secret")
-    with running_pool(traces) as pool:
+    with running_pool(traces, PATIENT) as pool:
         yield pool
 
 
@@ -117,8 +115,9 @@ def proxy(pool, now_s):
         yield proxy
 
 
-def sql(query, suffix=".json"):
-    return f"/traces{suffix}?sql={quote(query)}"
+def sql(query, suffix=".json", within_ms=None):
+    limit = "" if within_ms is None else f"&_timelimit={within_ms}"
+    return f"/traces{suffix}?sql={quote(query)}{limit}"
 
 
 async def wait_for(is_so):
@@ -171,7 +170,7 @@ async def test_long_texts_are_answered_by_sqlite_itself(proxy, name):
 
 async def test_an_endless_query_is_told_what_to_do_and_kills_nothing(proxy, pool):
     before = pool.pids()
-    client = await ask(proxy, "ours", sql(ENDLESS))
+    client = await ask(proxy, "ours", sql(ENDLESS, within_ms=500))
     assert client.status == 400
     assert b"took too long" in client.body
     assert pool.pids() == before
@@ -181,7 +180,7 @@ async def test_six_slow_organisations_leave_the_others_alone(proxy, pool):
     for number in range(6):
         record(trace_path_in(pool.traces, f"slow_{number}"), "slow")
     attacks = [
-        asyncio.create_task(ask(proxy, f"slow_{number}", sql(ENDLESS + " -- " + "x" * number)))
+        asyncio.create_task(ask(proxy, f"slow_{number}", sql(ENDLESS, within_ms=1000 + number)))
         for number in range(6)
     ]
     assert await serve_during(proxy, *attacks)
@@ -197,9 +196,9 @@ async def test_repeated_kills_are_refused_for_a_while(proxy, now_s):
             await ask(proxy, "ours", sql(ENDLESS), deadline_s=0.1)
     with pytest.raises(RefusedError) as refused:
         await ask(proxy, "ours", PAGE)
-    assert 0 < refused.value.wait_s <= REFUSED_S
+    assert 0 < refused.value.wait_s <= refusals.REFUSED_S
     await assert_served(proxy)
-    now_s[0] += REFUSED_S
+    now_s[0] += refusals.REFUSED_S
     await assert_served(proxy, "ours", OURS)
 
 
@@ -310,11 +309,8 @@ async def test_a_query_that_begins_anew_as_a_slow_one_kills_nothing(proxy, pool,
 
 async def find_busy(proxy):
     """The process that computes something."""
-    for _ in range(500):
-        if proxy._processes._lent:
-            return next(iter(proxy._processes._lent))
-        await asyncio.sleep(0.01)
-    raise AssertionError("none became busy")
+    await wait_for(lambda: proxy._processes._lent)
+    return next(iter(proxy._processes._lent))
 
 
 async def test_a_request_whose_process_is_killed_is_repeated(proxy, pool):
@@ -350,14 +346,16 @@ async def test_processes_that_stand_still_are_replaced_and_nobody_is_blamed(
     proxy, pool, monkeypatch
 ):
     monkeypatch.setattr(proxy_module, "RUNNING_S", 0.3)
-    stopped = pool.pids()
+    stopped = {*pool.pids()}
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    await assert_served(proxy)
-    assert proxy._refusals._kills_s == {}
-    assert not set(stopped) <= set(pool.pids())
-    for pid in set(stopped) & set(pool.pids()):
+    asking = asyncio.create_task(assert_served(proxy))
+    await wait_for(lambda: stopped - {*pool.pids()})
+    monkeypatch.setattr(proxy_module, "RUNNING_S", PATIENT_S)
+    for pid in stopped & {*pool.pids()}:
         os.kill(pid, signal.SIGCONT)
+    await asking
+    assert proxy._refusals._kills_s == {}
 
 
 async def test_when_all_processes_stand_still_that_is_told_in_time(proxy, pool, monkeypatch):
@@ -539,7 +537,7 @@ def test_a_pool_refuses_a_folder_that_others_can_enter(tmp_path):
 
 @pytest.mark.parametrize("name", HUNGRY)
 async def test_a_hungry_query_fails_alone(proxy, pool, name):
-    attack = asyncio.create_task(ask(proxy, "ours", sql(HUNGRY[name])))
+    attack = asyncio.create_task(ask(proxy, "ours", sql(HUNGRY[name], within_ms=TIME_LIMIT_MS)))
     await serve_during(proxy, attack)
     try:
         client = await attack
@@ -590,7 +588,7 @@ def temporary_files(pid):
 
 @pytest.mark.parametrize("query", [UNION, SORT], ids=["union", "sort"])
 async def test_recursion_and_sorting_leave_the_disk_alone(proxy, query):
-    asking = asyncio.create_task(ask(proxy, "ours", sql(query)))
+    asking = asyncio.create_task(ask(proxy, "ours", sql(query, within_ms=TIME_LIMIT_MS)))
     victim = await find_busy(proxy)
     looks, found = 0, []
     while not asking.done():

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from dashboard.queries import client, processes as processes_module
-from dashboard.queries.processes import SLOW_NICENESS, NoProcessError, Processes
+from dashboard.queries.processes import NoProcessError, Processes
 from dashboard.queries.query_proxy import QueryProxy
 from tests.dashboard.queries.pool import ask
 
@@ -116,4 +116,4 @@ def test_every_thread_of_a_slow_process_has_less_of_the_processor():
         threads = [thread.id for thread in psutil.Process(process.pid).threads()]
         niceness = [os.getpriority(os.PRIO_PROCESS, thread) for thread in threads]
         process.communicate(b"\n")
-    assert niceness == [SLOW_NICENESS] * 2
+    assert niceness == [processes_module.SLOW_NICENESS] * 2
