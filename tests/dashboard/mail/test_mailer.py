@@ -13,7 +13,7 @@ from dashboard.mail.mailer import Mailer, MailError
 from runtime.clock import now
 from runtime.settings import Settings
 from tests.mailbox import PASSWORD, USER, Mailbox, link_in, text_of
-from tests.upstream import PATIENCE_S
+from tests.upstream import PATIENCE_S, kept_port
 
 ANN = "ann@example.org"
 BASE_URL = "https://meter.example"
@@ -174,9 +174,8 @@ def test_a_server_that_gives_up_is_said():
 
 
 def test_a_server_that_is_not_there_is_said():
-    with Mailbox() as mailbox:
-        port = mailbox.port
-    assert f"smtp://127.0.0.1:{port} did not take" in _fail(f"smtp://127.0.0.1:{port}")
+    with kept_port() as port:
+        assert f"smtp://127.0.0.1:{port} did not take" in _fail(f"smtp://127.0.0.1:{port}")
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch):

@@ -350,11 +350,12 @@ async def test_processes_that_stand_still_are_replaced_and_nobody_is_blamed(
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     asking = asyncio.create_task(assert_served(proxy))
-    await wait_for(lambda: stopped - {*pool.pids()})
+    await wait_for(lambda: asking.done() or stopped - {*pool.pids()})
     monkeypatch.setattr(proxy_module, "RUNNING_S", PATIENT_S)
     for pid in stopped & {*pool.pids()}:
         os.kill(pid, signal.SIGCONT)
     await asking
+    assert stopped - {*pool.pids()}
     assert proxy._refusals._kills_s == {}
 
 
