@@ -8,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     "tests.migrated_files",
@@ -22,9 +22,16 @@ ROOM_BYTES = 2 * 1024**3
 
 NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 
-# How long an example takes says more about the machine than about the code. Each run draws others, so that
-# half as many as usual find as much in twice the runs.
-settings.register_profile("suite", max_examples=50, deadline=None, database=None, print_blob=True)
+# How long an example takes, to be made or tried, says more about the machine than about the code. Each run
+# draws others, so that half as many as usual find as much in twice the runs.
+settings.register_profile(
+    "suite",
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
+    print_blob=True,
+)
 # For ``./run.sh test --quick``: the search for examples is a tenth of what it would take by itself.
 settings.register_profile("quick", settings.get_profile("suite"), max_examples=10)
 settings.load_profile("suite")
