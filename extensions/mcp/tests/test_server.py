@@ -111,9 +111,10 @@ def test_claude_code_asks_what_the_session_cost_and_what_broke_its_cache(
     live.upstream.reset()
     turns = [Answer(content=[asked]), Answer(content=[text("It cost some cents.")])]
     live.upstream.enqueue(*(turn.script(streamed=True) for turn in turns))
+    patient = {"MCP_TIMEOUT": "120000"}  # ms for the server to start
     with claude_code(
         live, tmp_path, "--mcp-config", str(config), "--strict-mcp-config",
-        "--allowedTools", "mcp__taximeter__session", "--", QUESTION,
+        "--allowedTools", "mcp__taximeter__session", "--", QUESTION, variables=patient,
     ) as program:  # fmt: skip
         code, output, errors = program.finish()
     assert code == 0, (output, errors)

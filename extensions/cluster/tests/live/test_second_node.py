@@ -58,13 +58,20 @@ class Callers:
 
 
 @pytest.fixture(scope="module")
-def second(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The second node, which keeps half of the buckets."""
+def other(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The second node, which a test may have ended."""
     nodes.endpoint()  # what has calls stays where it is
     settings = {"CLUSTER": nodes.redis.url, "ROLE": "recorder", "QUERY_PROCESSES": "1"}
-    with Service(tmp_path_factory.mktemp("second"), nodes.upstream.url, **settings) as second:
-        wait_for_buckets(nodes.web, second)
-        yield second
+    with Service(tmp_path_factory.mktemp("second"), nodes.upstream.url, **settings) as other:
+        yield other
+
+
+@pytest.fixture
+def second(nodes: Nodes, other: Service) -> Service:
+    """The second node, which keeps half of the buckets."""
+    other.ensure_started()
+    wait_for_buckets(nodes.web, other)
+    return other
 
 
 @pytest.mark.slow
@@ -86,9 +93,13 @@ def test_a_bucket_is_moved_under_load_and_back_after_a_kill(nodes, second):
     listed = command.call_here(("cluster", "nodes", "--json"), environ)
     counts = {each["id"]: each["buckets"] for each in json.loads(listed.stdout)["items"]}
     assert counts[names[home]] + counts[names[second]] == BUCKETS, listed
-    shown = command.call_here(("cluster", "nodes"), environ).stdout
-    assert f"{names[second]}  main" in shown
-    assert "(proxy)" in shown
+
+    def is_shown() -> bool:
+        shown = command.call_here(("cluster", "nodes"), environ).stdout
+        assert f"{names[second]}  main" in shown
+        return "(proxy)" in shown  # once that node has told what it ships
+
+    wait_until(is_shown, "the proxy node in the list")
     called = [nodes.endpoint() for _ in range(3)]
     with Callers(called) as callers, ThreadPoolExecutor(1) as thread:
         callers.wait_for(10)
