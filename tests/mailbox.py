@@ -65,7 +65,12 @@ class Mailbox:
         self._arrival = threading.Condition()
         kind = _SilentController if silent else _Controller
         self._controller = kind(
-            self, hostname="127.0.0.1", port=0, ssl_context=implicit_tls, **options
+            self,
+            hostname="127.0.0.1",
+            port=0,
+            ssl_context=implicit_tls,
+            ready_timeout=PATIENCE_S,  # it gives up after five seconds by itself
+            **options,
         )
 
     @classmethod
