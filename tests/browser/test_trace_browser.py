@@ -98,11 +98,12 @@ def test_no_page_breaks_the_policy(reader):
 
 
 def ways_to_write(instant: str) -> set[str]:
-    """Return how pages may write a stored instant: whole, its day, or its time of the day, in UTC."""
+    """Return how pages may write a stored instant in UTC: whole, its day, its time of the day, or both."""
     stored = instant[:19].replace("T", " ")
     there = datetime.fromisoformat(stored)
-    whole = f"{there:%a %-d %b}, {stored[11:]}"
-    return {stored, stored[:10], f"{there:%a %-d}", whole, stored[11:16]}
+    wholes = {f"{there:{day}}, {stored[11:]}" for day in ("%a %-d %b", "%a %-d %b %Y")}
+    day, time = f"{there:%a %-d}", stored[11:16]
+    return {stored, stored[:10], day, time, f"{day} {time}", *wholes}
 
 
 def test_times_are_utc_wherever_the_reader_is(reader):
