@@ -16,6 +16,12 @@ const hasFailed = (d) => d.open && d.matches("[data-part]:not([data-requested]):
 document.querySelectorAll("details").forEach((d) => { d.open = !hasFailed(d); });
 return !document.querySelector(".later[aria-busy], [data-part]:not([data-requested])");
 """
+_UNFOLD_ONE = """
+const part = document.querySelector(arguments[0]);
+const hasFailed = part.open && part.matches(":not([data-requested]):has(> .later > p + p)");
+part.open = !hasFailed;
+return part.dataset.requested && !part.querySelector(":scope > .later[aria-busy]");
+"""
 _LACKING = """
 return [...document.querySelectorAll("[data-part]:not([data-requested]), [data-part]:has(> .later[aria-busy])")]
   .map((part) => `${part.dataset.part}: ${part.querySelector(":scope > .later")?.textContent.trim()}`);
@@ -27,6 +33,11 @@ def unfold(visitor: Visitor) -> None:
     visitor.wait_for(
         lambda: visitor.run(_UNFOLD), lambda: f"parts of the page: {visitor.run(_LACKING)}"
     )
+
+
+def unfold_part(visitor: Visitor, selector: str) -> None:
+    """Open one part of a page that is loaded when it is opened, and wait until it is."""
+    visitor.wait_for(lambda: visitor.run(_UNFOLD_ONE, selector), selector)
 
 
 def assert_fit(

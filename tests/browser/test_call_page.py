@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.browser.looks import assert_fit, unfold
+from tests.browser.looks import assert_fit, unfold, unfold_part
 from tests.browser.site import Site
 from tests.live.messages import Answer, text, tool_use
 from tests.store.traffic import png
@@ -78,7 +78,7 @@ def address(site: Site) -> str:
     return f"/calls/{site.find_newest_call()}"
 
 
-UNFOLD = "document.querySelector('.folded[data-part*=\"/%s\"] > summary').click()"
+PART = '.folded[data-part*="/%s"]'
 
 
 def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader, address):
@@ -89,10 +89,10 @@ def test_what_is_new_is_seen_and_the_rest_opens_where_it_stands(reader, address)
     new = reader.run("return document.querySelector('#new').parentElement.innerText")
     for words in ("Mend the meter.", "Be kind.", "The rate is wrong.", "toolu_edit"):
         assert words not in new
-    reader.run(UNFOLD % "messages")
+    unfold_part(reader, PART % "messages")
     earlier = "return document.querySelector('.messages').innerText"
     reader.wait_for(lambda: "Mend the meter." in reader.run(earlier), "the message")
-    reader.run(UNFOLD % "front")
+    unfold_part(reader, PART % "front")
     reader.see("Be kind.")
     reader.run("document.querySelector('.thinking summary').click()")
     reader.see("The rate is wrong.")
@@ -114,7 +114,7 @@ def test_a_part_that_could_not_be_loaded_is_loaded_when_it_is_unfolded_again(rea
         "const real = window.fetch;"
         " window.fetch = () => { window.fetch = real; return Promise.reject(new Error('busy')); }"
     )
-    reader.run(UNFOLD % "front")
+    reader.run("document.querySelector(arguments[0]).click()", f"{PART % 'front'} > summary")
     reader.see("It could not be loaded.")
     unfold(reader)
     reader.see("Be kind.")
