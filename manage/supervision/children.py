@@ -129,6 +129,11 @@ class Child:
     def is_running(self) -> bool:
         return self._process is not None and self._process.get_returncode() is None
 
+    @property
+    def pid(self) -> int | None:
+        """Return the id of the process that runs or ran last, None before the first start."""
+        return None if self._process is None else self._process.get_pid()
+
     async def run_once(self, environ: Mapping[str, str]) -> int:
         """Start the child and wait for its end. Return its exit status, or minus the number of the signal.
 

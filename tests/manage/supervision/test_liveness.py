@@ -2,18 +2,20 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from manage.supervision import liveness
 from manage.supervision.children import Child
-from manage.supervision.liveness import ask_livez, end_when_silent
+from manage.supervision.liveness import ask_livez, end_when_silent, read_waits_s
 from runtime.stacks import STACKS_SIGNAL
-from tests.upstream import PATIENCE_S
+from tests.upstream import PATIENCE_S, wait_until
 
 SERVER = """
 import re, socket
@@ -101,6 +103,50 @@ async def test_a_process_that_responds_lives_on_also_after_all_stood_still(watch
             await asyncio.sleep(0.01)
     assert child.is_running
     assert (running.done(), lines) == (False, [])
+
+
+async def test_a_process_that_gets_no_processor_is_not_killed_until_it_has_one(watch, monkeypatch):
+    lines: list[str] = []
+    child, running = await watch(RESPONDING, lines)
+    readings: list[float] = []
+    is_busy = True
+
+    def read_waits_s(pid: int | None) -> dict[str, float]:
+        assert pid == child.pid
+        before_s = readings[-1] if readings else 0.0
+        readings.append(before_s + liveness.TURN_S if is_busy else before_s)
+        return {"1": 0.0, "2": readings[-1]}
+
+    monkeypatch.setattr(liveness, "read_waits_s", read_waits_s)
+    child.send_signal(signal.SIGSTOP)
+    async with asyncio.timeout(PATIENCE_S):
+        while len(readings) < 5 * liveness.MOST_TURNS:
+            await asyncio.sleep(0.01)
+        assert (running.done(), lines) == (False, [])
+        is_busy = False
+        assert await running == -signal.SIGKILL
+    assert lines[0].startswith("the web process has not responded for")
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(),
+    reason="this kernel does not tell how long a thread waits; a Linux with CONFIG_SCHED_INFO runs it",
+)
+def test_the_time_in_which_a_thread_waits_for_a_processor_is_known():
+    pin = f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})"
+    command = [sys.executable, "-c", f"{pin}\nwhile True: pass"]
+    rivals = [subprocess.Popen(command) for _ in range(2)]  # noqa: S603 - this Python
+    try:
+        wait_until(
+            lambda: all(sum(read_waits_s(each.pid).values()) > 0.02 for each in rivals),
+            "the waits of both",
+        )
+    finally:
+        for each in rivals:
+            each.kill()
+            each.wait()
+    assert read_waits_s(rivals[0].pid) == {}
+    assert read_waits_s(None) == {}
 
 
 async def test_an_error_and_a_process_that_is_not_ready_are_no_silence(watch):
