@@ -41,7 +41,10 @@ OF_TRACES = [*OF_CONTROL, ("verify",), ("reprice",), ("prune", "--older-than", "
         *(("traces", arguments) for arguments in OF_TRACES),
     ],
 )
-def test_every_command_says_what_to_do_and_changes_nothing(run, data_dir, kind, arguments):
+def test_every_command_says_what_to_do_and_changes_nothing(
+    run, data_dir, kind, arguments, monkeypatch
+):
+    monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", "http://127.0.0.1:1")  # which doctor tries
     path = data_dir / "control.db" if kind == "control" else trace_path(data_dir, "org")
     make_earlier(kind, path)
     content = path.read_bytes()

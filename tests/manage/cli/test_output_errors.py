@@ -22,11 +22,14 @@ COMMANDS = (
 """One of each way to print: a table, a document, lines, and what the library prints."""
 
 
+SETTINGS = {"TAXIMETER_UPSTREAM_URL": "http://127.0.0.1:1"}  # which doctor tries
+
+
 def start(data_dir, arguments, environ=None, **streams):
     return subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-m", "manage.cli.main", *arguments],
         cwd=ROOT,
-        env=os.environ | {"TAXIMETER_DATA_DIR": str(data_dir)} | (environ or {}),
+        env=os.environ | SETTINGS | {"TAXIMETER_DATA_DIR": str(data_dir)} | (environ or {}),
         stderr=subprocess.PIPE,
         text=True,
         **streams,

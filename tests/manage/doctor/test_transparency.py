@@ -36,6 +36,7 @@ SEEN = Seen(
 @pytest.mark.slow
 def test_a_proxy_with_the_settings_of_the_service_changes_nothing(run, monkeypatch, tmp_path):
     monkeypatch.setenv("TAXIMETER_DISK_RESERVE", "1000000TB")  # another check
+    monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", "http://127.0.0.1:1")  # and another
     result = run("doctor", "--echo", "--json")
     checks = [
         (each["check"], each["verdict"])
@@ -142,6 +143,7 @@ def test_what_is_recorded_is_compared_with_what_went():
 
 def test_a_proxy_that_does_not_start_is_quoted(run, monkeypatch):
     monkeypatch.setattr("manage.doctor.trial_proxy.sys.executable", "/bin/false")
+    monkeypatch.setenv("TAXIMETER_UPSTREAM_URL", "http://127.0.0.1:1")  # another check
     result = run("doctor", "--echo", "--json")
     (echo,) = [each for each in json.loads(result.stdout)["checks"] if each["check"] == "echo"]
     assert echo["verdict"] == "wrong"
