@@ -10,6 +10,7 @@ import certifi
 import psutil
 import pytest
 
+from manage.cli import run_commands
 from manage.cli.forward_proxy import ForwardProxy, find_route
 from tests.lazily import import_lazily
 from tests.live import forward_client
@@ -64,8 +65,11 @@ def run_here(environ: dict[str, str], *arguments: str) -> Done:
 
 
 @pytest.fixture(autouse=True)
-def fresh(office: Office) -> None:
+def fresh(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forgets what the test before has done, and lets runs of this process wait for a slow service."""
     office.reset()
+    monkeypatch.setattr(run_commands, "RECORDING_S", PATIENCE_S)
+    monkeypatch.setattr(run_commands, "PROBE_S", PATIENCE_S)
 
 
 def head_of(method: str, target: str, length: int = 2) -> str:

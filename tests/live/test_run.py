@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from manage.cli import run_commands
 from manage.supervision.announcement import find_running, is_running
 from runtime.locks import find_holder
 from tests.live.command import (
@@ -66,6 +67,13 @@ def summary_of(errors: str) -> dict[str, Any]:
     """The JSON document at the end of standard error."""
     document: dict[str, Any] = json.loads(errors.splitlines()[-1])
     return document
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets runs of this process wait for a slow service."""
+    monkeypatch.setattr(run_commands, "RECORDING_S", PATIENCE_S)
+    monkeypatch.setattr(run_commands, "PROBE_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -9,12 +9,8 @@ import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 
 let client;
 let abort;
+let question;
 
-const question = {
-  model: 'claude-opus-5-5',
-  max_tokens: 1024,
-  messages: [{ role: 'user', content: 'What is the fare to “Châtelet”? 🚕' }],
-};
 const tools = [
   {
     name: 'get_fare',
@@ -76,6 +72,9 @@ function describe(error) {
 
 async function play({ baseURL, apiKey, scenario }) {
   client = new Anthropic({ baseURL, apiKey, maxRetries: 0 });
+  // No other conversation begins with these words.
+  const content = `What is the fare to “Châtelet”, for ${baseURL}? 🚕`;
+  question = { model: 'claude-opus-5-5', max_tokens: 1024, messages: [{ role: 'user', content }] };
   let report;
   try {
     report = { result: await scenarios[scenario]() };

@@ -30,11 +30,11 @@ def buffered(
     customised_service: tuple[Service, Upstream],
 ) -> Endpoint:
     """An endpoint whose answers are returned once they are whole, because it says so or nothing."""
-    return (
-        make_endpoint("buffered")
-        if request.param == "by the endpoint"
-        else make_new_endpoint(*customised_service)
-    )
+    if request.param == "by the endpoint":
+        return make_endpoint("buffered")
+    service, upstream = customised_service
+    upstream.reset()
+    return make_new_endpoint(service, upstream)
 
 
 def test_buffered_nothing_arrives_before_the_upstream_has_ended(buffered: Endpoint) -> None:

@@ -47,7 +47,7 @@ def calls(customised_service: tuple[Service, Upstream]) -> Calls:
         are_cut = pool.map(
             lambda each: is_cut(each, each.message(path="/v1/messages?falls-silent")), falls_silent
         )
-        return Calls(
+        made = Calls(
             never=never,
             falls_silent=falls_silent,
             no_handshake=no_handshake,
@@ -56,6 +56,8 @@ def calls(customised_service: tuple[Service, Upstream]) -> Calls:
             response_without_handshake=last.result(),
             seen=list(upstream.requests),
         )
+    upstream.reset()
+    return made
 
 
 def test_an_upstream_that_never_answers_is_a_504_and_an_entry(calls: Calls) -> None:
