@@ -332,6 +332,7 @@ async def test_a_statement_from_outside_says_nothing_at_home(cluster):
     rows = await cluster.get(
         cid, "/traces/usage_log.json?_shape=array", **cid.cookie, **cluster.sign(ann)
     )
+    assert rows.status_code == 200, rows.text
     assert {row["model"] for row in rows.json()} == {"model-of-cid"}
 
 
