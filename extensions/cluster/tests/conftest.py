@@ -19,7 +19,7 @@ def _databases_are_copies(quick_databases: None) -> None:
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def patience_with_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait longer for a server on a machine that does much else; what is away refuses at once. And take
     nobody for dead who has not been heard of for some seconds."""
     for name in ("CONNECT_S", "READ_S", "QUICK_S"):
