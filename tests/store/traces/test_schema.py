@@ -231,8 +231,12 @@ def open_at_once(path: Path, migrations: Migrations, count: int) -> None:
 
 def open_between(path: Path, migrations: Migrations, barrier: Barrier) -> None:
     barrier.wait()
-    with closing(database.open_database(path, migrations)):
-        barrier.wait()
+    try:
+        with closing(database.open_database(path, migrations)):
+            barrier.wait()
+    except BaseException:
+        barrier.abort()  # so that the others do not wait for this one
+        raise
 
 
 @pytest.mark.slow
