@@ -53,7 +53,11 @@ LIMITS = (
     "manage.doctor.transparency.PATIENCE_S",
     "manage.doctor.trial_proxy.START_S",
     "manage.healthcheck.TIMEOUT_S",
+    "manage.supervision.children.LAST_LINES_S",
     "runtime.heartbeat.FRESH_FOR_S",
+    "store.traces.search.reader.COUNT_S",
+    "store.traces.search.reader.HARD_LIMIT_S",
+    "store.traces.search.reader.SEARCH_S",
 )
 
 

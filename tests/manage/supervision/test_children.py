@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from manage.supervision import children
 from manage.supervision.children import (
     FIRST_PAUSE_S,
     LONG_LIFE_S,
@@ -73,7 +74,8 @@ async def test_a_child_that_will_not_stop_is_killed_after_its_grace(capfd):
     assert "is killed" in capfd.readouterr().err
 
 
-async def test_the_end_of_a_child_is_its_own_and_not_that_of_what_it_forked():
+async def test_the_end_of_a_child_is_its_own_and_not_that_of_what_it_forked(monkeypatch):
+    monkeypatch.setattr(children, "LAST_LINES_S", 0.1)
     code = (
         "import os, signal, sys\n"
         "forked = os.fork() or signal.pause()\n"

@@ -76,7 +76,7 @@ async def test_a_process_that_is_stopped_is_killed(watch):
 
 async def test_a_process_that_holds_its_interpreter_writes_its_stacks(watch, monkeypatch):
     monkeypatch.setattr(liveness, "STACKS_S", 60.0)
-    monkeypatch.setattr(liveness, "MOST_TURNS", 50)  # until it has come that far
+    monkeypatch.setattr(liveness, "MOST_TURNS", 20)  # until it has come that far
     lines: list[str] = []
     child, running = await watch(STUCK, lines)
     async with asyncio.timeout(PATIENCE_S):
