@@ -11,6 +11,8 @@ from tests.upstream import Gate
 
 STORY = Answer(content=[text("It was the best of times, it was the worst of times. " * 8)])
 
+HELD_S = 600.0  # as long as several pages may take that are looked at meanwhile
+
 
 @contextmanager
 def held_call(
@@ -25,7 +27,11 @@ def held_call(
         "stream": True,
         "messages": [{"role": "user", "content": words}],
     }
-    calling = threading.Thread(target=site.call, args=(json.dumps(body).encode(), slug, *headers))
+    calling = threading.Thread(
+        target=site.call,
+        args=(json.dumps(body).encode(), slug, *headers),
+        kwargs={"timeout_s": HELD_S},
+    )
     calling.start()
     try:
         gate.wait_reached()

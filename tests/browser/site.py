@@ -14,7 +14,7 @@ from tests.github_stand_in import CLIENT_ID, CLIENT_SECRET, GitHub
 from tests.live.service import REQUEST_HEADERS, Service
 from tests.mailbox import Mailbox
 from tests.openid import OpenIdProvider, run_openid_provider
-from tests.rawclient import Response, request
+from tests.rawclient import TIMEOUT_S, Response, request
 from tests.upstream import Upstream
 
 SIGN_IN = "Sign in to Taximeter"
@@ -73,10 +73,17 @@ class Site:
 
     # --- calls ---
 
-    def call(self, body: bytes = b"{}", slug: str = "default", *more: tuple[str, str]) -> Response:
+    def call(
+        self,
+        body: bytes = b"{}",
+        slug: str = "default",
+        *more: tuple[str, str],
+        timeout_s: float = TIMEOUT_S,
+    ) -> Response:
         """Make a message call through the front door, as a client does."""
         headers = [*REQUEST_HEADERS, *more]
-        return self.service.send(request("POST", f"/proxy/{slug}/v1/messages", headers, body))
+        with self.service.connect(timeout_s=timeout_s) as client:
+            return client.exchange(request("POST", f"/proxy/{slug}/v1/messages", headers, body))
 
     def count_calls(self, slug: str = "%") -> int:
         """Return how many entries an endpoint has, once all calls so far have become entries."""
