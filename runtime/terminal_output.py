@@ -1,7 +1,10 @@
 """Writing to a terminal without waiting for it.
 
 A stream whose reader has stopped (a paused terminal, a pipe into a stopped program) blocks its writer.
-So a thread writes, from a queue of bounded length, and lines that do not fit are dropped."""
+So a thread writes, from a queue of bounded length, and lines that do not fit are dropped.
+
+At the end it is waited for in turns, which are counted: while a busy machine takes the processor away
+from the whole process, the thread has no time to write, and no turn passes."""
 
 import queue
 import threading
@@ -9,7 +12,7 @@ from contextlib import suppress
 from typing import TextIO
 
 MAX_WAITING_TEXTS = 2000
-LAST_LINES_S = 0.5
+TURN_S, LAST_LINES_TURNS = 0.05, 10
 
 
 class LineWriter:
@@ -30,7 +33,8 @@ class LineWriter:
         """Wait a short time for the last lines to be written."""
         with suppress(queue.Full):
             self._lines.put_nowait(None)
-        self._thread.join(LAST_LINES_S)
+        for _ in range(LAST_LINES_TURNS):
+            self._thread.join(TURN_S)
 
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
