@@ -13,7 +13,11 @@ from tests.live.transfers.doorman import Doorman
 from tests.live.transfers.proxy_process import ProxyProcess
 from tests.upstream import Upstream, wait_until
 
-SETTINGS = {"TAXIMETER_WORKERS": "1", "TAXIMETER_DRAIN_SECONDS": "0"}
+SETTINGS = {
+    "TAXIMETER_WORKERS": "1",
+    "TAXIMETER_DRAIN_SECONDS": "0",
+    "TAXIMETER_REQUEST_IDLE_SECONDS": "3600",  # the connection of `pass_all` is idle during a long test
+}
 
 with_tls = pytest.mark.parametrize("running_line", ["https"], indirect=True)
 """Runs a test only where a connection to the upstream takes a handshake, which the doorman delays."""

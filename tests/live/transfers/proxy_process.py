@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,17 +18,18 @@ from store.control.database import ControlDatabase
 from store.spool import reader
 from store.spool.format import SpooledExchange
 from tests import ROOT
-from tests.live.service import API_KEY, Output
+from tests.live.service import API_KEY, START_S, STOP_S, Output
 from tests.proxy_endpoints import create_endpoint
-from tests.rawclient import RawClient, request
-from tests.upstream import kept_port, wait_until
+from tests.rawclient import Cut, RawClient, request
+from tests.upstream import wait_until
 
 CALLS_A_SLUG = 250
 """Below the rate limit of a minute, so that no test waits for it."""
 
 
 class ProxyProcess:
-    """One running proxy. ``take_slug`` hands out endpoints before one of them is limited."""
+    """One running proxy, which is given a bound socket as one of a service is. ``take_slug`` hands out
+    endpoints before one of them is limited."""
 
     def __init__(self, folder: Path, upstream_url: str, environ: Mapping[str, str]) -> None:
         self._data_dir = folder / "data"
@@ -48,21 +50,26 @@ class ProxyProcess:
     def __enter__(self) -> Self:
         self._data_dir.mkdir(parents=True)
         self._create_endpoints(40)
-        port = self._stack.enter_context(kept_port())
-        self.address = ("127.0.0.1", port)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "addon"],
-            cwd=ROOT,
-            env={**self._environ, "TAXIMETER_LISTEN": f"127.0.0.1:{port}"},
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.address = listener.getsockname()
+            self._process = subprocess.Popen(  # noqa: S603 - the program under test
+                [sys.executable, "-m", "addon", f"--listen-fd={listener.fileno()}"],
+                cwd=ROOT,
+                env=self._environ,
+                pass_fds=[listener.fileno()],
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )
         assert self._process.stderr
         self._output = Output(self._process.stderr)
-        wait_until(self._is_listening, f"the proxy to listen; it wrote {self._output.text}")
-        self.pass_all()
+        try:
+            self._asking = self._stack.enter_context(RawClient(self.address, timeout_s=START_S))
+            self.pass_all()
+        except (OSError, Cut) as error:
+            self._process.kill()
+            raise AssertionError(f"the proxy did not start: {self._output.text}") from error
         self._sockets_at_rest = self._count_sockets()
         return self
 
@@ -74,7 +81,7 @@ class ProxyProcess:
     ) -> None:
         assert self._process
         self._process.terminate()
-        self._process.wait(40)
+        self._process.wait(STOP_S)
         self._output.close()
         self._stack.close()
 
@@ -106,13 +113,6 @@ class ProxyProcess:
             with suppress(FileNotFoundError):  # closed by now
                 count += str(link.readlink()).startswith("socket:")
         return count
-
-    def _is_listening(self) -> bool:
-        assert self._process
-        assert self._process.poll() is None, self._output.text
-        with suppress(ConnectionRefusedError):
-            self._asking = self._stack.enter_context(self.connect())
-        return self._asking is not None
 
     def _create_endpoints(self, count: int) -> None:
         with ControlDatabase(self._data_dir / "control.db") as control:
