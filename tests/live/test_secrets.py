@@ -8,7 +8,7 @@ import psutil
 
 from runtime.settings import list_settings
 from tests.live.command import call_here
-from tests.live.service import Service
+from tests.live.service import START_S, Service
 from tests.live.wire.checks import files_with
 
 MARKER = "hunter2-marked-in-all-secrets"
@@ -31,7 +31,8 @@ class Alone(Service):
     def wait_healthy(self) -> None:
         self.wait_until(
             lambda: self.has_ended or (self.health() is not None and len(self.pids()) == 5),
-            "all of its processes",
+            lambda: f"all of its processes, not {self.pids()}; /healthz is {self.health()}",
+            patience_s=START_S,
         )
         assert not self.has_ended, self.output
 

@@ -3,6 +3,7 @@
 import itertools
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -92,13 +93,17 @@ def test_limits_are_exact_over_both_workers(
 
     clients = [client for each in connect_to_both().values() for client in each[:2]]
     threads = [threading.Thread(target=call, args=[client]) for client in clients]
+    began_s = time.monotonic()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    minutes = int((time.monotonic() - began_s) / 60)  # none, unless the machine is very busy
     assert len(clients) == 4
-    assert sorted(statuses) == [200] * LIMIT + [429] * (360 - LIMIT)
-    assert len(endpoint.rows()) == LIMIT
+    admitted = statuses.count(200)
+    assert LIMIT <= admitted <= LIMIT * (1 + minutes)
+    assert statuses.count(429) == 360 - admitted
+    assert len(endpoint.rows()) == admitted
 
 
 def hold_streams(endpoint: Endpoint) -> Gate:

@@ -31,7 +31,7 @@ def test_a_second_up_on_the_same_data_is_refused_with_the_pid_of_the_first(
             second.start()
     finally:
         second.close()
-    assert service.health() == 200
+    service.wait_healthy()
 
 
 def test_a_first_start_that_fails_ends_the_service_with_the_reason(

@@ -6,6 +6,8 @@
 import shutil
 import signal
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 from tests.live.lives.streams import (
     Stream,
@@ -18,14 +20,22 @@ from tests.live.service import Endpoint
 from tests.upstream import message_json, sse, wait_until
 
 
+def becomes_a_file(folder: Path) -> bool:
+    """Put a file in the place of a folder, and return whether it is there: its owner may be quicker, who
+    looks now and then, and makes the folder anew."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(FileExistsError):
+        folder.touch(exist_ok=False)
+    return folder.is_file()
+
+
 def test_a_spool_that_cannot_be_written_fails_nobody_and_is_loud(crashing: Endpoint) -> None:
     service = crashing.service
     crashing.send(numbered(crashing, 0))
     assert set(rows_by_number(crashing.rows())) == {0}
     complaints = service.output.count("spool")
     spool = service.data_dir / "spool"
-    shutil.rmtree(spool)
-    spool.touch()
+    service.wait_until(lambda: becomes_a_file(spool), "a file in the place of the spool")
     assert crashing.send(numbered(crashing, 1)).body == message_json()
     crashing.upstream.enqueue(sse(events_of(2)))
     assert crashing.send(numbered(crashing, 2)).body == b"".join(events_of(2))

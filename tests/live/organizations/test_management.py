@@ -16,8 +16,10 @@ from runtime.attempts import BAD_KEYS_PER_MINUTE
 from store.control import activity_log, people
 from store.control.database import ControlDatabase
 from tests import ROOT
+from tests.live.command import PATIENCE_S
 from tests.live.organizations.world import Person, World
 from tests.live.service import REQUEST_HEADERS
+from tests.live.wire.checks import files_with
 from tests.rawclient import request
 
 CALLS_PER_SLUG = 280  # of the 300 that one may take in any minute
@@ -48,7 +50,8 @@ def test_bad_keys_are_limited_by_the_real_address_of_the_client(world: World) ->
         return httpx.get(
             f"http://{world.service.host}/api/api-keys",
             headers=headers,
-            verify=False,  # noqa: S501 - as above
+            timeout=PATIENCE_S,
+            verify=False,  # noqa: S501 - there is no TLS
         )
 
     forged = {"x-taximeter-client": "mark 203.0.113.9"}
@@ -75,9 +78,8 @@ def test_a_raw_key_is_shown_once_and_kept_nowhere(world: World) -> None:
     assert world.service.send(world.message("mixed-up")).status == 200
     world.service.wait_spool_empty()
     secret = raw[8:].encode()  # the prefix is shown
-    files = [path for path in world.service.data_dir.rglob("*") if path.is_file()]
-    assert {"control.db", "traces.db"} <= {path.name for path in files}
-    assert [path for path in files if secret in path.read_bytes()] == []
+    assert files_with(world.service, b"SQLite format 3") != [], "there are files to look into"
+    assert files_with(world.service, secret) == []
     assert secret.decode() not in world.service.output
     for text in shown:
         assert secret.decode() not in text
@@ -163,7 +165,7 @@ def test_the_examples_of_the_documentation_run(world: World) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
