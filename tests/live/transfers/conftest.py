@@ -89,8 +89,11 @@ def running_line(
 
 @pytest.fixture
 def line(running_line: Line) -> Iterator[Line]:
-    """The line, as one test finds it; what should never happen at the upstream fails the test."""
+    """The line, as one test finds it; what should never happen at the upstream fails the test. A transfer
+    that stands still where a test failed ends with it."""
     running_line.reset()
     yield running_line
     running_line.doorman.open()
-    assert running_line.upstream.faults == []
+    faults = list(running_line.upstream.faults)
+    running_line.doorman.cut_all()
+    assert faults == []

@@ -11,13 +11,25 @@ from typing import Self
 
 from tests.upstream import PATIENCE_S
 
+KERNEL_BYTES = 256 << 10
+"""The size of the kernel's buffer for what comes on a connection. By itself it grows, up to 32 MiB."""
+
+
+def create_bounded_server() -> socket.socket:
+    """Return a listening socket on whose connections the kernel keeps little that nobody reads."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, KERNEL_BYTES)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(128)
+    return listener
+
 
 class Doorman:
     """Relays connections on ``port`` to the upstream's port, at once while ``is_open``."""
 
     def __init__(self, upstream_port: int) -> None:
         self._upstream = ("127.0.0.1", upstream_port)
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listener = create_bounded_server()
         self.port: int = self._listener.getsockname()[1]
         self._open = threading.Event()
         self._open.set()
@@ -40,9 +52,7 @@ class Doorman:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._acceptor.join(PATIENCE_S)
-        for each in self._sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+        self.cut_all()
         for thread in self._threads:
             thread.join(PATIENCE_S)
 
@@ -60,6 +70,12 @@ class Doorman:
     def open(self) -> None:
         """Let all in that wait, and all that come."""
         self._open.set()
+
+    def cut_all(self) -> None:
+        """End all connections, also those on which somebody does not read."""
+        for each in list(self._sockets):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
     def wait_arrival(self) -> None:
         """Wait until a connection has come since ``close``."""
@@ -79,7 +95,9 @@ class Doorman:
 
     def _relay(self, outer: socket.socket) -> None:
         self._open.wait(PATIENCE_S)
-        inner = socket.create_connection(self._upstream)
+        inner = socket.socket()
+        inner.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, KERNEL_BYTES)
+        inner.connect(self._upstream)
         self._sockets.append(inner)
         for each in (inner, outer):
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

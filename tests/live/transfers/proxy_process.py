@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ from store.spool import reader
 from store.spool.format import SpooledExchange
 from tests import ROOT
 from tests.live.service import API_KEY, START_S, STOP_S, Output
+from tests.live.transfers.doorman import create_bounded_server
 from tests.proxy_endpoints import create_endpoint
 from tests.rawclient import Cut, RawClient, request
 from tests.upstream import wait_until
@@ -50,7 +50,7 @@ class ProxyProcess:
     def __enter__(self) -> Self:
         self._data_dir.mkdir(parents=True)
         self._create_endpoints(40)
-        with socket.create_server(("127.0.0.1", 0)) as listener:
+        with create_bounded_server() as listener:
             self.address = listener.getsockname()
             self._process = subprocess.Popen(  # noqa: S603 - the program under test
                 [sys.executable, "-m", "addon", f"--listen-fd={listener.fileno()}"],
