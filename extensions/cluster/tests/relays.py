@@ -73,13 +73,16 @@ class Relay:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """End all connections, and listen no more."""
+        """End all connections, and listen no more. What is just being accepted begins before the server
+        ends, since asyncio would leave its socket open, and ends as on a link that is cut."""
+        self._is_cut = True
+        self._flows.set()
         if self._server is not None:
+            for listening in self._server.sockets:
+                self._loop.remove_reader(listening.fileno())
+            await asyncio.sleep(0)
             self._server.close()
         self._reset_all()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _reset_all(self) -> None:
         for writer in self._open:
@@ -158,9 +161,15 @@ class Relays:
     def __exit__(self, *_: object) -> None:
         for relay in self._relays:
             _run(self._loop, relay.close())
+        _run(self._loop, _wait_for_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE_S)
         self._loop.close()
+
+
+async def _wait_for_all() -> None:
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
 
 
 def _run[T](loop: asyncio.AbstractEventLoop, work: Coroutine[None, None, T]) -> T:
