@@ -96,7 +96,8 @@ def _make_entry(
     head, response, ending = exchange.head, exchange.response, exchange.ending
     facts, usage = content.facts, content.usage
     items, cost_cents = price_call(bill, prices)
-    limits = _read_limits(exchange, facts, bill.created_at)
+    ttfb_ms = _round(exchange.ttfb_ms)
+    limits = _read_limits(exchange, facts, bill.created_at, ttfb_ms)
     return UsageLogEntry(
         outcome=bill.outcome,
         usage_source=usage.source,
@@ -125,7 +126,7 @@ def _make_entry(
         overage=limits.is_overage if limits else None,
         limited_by=find_limit(response.status_code, limits) if response else None,
         rate_limits=limits,
-        **_make_time_fields(exchange, usage),
+        **_make_time_fields(exchange, usage, ttfb_ms),
         **make_request_head_fields(head),
         **make_response_head_fields(response),
         **make_request_fields(facts),
@@ -133,11 +134,13 @@ def _make_entry(
     )
 
 
-def _make_time_fields(exchange: SpooledExchange, usage: Usage) -> dict[str, Any]:
+def _make_time_fields(
+    exchange: SpooledExchange, usage: Usage, ttfb_ms: float | None
+) -> dict[str, Any]:
     """Return the fields of an entry that are times or follow from them, by name."""
     ending = exchange.ending
     lasted_ms = exchange.last_byte_ms if ending.duration_ms is None else ending.duration_ms
-    duration_ms, ttfb_ms = _round(lasted_ms), _round(exchange.ttfb_ms)
+    duration_ms = _round(lasted_ms)
     return {
         "duration_ms": duration_ms,
         "ttfb_ms": ttfb_ms,
@@ -153,13 +156,13 @@ def _make_time_fields(exchange: SpooledExchange, usage: Usage) -> dict[str, Any]
 
 
 def _read_limits(
-    exchange: SpooledExchange, facts: RequestFacts, created_at: datetime
+    exchange: SpooledExchange, facts: RequestFacts, created_at: datetime, ttfb_ms: float | None
 ) -> RateLimits | None:
     """Return the rate limits in the head of the response, with the account that they are of, or None."""
     response = exchange.response
     if response is None:
         return None
-    received_s = created_at.timestamp() + (_round(exchange.ttfb_ms) or 0) / 1000
+    received_s = created_at.timestamp() + (ttfb_ms or 0) / 1000
     limits = parse_limits(response.rate_limits, received_s)
     if limits is None or not limits.is_unified:
         return limits
