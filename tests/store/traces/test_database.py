@@ -26,6 +26,7 @@ from store.traces.sums.rollup import SUMS
 from tests.store.dump import dump_lines
 from tests.store.dying import die_after
 from tests.store.traffic import agent_requests, make_entry, make_item
+from tests.upstream import PATIENCE_S
 
 BODIES = {
     "empty": b"",
@@ -405,9 +406,6 @@ def test_a_process_killed_inside_a_batch_loses_nothing_and_doubles_nothing(trace
         assert traces.insert(entries) == 6
         assert hourly(traces)[0]["entries"] == 10
         assert list(traces.verify()) == []
-
-
-PATIENCE_S = 120.0
 
 
 def insert_in_turns(path: Path, seed: int, barrier: Barrier) -> None:

@@ -20,6 +20,7 @@ from store.traces import schema
 from store.traces.database import SCALARS
 from store.traces.sums.rollup import SUMS, HourKey
 from tests.store.dump import dump_lines
+from tests.upstream import PATIENCE_S
 
 CONTRACT = [
     "id",
@@ -209,9 +210,6 @@ def test_what_is_not_a_database_is_reported_as_sqlite_does(tmp_path):
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
         database.open_database(path, schema.migrations)
     assert path.read_bytes() == b"this is no database" * 100
-
-
-PATIENCE_S = 120.0
 
 
 def open_at_once(path: Path, migrations: Migrations, count: int) -> None:

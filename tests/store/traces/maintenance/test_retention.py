@@ -18,6 +18,7 @@ from store.traces.maintenance import removal, retention
 from store.traces.maintenance.retention import Limits, Rules
 from store.traces.maintenance.retention_preview import Preview, read_preview
 from tests.store.traffic import agent_requests, make_entry
+from tests.upstream import PATIENCE_S
 
 
 def no_pause(_: float) -> None:
@@ -233,7 +234,6 @@ def test_a_run_that_was_killed_is_finished_by_the_next(traces, small_steps, afte
 
 
 ROUNDS = 8
-PATIENCE_S = 120.0
 
 
 def record_sessions(path: Path, has_begun: Event, is_pruning: Event) -> None:
