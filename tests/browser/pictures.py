@@ -23,9 +23,9 @@ from tests import ROOT
 from tests.browser.chromium import run_chromium, why_missing
 from tests.browser.site import SIGN_IN
 from tests.browser.visitor import Visitor, new_visitor
-from tests.live.command import PATIENCE_S, call_here, running
+from tests.live.command import call_here, running
 from tests.live.service import Output
-from tests.upstream import wait_until
+from tests.upstream import PATIENCE_S, wait_until
 
 FOLDER = ROOT / "docs" / "screenshots"
 WIDTH, HEIGHT = 1280, 900

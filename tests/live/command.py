@@ -16,9 +16,9 @@ from click.testing import CliRunner
 
 from manage.cli.main import cli
 from tests.live.service import Output, Service
+from tests.upstream import PATIENCE_S
 
 TAXIMETER = Path(sys.executable).with_name("taximeter")
-PATIENCE_S = 120.0
 
 type Done = subprocess.CompletedProcess[str]
 

@@ -14,11 +14,12 @@ from urllib.parse import quote
 import pytest
 import trustme
 
+from manage.cli import run_commands
 from runtime.settings import Streaming
 from tests.live.office import Office, open_office
 from tests.live.service import Endpoint, Service
 from tests.mailbox import PASSWORD, USER, Mailbox
-from tests.upstream import Upstream
+from tests.upstream import PATIENCE_S, Upstream
 
 PAGE = "https://app.example.org"
 """An origin whose pages may call the customised service."""
@@ -46,6 +47,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith("tests/live/"):
             item.add_marker(pytest.mark.live)
+
+
+@pytest.fixture
+def patient_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `taximeter run` in this process wait for a slow service."""
+    monkeypatch.setattr(run_commands, "RECORDING_S", PATIENCE_S)
+    monkeypatch.setattr(run_commands, "PROBE_S", PATIENCE_S)
 
 
 @pytest.fixture

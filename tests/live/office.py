@@ -15,9 +15,9 @@ import trustme
 from manage.cli.forward_proxy import ForwardProxy, find_route
 from runtime.runs import new_run_id
 from tests.connect_proxy import PASSWORD, SILENT, USER, ConnectProxy
-from tests.live.command import PATIENCE_S, call, environment
+from tests.live.command import call, environment
 from tests.live.service import Row, Service
-from tests.upstream import Upstream, answer, message_json
+from tests.upstream import PATIENCE_S, Upstream, answer, message_json
 
 HOST, OTHER = "api.anthropic.com", "files.example.com"
 AUTHORIZATION = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.live.command import (
-    PATIENCE_S,
     Done,
     base_url,
     call,
@@ -20,6 +19,7 @@ from tests.live.command import (
 from tests.live.conftest import EndpointFactory
 from tests.live.service import Endpoint, Output, Service
 from tests.upstream import (
+    PATIENCE_S,
     Gate,
     answer,
     message_events,

@@ -10,12 +10,11 @@ import certifi
 import psutil
 import pytest
 
-from manage.cli import run_commands
 from manage.cli.forward_proxy import ForwardProxy, find_route
 from tests.lazily import import_lazily
 from tests.live import forward_client
 from tests.live.clients.programs import CLAUDE, NODE_DIR, needs_claude_code, needs_proxies_in_node
-from tests.live.command import PATIENCE_S, Done, call_here, running
+from tests.live.command import Done, call_here, running
 from tests.live.forward_client import connect, encode, exchange, find_issuer, read_until
 from tests.live.messages import MODEL, Answer, text
 from tests.live.office import AUTHORIZATION, HOST, OTHER, Office
@@ -23,6 +22,7 @@ from tests.live.service import API_KEY, REQUEST_HEADERS, is_over
 from tests.live.wire.checks import files_with
 from tests.rawclient import RawClient, request
 from tests.upstream import (
+    PATIENCE_S,
     STALL,
     Gate,
     Script,
@@ -65,11 +65,9 @@ def run_here(environ: dict[str, str], *arguments: str) -> Done:
 
 
 @pytest.fixture(autouse=True)
-def fresh(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forgets what the test before has done, and lets runs of this process wait for a slow service."""
+def fresh(office: Office, patient_runs: None) -> None:
+    """Forgets what the test before has done."""
     office.reset()
-    monkeypatch.setattr(run_commands, "RECORDING_S", PATIENCE_S)
-    monkeypatch.setattr(run_commands, "PROBE_S", PATIENCE_S)
 
 
 def head_of(method: str, target: str, length: int = 2) -> str:

@@ -15,11 +15,9 @@ from typing import Any
 
 import pytest
 
-from manage.cli import run_commands
 from manage.supervision.announcement import find_running, is_running
 from runtime.locks import find_holder
 from tests.live.command import (
-    PATIENCE_S,
     TAXIMETER,
     base_url,
     call,
@@ -28,7 +26,7 @@ from tests.live.command import (
     running,
 )
 from tests.live.service import Endpoint, Service
-from tests.upstream import Upstream, answer, message_json, refusing_address, wait_until
+from tests.upstream import PATIENCE_S, Upstream, answer, message_json, refusing_address, wait_until
 
 CALLING = """
 import sys, urllib.request, os
@@ -70,10 +68,8 @@ def summary_of(errors: str) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets runs of this process wait for a slow service."""
-    monkeypatch.setattr(run_commands, "RECORDING_S", PATIENCE_S)
-    monkeypatch.setattr(run_commands, "PROBE_S", PATIENCE_S)
+def patient(patient_runs: None) -> None:
+    """All runs here are."""
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ import pytest
 
 from manage.cli import statusline_commands
 from tests.live.clients.programs import CLAUDE, needs_claude_code
-from tests.live.command import PATIENCE_S, call_here, environment
+from tests.live.command import call_here, environment
 from tests.live.messages import MODEL, Answer, text
 from tests.live.service import API_KEY, REQUEST_HEADERS, Endpoint
 from tests.rawclient import request
-from tests.upstream import refusing_address, wait_until
+from tests.upstream import PATIENCE_S, refusing_address, wait_until
 
 needs_curl = pytest.mark.skipif(
     shutil.which("curl") is None, reason="there is no curl; apt-get install curl brings it"

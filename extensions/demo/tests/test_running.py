@@ -18,8 +18,8 @@ from extensions.demo.library import read_table
 from runtime.clock import format_ms, now
 from store.traces.paths import find_trace_files
 from tests import ROOT
-from tests.live.command import PATIENCE_S, call_here, running
-from tests.upstream import wait_until
+from tests.live.command import call_here, running
+from tests.upstream import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.live
 

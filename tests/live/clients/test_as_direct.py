@@ -16,12 +16,12 @@ import pytest
 
 from tests.live.clients.checks import REPLY
 from tests.live.clients.programs import CLAUDE, needs_claude_code
-from tests.live.command import PATIENCE_S, TAXIMETER
+from tests.live.command import TAXIMETER
 from tests.live.messages import MODEL, Answer, text, tool_use
 from tests.live.noon import find_noon_zone
 from tests.live.office import Office
 from tests.live.service import API_KEY
-from tests.upstream import SeenRequest, Upstream, answer
+from tests.upstream import PATIENCE_S, SeenRequest, Upstream, answer
 
 METER = tool_use("Bash", {"command": "echo meter-$((40+2))"})
 ASKED = ("-p", "--model", MODEL, "--allowedTools", "Bash(echo:*)", "--", "go")

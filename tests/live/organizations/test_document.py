@@ -11,8 +11,8 @@ from dashboard.json_pages import PAGES
 from manage.api.openapi import make_document
 from manage.api.operations import OPERATIONS
 from tests.lazily import import_lazily
-from tests.live.command import PATIENCE_S
 from tests.live.organizations.world import World
+from tests.upstream import PATIENCE_S
 
 if TYPE_CHECKING:
     import schemathesis

@@ -16,11 +16,11 @@ from runtime.attempts import BAD_KEYS_PER_MINUTE
 from store.control import activity_log, people
 from store.control.database import ControlDatabase
 from tests import ROOT
-from tests.live.command import PATIENCE_S
 from tests.live.organizations.world import Person, World
 from tests.live.service import REQUEST_HEADERS
 from tests.live.wire.checks import files_with
 from tests.rawclient import request
+from tests.upstream import PATIENCE_S
 
 CALLS_PER_SLUG = 280  # of the 300 that one may take in any minute
 # In docs/api.md.

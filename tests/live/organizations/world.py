@@ -8,10 +8,9 @@ from typing import Any
 
 import httpx
 
-from tests.live.command import PATIENCE_S
 from tests.live.service import REQUEST_HEADERS, Row, Service
 from tests.rawclient import request
-from tests.upstream import Upstream
+from tests.upstream import PATIENCE_S, Upstream
 
 
 @dataclass(frozen=True, slots=True)
